@@ -1,0 +1,34 @@
+# make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
+.PHONY: demo test check bench format clean
+PYTHON ?= python3
+BIN := .venv/bin
+
+.venv/ready: pyproject.toml setup.py src/ottla/records/kernel.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group dev --editable ".[all]"
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/python -m examples.flights
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:randomly tests/tree
+
+bench: .venv/ready
+	$(BIN)/python -m bench
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build dist out src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c

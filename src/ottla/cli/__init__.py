@@ -1,0 +1,1 @@
+"""The `ottla` command: thin, each command is a call on `ottla.net`."""

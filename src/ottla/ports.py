@@ -1,0 +1,172 @@
+"""The four ports: everything the world can do to Ottla, and Ottla to the world.
+
+Pure packages take these as arguments and know no other way to the outside. `ottla.net` implements them with the real clock,
+disk, sockets and registry; `ottla.sim` implements them with seeded faults. This module knows nothing else of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Now(NamedTuple):
+    """One reading of the clock.
+
+    `wall_ms` (Unix epoch) goes into records and replies; it may jump. `mono_ms` never goes back: deadlines rest on it alone.
+    """
+
+    wall_ms: int
+    mono_ms: int
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> Now: ...
+
+
+class StorageFailed(Exception):
+    """The disk refused. `path` is relative to the data directory, `reason` is the system's own word (such as "No space left")."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class File(Protocol):
+    """An open file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end, in order, and return the position where they start. A failed append leaves the size unchanged."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer at the end of the file."""
+
+    def write(self, position: int, data: Buffer) -> None: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return once what was written is on stable storage (fdatasync)."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """`size` bytes of `file` from `position`: sent by the network as it is (sendfile), never copied in Python."""
+
+    file: File
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        return self.file.read(self.position, self.size)
+
+
+Part = Buffer | FileSlice
+"""One piece of a reply on its way out."""
+
+
+class Disk(Protocol):
+    """A directory tree. Paths are relative to the data directory and use "/"; errors are `StorageFailed`."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; none if it does not exist."""
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory and its parents; durable when it returns."""
+
+    def rename(self, path: str, to: str) -> None:
+        """Atomically, replacing what was there; durable when it returns."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        """Replace a whole small file atomically (temporary file, sync, rename)."""
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def sync_soon(self, files: Iterable[File], done: Callable[[StorageFailed | None], None]) -> None:
+        """Ask for a sync of all that was written to `files` so far.
+
+        `done` is called later, never from within this call, on the thread that the broker runs on: with None, or with the failure.
+        """
+
+
+class EntryExists(Exception):
+    """A registry entry was to be made and is there already."""
+
+
+class NoEntry(Exception):
+    """A registry entry is not there."""
+
+
+class VersionConflict(Exception):
+    """A compare-and-set found another version than the one expected."""
+
+
+class Entry(NamedTuple):
+    value: bytes
+    version: int
+
+
+class Registry(Protocol):
+    """What brokers agree on: a tree of small values with versions, compare-and-set, watches and ephemeral entries.
+
+    Paths are absolute and use "/", as ZooKeeper's. A change is durable when its call returns.
+    """
+
+    def get(self, path: str) -> Entry | None: ...
+
+    def children(self, path: str) -> list[str]:
+        """Names of the direct children, sorted; none if the entry does not exist."""
+
+    def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
+        """Raises `EntryExists`; parents are made as needed."""
+
+    def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
+        """Replace the value (make the entry if `version` is None), return its new version; raises `NoEntry`, `VersionConflict`."""
+
+    def delete(self, path: str, *, version: int | None = None) -> None:
+        """Remove an entry and all below it; raises `NoEntry`, `VersionConflict`."""
+
+    def watch(self, path: str, changed: Callable[[str], None]) -> None:
+        """Call `changed(path)` after each change at or below `path`, on the broker's thread."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Link(Protocol):
+    """One connection as the broker sees it (the Network port): where replies leave."""
+
+    def send(self, parts: Sequence[Part]) -> None: ...
+
+    def close(self, reason: str) -> None: ...
