@@ -1,0 +1,42 @@
+"""Which handler serves which API, and in which versions: the handler modules' own tables, joined."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from ottla.broker.request import Handler, Handlers
+
+MODULES = (
+    "api_versions",
+    "configs",
+    "describe_cluster",
+    "fetch",
+    "groups",
+    "list_offsets",
+    "metadata",
+    "offsets",
+    "produce",
+    "producer_ids",
+    "topics",
+)
+
+Routes = dict[tuple[int, int], Handler]
+
+
+@cache
+def handlers() -> Handlers:
+    """API key -> (versions served, handler), for everything this broker serves."""
+    joined: Handlers = {}
+    for name in MODULES:
+        table: Handlers = import_module(f"ottla.broker.handlers.{name}").HANDLERS
+        twice = joined.keys() & table.keys()
+        assert not twice, f"two handler modules serve the API keys {sorted(twice)}"
+        joined |= table
+    return joined
+
+
+@cache
+def routes() -> Routes:
+    """(API key, version) -> handler: one look-up on the path of every request."""
+    return {(key, version): handler for key, (versions, handler) in handlers().items() for version in versions}

@@ -1,0 +1,178 @@
+"""One broker: requests in, replies out; composes the machines and keeps what waits. Knows no sockets, no files, no event loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any
+
+from ottla.broker import apis
+from ottla.broker.coordination import Coordination
+from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.request import NO_REPLY, Close, Peer, Reply, Request, Waiting
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.timers import Timers
+from ottla.broker.topics import Topics
+from ottla.broker.waits import Wait, Waits
+from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry
+from ottla.wire import Malformed
+from ottla.wire.framing import decode_request, encode_response
+
+log = logging.getLogger("ottla.broker")
+
+_ROUTE = Struct(">hhi")
+API_VERSIONS = 18
+
+
+class Pending:
+    """A reply that its connection still owes. `parts` is set, and `ready` called, when it can leave; None means nothing is to be sent."""
+
+    __slots__ = ("blocking", "done", "parts", "ready", "wait")
+
+    def __init__(self, *, blocking: bool) -> None:
+        self.blocking = blocking
+        self.done = False
+        self.parts: Answer = None
+        self.ready: Callable[[], None] | None = None
+        self.wait: Wait | None = None
+
+
+Answer = Sequence[Part] | Close | None
+"""What the network does with a request: send these parts, close the connection, or nothing."""
+
+
+class Broker:
+    """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
+
+    `random_bytes` is the only source of randomness; `post` runs a callable later on the broker's own thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        clock: Clock,
+        disk: Disk,
+        registry: Registry,
+        node_id: int,
+        cluster_id: str,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.disk = disk
+        self.registry = registry
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.random_bytes = random_bytes
+        self.timers = Timers()
+        self.waits = Waits(self.timers)
+        self.partitions = Partitions(disk, self._changed, self._synced)
+        self.topics = Topics(self)
+        self.coordination = Coordination(self)
+        self._routes = apis.routes()
+
+    def start(self, *, clean: bool) -> None:
+        """Open every partition and replay the internal topics; `clean` says that the last stop was orderly, so no log is scanned."""
+        now = self.clock.now()
+        self.topics.load(now, clean=clean)
+        self.coordination.load(now)
+        self._retain_later(now)
+        self.settle(now)
+
+    def close(self) -> None:
+        """Close the logs cleanly; nothing may be received afterwards."""
+        self.partitions.close()
+
+    def wake(self, key: tuple[Any, ...]) -> None:
+        """Retry the replies that wait on this key, when the request at hand is done."""
+        self.waits.wake(key)
+
+    def advertised(self, peer: Peer) -> tuple[str, int]:
+        """The address that clients are told: the configured one, else the one at which this peer reached the broker."""
+        for listener in self.settings.advertised_listeners:
+            if listener.name == peer.listener:
+                return listener.host, listener.port
+        return peer.local_host, peer.local_port
+
+    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Pending:
+        """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
+
+        The frame may be overwritten as soon as this returns: nothing of it is kept.
+        """
+        if len(frame) < _ROUTE.size:
+            return Close(f"a request of {len(frame)} bytes is shorter than any header")
+        key, version, correlation_id = _ROUTE.unpack_from(frame)
+        handler = self._routes.get((key, version))
+        if handler is None:
+            return self._unserved(key, version, correlation_id, peer, now)
+        try:
+            header, body = decode_request(frame)
+        except Malformed as malformed:
+            return Close(str(malformed))
+        request = Request(key, version, correlation_id, header.client_id, body, peer, now)
+        return self._answer(handler(self, request), request)
+
+    def settle(self, now: Now) -> None:
+        """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
+        self.waits.settle(now)
+        self.partitions.syncs.start()
+
+    def run_timers(self, now: Now) -> None:
+        self.timers.run_due(now)
+        self.settle(now)
+
+    def forget(self, pending: Pending) -> None:
+        """Its connection is gone: no reply is owed any more."""
+        if pending.wait is not None:
+            self.waits.drop(pending.wait)
+
+    def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Pending:
+        if key != API_VERSIONS:
+            served = apis.handlers().get(key)
+            known = f"{key} is served in versions {served[0].start} to {served[0].stop - 1}" if served else f"{key} is not served"
+            return Close(f"API {known}, and version {version} was asked for")
+        handler = self._routes[API_VERSIONS, 0]
+        request = Request(key, 0, correlation_id, None, None, peer, now)
+        return self._answer(handler(self, request), request)
+
+    def _answer(self, reply: Reply, request: Request) -> Answer | Pending:
+        if isinstance(reply, Waiting):
+            return self._keep(reply, request)
+        return self._encode(reply, request)
+
+    def _keep(self, waiting: Waiting, request: Request) -> Pending:
+        pending = Pending(blocking=waiting.blocking)
+
+        def deliver(reply: Reply) -> None:
+            pending.wait = None
+            pending.parts = self._encode(reply, request)
+            pending.done = True
+            if pending.ready is not None:
+                pending.ready()
+
+        pending.wait = self.waits.add(waiting, deliver)
+        return pending
+
+    def _encode(self, reply: Reply, request: Request) -> Answer:
+        if reply is NO_REPLY:
+            return None
+        if isinstance(reply, Close):
+            return reply
+        return encode_response(request.correlation_id, request.key, request.version, reply)
+
+    def _changed(self, partition: Partition) -> None:
+        self.waits.wake(partition.key)
+
+    def _synced(self, partition: Partition) -> None:
+        self.waits.wake(partition.synced_key)
+
+    def _retain_later(self, now: Now) -> None:
+        def due(now: Now) -> None:
+            removed = self.partitions.retain(now)
+            if removed:
+                log.info("retention removed %d segments", removed)
+            self._retain_later(now)
+
+        self.timers.at("retention", now.mono_ms + self.settings.log_retention_check_interval_ms, due)

@@ -1,0 +1,140 @@
+"""Fetch: slices of logs to clients, at once or when there is enough. Opens no batch and copies none."""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.partitions import Partition
+from ottla.broker.request import Handlers, Reply, Request, Waiting
+from ottla.ports import Now, StorageFailed
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+TOPIC_IDS_FROM = 13
+READ_COMMITTED = 1
+
+TopicResponse = FetchResponse.FetchableTopicResponse
+PartitionData = FetchResponse.PartitionData
+FetchPartition = FetchRequest.FetchPartition
+
+
+def handle_fetch(broker: Broker, request: Request) -> Reply:
+    """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
+    body: FetchRequest = request.body
+    if body.session_id:
+        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
+    fetch = _Fetch(broker, body, request.version)
+    response = fetch.read()
+    if fetch.enough or body.max_wait_ms <= 0:
+        return response
+
+    def retry(now: Now, expired: bool) -> Reply:
+        response = fetch.read()
+        return response if expired or fetch.enough else keep
+
+    keep = Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, retry)
+    return keep
+
+
+class _Fetch:
+    """One fetch request, read as often as it takes. `enough` says whether the last reading may be answered at once."""
+
+    __slots__ = ("_left", "body", "broker", "enough", "size", "version")
+
+    def __init__(self, broker: Broker, body: FetchRequest, version: int) -> None:
+        self.broker = broker
+        self.body = body
+        self.version = version
+        self.enough = False
+        self.size = 0
+        self._left = 0
+
+    def keys(self) -> tuple[tuple[str, str, int], ...]:
+        """What to wait on: every partition asked for."""
+        return tuple(
+            ("partition", self._name(topic) or "", part.partition) for topic in self.body.topics for part in topic.partitions
+        )
+
+    def read(self) -> FetchResponse:
+        """Read every partition in the order of the request, within `max_bytes`; the first one with data gives at least one batch (KIP-74)."""
+        self._left = self.body.max_bytes
+        self.size = 0
+        self.enough = self.body.min_bytes <= 0
+        topics = [self._topic(topic) for topic in self.body.topics]
+        if self.size >= self.body.min_bytes:
+            self.enough = True
+        return FetchResponse(responses=topics)
+
+    def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
+        return topic.topic if self.version < TOPIC_IDS_FROM else self.broker.topics.name_of(topic.topic_id)
+
+    def _topic(self, topic: FetchRequest.FetchTopic) -> TopicResponse:
+        name = self._name(topic)
+        if name is None:
+            parts = [self._failed(part, UNKNOWN_TOPIC_ID) for part in topic.partitions]
+        else:
+            parts = [self._partition(name, part) for part in topic.partitions]
+        return TopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
+
+    def _partition(self, topic: str, part: FetchPartition) -> PartitionData:
+        partition = self.broker.partitions.get(topic, part.partition)
+        if partition is None:
+            return self._failed(part, UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.offline is not None:
+            return self._failed(part, KAFKA_STORAGE_ERROR)
+        error_code = epoch_error(partition, part.current_leader_epoch)
+        if not error_code and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
+            error_code = OFFSET_OUT_OF_RANGE
+        if error_code:
+            return self._failed(part, error_code)
+        return self._records(partition, part)
+
+    def _records(self, partition: Partition, part: FetchPartition) -> PartitionData:
+        committed = self.body.isolation_level == READ_COMMITTED
+        until = partition.last_stable_offset if committed else partition.high_watermark
+        data = PartitionData(
+            partition_index=part.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=[] if committed else None,
+            records=b"",
+        )
+        max_bytes = min(part.partition_max_bytes, self._left)
+        if part.fetch_offset < until and (max_bytes > 0 or not self.size):
+            self._slice(partition, part, data, max_bytes, until)
+        return data
+
+    def _slice(self, partition: Partition, part: FetchPartition, data: PartitionData, max_bytes: int, until: int) -> None:
+        try:
+            found = partition.log.read(part.fetch_offset, max_bytes, until_offset=until, min_one_batch=not self.size)
+        except StorageFailed:
+            data.error_code = KAFKA_STORAGE_ERROR
+            self.enough = True
+            return
+        if found is not None and found.size:
+            data.records = found
+            self.size += found.size
+            self._left -= found.size
+
+    def _failed(self, part: FetchPartition, error_code: int) -> PartitionData:
+        self.enough = True
+        return PartitionData(partition_index=part.partition, error_code=error_code, high_watermark=-1, records=b"")
+
+
+def epoch_error(partition: Partition, current_leader_epoch: int) -> int:
+    """What a client's idea of the leader epoch says about its metadata (KIP-320); -1 asks for no check."""
+    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+        return NONE
+    return FENCED_LEADER_EPOCH if current_leader_epoch < partition.leader_epoch else UNKNOWN_LEADER_EPOCH
+
+
+HANDLERS: Handlers = {1: (range(4, 19), handle_fetch)}

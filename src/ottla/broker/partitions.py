@@ -1,0 +1,200 @@
+"""The partitions that this broker holds: each one a log, its leadership and what readers may see of it.
+
+Knows `ottla.log` and the disk port; knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from ottla.broker.durability import Syncs
+from ottla.log.log import Appended, Damaged, Log, LogConfig
+from ottla.ports import Buffer, Disk, Now, StorageFailed
+from ottla.records.batch import BatchHeader
+from ottla.wire.errors import INVALID_TIMESTAMP, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+
+log = logging.getLogger("ottla.broker")
+
+NO_TIMESTAMP = -1
+
+
+class Partition:
+    """One partition led by this broker.
+
+    `offline` says why it can't be used (damage, a failed sync), or is None. With one replica the high watermark is the end of the log.
+    """
+
+    __slots__ = (
+        "_on_change",
+        "_syncs",
+        "_waiting",
+        "config",
+        "index",
+        "key",
+        "leader_epoch",
+        "log",
+        "offline",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig, syncs: Syncs, on_change: Callable[[Partition], None]
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = 0
+        self.offline: str | None = None
+        self.key = ("partition", topic, index)
+        self.log: Log
+        self._syncs = syncs
+        self._on_change = on_change
+        self._waiting: list[tuple[int, Callable[[int], None]]] = []
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def synced_key(self) -> tuple[str, str, int]:
+        """What a reply waits on that must not leave before its records are on stable storage."""
+        return ("synced", self.topic, self.index)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def append(self, view: Buffer, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True) -> Appended:
+        """Append checked batches; a refusal is an error code in the result, and nothing was written then."""
+        error_code = self._refusal(headers, now) if origin_client else NONE
+        if self.offline is not None:
+            error_code = KAFKA_STORAGE_ERROR
+        if error_code:
+            return Appended(error_code, -1, -1, NO_TIMESTAMP, False)
+        try:
+            appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
+        except StorageFailed as failure:
+            log.error(
+                "%s: append refused by the disk: %s; the partition goes on reading, appends resume when there is room",
+                self,
+                failure,
+            )
+            return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
+        if not appended.error_code:
+            self._on_change(self)
+        return appended
+
+    def _refusal(self, headers: Sequence[BatchHeader], now: Now) -> int:
+        config = self.config
+        latest = now.wall_ms + config.message_timestamp_after_max_ms
+        earliest = now.wall_ms - config.message_timestamp_before_max_ms
+        for header in headers:
+            if header.batch_length + 12 > config.max_message_bytes:
+                return MESSAGE_TOO_LARGE
+            if (
+                config.message_timestamp_type == "CreateTime"
+                and not earliest <= header.max_timestamp <= latest
+                and header.max_timestamp >= 0
+            ):
+                return INVALID_TIMESTAMP
+        return NONE
+
+    def is_synced(self, offset: int) -> bool:
+        """Whether all records below `offset` are on stable storage; asks for a sync if not."""
+        if self.log.synced_offset >= offset:
+            return True
+        self._syncs.want(self)
+        return False
+
+    def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(error_code)` once all records below `offset` are on stable storage: at once if they are."""
+        if self.offline is not None:
+            callback(KAFKA_STORAGE_ERROR)
+        elif self.is_synced(offset):
+            callback(NONE)
+        else:
+            self._waiting.append((offset, callback))
+
+    def release(self) -> None:
+        """Call back those whose records are synced by now, or will never be."""
+        waiting, self._waiting = self._waiting, []
+        for offset, callback in waiting:
+            if self.offline is not None:
+                callback(KAFKA_STORAGE_ERROR)
+            elif self.log.synced_offset >= offset:
+                callback(NONE)
+            else:
+                self._waiting.append((offset, callback))
+
+    def go_offline(self, reason: str) -> None:
+        self.offline = reason
+
+
+class Partitions:
+    """All partitions of this broker, by topic and index."""
+
+    def __init__(self, disk: Disk, on_change: Callable[[Partition], None], on_synced: Callable[[Partition], None]) -> None:
+        self.syncs = Syncs(disk, self._synced)
+        self._disk = disk
+        self._on_change = on_change
+        self._on_synced = on_synced
+        self._topics: dict[str, dict[int, Partition]] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return (partition for topic in self._topics.values() for partition in topic.values())
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        found = self._topics.get(topic)
+        return None if found is None else found.get(index)
+
+    def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
+        """Open a partition's log, making it if it is new; damage leaves the partition offline and the others untouched."""
+        partition = Partition(topic, index, topic_id, config, self.syncs, self._on_change)
+        try:
+            partition.log = Log.open(self._disk, f"{topic}-{index}", config, now, topic_id=topic_id, clean=clean)
+        except (Damaged, StorageFailed) as failure:
+            log.error("%s is offline: %s", partition, failure)
+            partition.go_offline(str(failure))
+        self._topics.setdefault(topic, {})[index] = partition
+        return partition
+
+    def configure(self, topic: str, config: LogConfig) -> None:
+        """Let a topic's changed settings take effect."""
+        for partition in self._topics.get(topic, {}).values():
+            partition.config = config
+            if partition.offline is None:
+                partition.log.config = config
+
+    def drop(self, topic: str, index: int) -> None:
+        """Close a partition's log and delete its files."""
+        partition = self._topics.get(topic, {}).pop(index, None)
+        if not self._topics.get(topic):
+            self._topics.pop(topic, None)
+        if partition is not None and partition.offline is None:
+            partition.go_offline("the topic was deleted")
+            partition.log.delete()
+            partition.release()
+            self._on_change(partition)
+
+    def retain(self, now: Now) -> int:
+        """Apply retention everywhere; returns how many segments went."""
+        return sum(partition.log.retain(now) for partition in self if partition.offline is None)
+
+    def close(self) -> None:
+        """Close every log cleanly."""
+        for partition in self:
+            if partition.offline is None:
+                try:
+                    partition.log.close()
+                except StorageFailed as failure:
+                    log.error("%s was not closed cleanly: %s", partition, failure)
+
+    def _synced(self, partition: Partition) -> None:
+        partition.release()
+        self._on_synced(partition)

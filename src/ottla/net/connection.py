@@ -1,0 +1,233 @@
+"""One client's connection: bytes into frames, replies out in order. Knows the broker as a machine, nothing of what a request means.
+
+Memory is bounded on both sides. Incoming: a shared buffer takes what arrives, only an unfinished frame gets a buffer of its own, and a
+connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing: asyncio's buffer is kept at one chunk;
+file slices stay slices until the socket takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from ottla.broker.broker import Answer, Pending
+from ottla.broker.request import Close, Peer
+from ottla.net.outbox import Outbox
+from ottla.ports import Now, StorageFailed
+
+if TYPE_CHECKING:
+    from ottla.net.server import Server
+
+log = logging.getLogger("ottla.net")
+
+SIZE = Struct(">i")
+BACKLOG_BYTES = 64 * 1024
+OWED_REPLIES = 2048
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Frames in, replies out. A request is begun only when no earlier one of this connection waits with `blocking`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._scratch = server.scratch
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._backlog = bytearray()
+        self._owed: deque[Pending] = deque()
+        self._closing = False
+        self._reading = True
+        self._resuming = False
+        self._outbox: Outbox
+        self._transport: asyncio.Transport
+        self.peer: Peer
+
+    def __str__(self) -> str:
+        return str(self.peer)
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        self._outbox = Outbox(self._transport)
+        self.peer = self._server.admit(self, self._transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        for pending in self._owed:
+            self._server.broker.forget(pending)
+        self._owed.clear()
+        self._outbox.clear()
+        self._server.dismiss(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled :]
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        now = self._server.broker.clock.now()
+        if self._frame is not None:
+            self._fill(nbytes, now)
+        elif self._backlog:
+            self._backlog += self._scratch[:nbytes]
+            self._work_off_backlog(now)
+        else:
+            self._take(self._scratch[:nbytes], now)
+        self._server.settle(now)
+        self._flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._outbox.writable = False
+
+    def resume_writing(self) -> None:
+        self._outbox.writable = True
+        self._flush()
+        if not self._blocked:
+            self._go_on()
+
+    # Frames in
+
+    @property
+    def _blocked(self) -> bool:
+        """Whether the next request may not be begun yet."""
+        if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
+            return True
+        return bool(self._owed) and self._owed[-1].blocking and not self._owed[-1].done
+
+    def _fill(self, nbytes: int, now: Now) -> None:
+        assert self._frame is not None
+        self._filled += nbytes
+        if self._filled < len(self._frame):
+            return
+        frame, self._frame, self._filled = self._frame, None, 0
+        self._take(memoryview(frame), now)
+
+    def _take(self, view: memoryview, now: Now) -> None:
+        """Work off the whole frames in `view`; keep the rest."""
+        position, end = 0, len(view)
+        while end - position >= 4:
+            if self._blocked:
+                break
+            (size,) = SIZE.unpack_from(view, position)
+            if not 0 <= size <= self._server.max_request_bytes:
+                self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({self._server.max_request_bytes})")
+                return
+            if end - position - 4 < size:
+                break
+            self._serve(view[position + 4 : position + 4 + size], now)
+            position += 4 + size
+        if position < end and not self._closing:
+            self._keep(view[position:])
+
+    def _keep(self, rest: memoryview) -> None:
+        """Keep bytes that can't be worked off now: as a frame to be filled up, or as a backlog behind a reply that waits."""
+        if not self._blocked and len(rest) >= 4:
+            (size,) = SIZE.unpack_from(rest)
+            if 0 <= size <= self._server.max_request_bytes:
+                self._frame = bytearray(4 + size)
+                self._frame[: len(rest)] = rest
+                self._filled = len(rest)
+                return
+        self._backlog += rest
+        self._mind_backlog()
+
+    def _work_off_backlog(self, now: Now) -> None:
+        if self._blocked:
+            self._mind_backlog()
+        else:
+            backlog, self._backlog = self._backlog, bytearray()
+            self._take(memoryview(backlog), now)
+
+    def _mind_backlog(self) -> None:
+        if self._blocked and len(self._backlog) >= BACKLOG_BYTES and self._reading and not self._closing:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _serve(self, frame: memoryview, now: Now) -> None:
+        try:
+            answer = self._server.broker.receive(frame, self.peer, now)
+        except Exception:
+            log.exception("%s: a request could not be served; this is a bug in Ottla, please report it with these lines", self)
+            self.abort("the request met an internal error")
+            return
+        if isinstance(answer, Pending):
+            answer.ready = self._ready
+            self._owed.append(answer)
+        elif self._owed:
+            self._owed.append(_answered(answer))
+        else:
+            self._put(answer)
+
+    # Replies out
+
+    def _ready(self) -> None:
+        """A reply that waited can leave now; those behind it may follow, and reading may go on."""
+        self._release()
+        if not self._resuming:
+            self._resuming = True
+            self._server.soon(self._resume)
+
+    def _release(self) -> None:
+        while self._owed and self._owed[0].done and not self._closing:
+            self._put(self._owed.popleft().parts)
+
+    def _resume(self) -> None:
+        self._resuming = False
+        if self._closing:
+            return
+        self._flush()
+        if not self._blocked:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Work off what came in while a reply waited, then read on."""
+        if self._backlog:
+            now = self._server.broker.clock.now()
+            self._work_off_backlog(now)
+            self._server.settle(now)
+            self._flush()
+        if not self._reading and not self._closing and not (self._blocked and len(self._backlog) >= BACKLOG_BYTES):
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _put(self, answer: Answer) -> None:
+        if isinstance(answer, Close):
+            self.abort(answer.reason)
+        elif answer is not None:
+            self._outbox.put(answer)
+
+    def _flush(self) -> None:
+        if self._closing:
+            return
+        try:
+            self._outbox.flush()
+        except StorageFailed as failure:
+            self.abort(f"a slice of a log could not be read: {failure}")
+
+    def abort(self, reason: str) -> None:
+        """Send what is ready, then close; the one log line says who and why."""
+        if self._closing:
+            return
+        log.warning("closed the connection of %s: %s", self, reason)
+        self._flush()
+        self.close()
+
+    def close(self) -> None:
+        """Close after what is already in asyncio's buffer has left."""
+        self._closing = True
+        self._transport.close()
+
+
+def _answered(answer: Answer) -> Pending:
+    pending = Pending(blocking=False)
+    pending.parts = answer
+    pending.done = True
+    return pending

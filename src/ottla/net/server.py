@@ -1,0 +1,88 @@
+"""A broker on the network: listeners, connections, the clock's ticks. Knows asyncio; knows nothing of what requests mean."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.broker.broker import Broker
+from ottla.broker.request import Peer
+from ottla.net.connection import Connection
+from ottla.ports import Now
+
+log = logging.getLogger("ottla.net")
+
+SCRATCH_BYTES = 256 * 1024
+
+
+class Server:
+    """Joins one broker machine to asyncio: connections feed it, one timer wakes it, completions of the disk come back through `post`."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.max_request_bytes: int = broker.settings.socket_request_max_bytes
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._loop = loop
+        self._connections: set[Connection] = set()
+        self._listeners: list[asyncio.Server] = []
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+
+    async def listen(self, host: str, port: int, name: str = "PLAINTEXT") -> tuple[str, int]:
+        """Open a listener and return its real address; raises OSError where the system refuses."""
+        listener = await self._loop.create_server(lambda: Connection(self), host or None, port, backlog=512)
+        self._listeners.append(listener)
+        address = listener.sockets[0].getsockname()
+        return address[0], address[1]
+
+    def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+        self._count += 1
+        self._connections.add(connection)
+        host, port = transport.get_extra_info("peername", ("", 0))[:2]
+        local_host, local_port = transport.get_extra_info("sockname", ("", 0))[:2]
+        return Peer(self._count, host, port, local_host, local_port)
+
+    def dismiss(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon(call)
+
+    def settle(self, now: Now) -> None:
+        """What every bundle of work ends with: syncs are asked for, woken replies retried, the next deadline armed."""
+        self.broker.settle(now)
+        self._arm(now)
+
+    def completed(self, call: Callable[[], None]) -> None:
+        """A completion from the disk's thread, now on the broker's own."""
+        call()
+        self.settle(self.broker.clock.now())
+
+    async def close(self) -> None:
+        """Stop listening, close every connection, then the broker."""
+        for listener in self._listeners:
+            listener.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.sleep(0)
+        self.broker.close()
+
+    def _arm(self, now: Now) -> None:
+        """Be woken at the next deadline; a timer that is armed for an earlier one stays, and arms anew when it fires."""
+        next_ms = self.broker.timers.next_ms()
+        if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = next_ms
+        self._timer = self._loop.call_later(max(next_ms - now.mono_ms, 0) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        now = self.broker.clock.now()
+        self.broker.run_timers(now)
+        self._arm(now)
