@@ -26,7 +26,7 @@ API_VERSIONS = 18
 
 
 class Pending:
-    """A reply that its connection still owes. `parts` is set, and `ready` called, when it can leave; None means nothing is to be sent."""
+    """A reply that its connection still owes: `parts` is set and `ready` called when it can leave (None: nothing is sent)."""
 
     __slots__ = ("blocking", "done", "parts", "ready", "wait")
 
@@ -74,7 +74,7 @@ class Broker:
         self._routes = apis.routes()
 
     def start(self, *, clean: bool) -> None:
-        """Open every partition and replay the internal topics; `clean` says that the last stop was orderly, so no log is scanned."""
+        """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""
         now = self.clock.now()
         self.topics.load(now, clean=clean)
         self.coordination.load(now)

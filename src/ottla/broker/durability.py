@@ -19,8 +19,9 @@ Synced = Callable[["Partition"], None]
 class Syncs:
     """Asks the disk for syncs of the partitions that somebody waits for.
 
-    A partition has at most one sync under way; what is appended meanwhile shares the next one. A failed sync is never tried again: what
-    the kernel still holds after it is unknown, so the partition goes offline (KAFKA_STORAGE_ERROR) until the broker is started anew.
+    A partition has at most one sync under way; what is appended meanwhile shares the next one. A failed sync is never
+    tried again: what the kernel still holds after it is unknown, so the partition goes offline (KAFKA_STORAGE_ERROR) until
+    the broker is started anew.
     """
 
     def __init__(self, disk: Disk, synced: Synced) -> None:

@@ -22,7 +22,7 @@ NO_TIMESTAMP = -1
 class Partition:
     """One partition led by this broker.
 
-    `offline` says why it can't be used (damage, a failed sync), or is None. With one replica the high watermark is the end of the log.
+    `offline` says why it can't be used (damage, a failed sync), or is None. With one replica the high watermark is the log's end.
     """
 
     __slots__ = (

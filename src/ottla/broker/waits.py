@@ -1,4 +1,4 @@
-"""Replies that wait: kept as values, retried when a key is woken or when their time is over. Knows nothing of what they wait for."""
+"""Replies that wait: kept as values, retried when a key is woken or their time is over. Knows nothing of what they wait for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One client's connection: bytes into frames, replies out in order. Knows the broker as a machine, nothing of what a request means.
 
-Memory is bounded on both sides. Incoming: a shared buffer takes what arrives, only an unfinished frame gets a buffer of its own, and a
-connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing: asyncio's buffer is kept at one chunk;
-file slices stay slices until the socket takes them.
+Memory is bounded on both sides. Incoming: a shared buffer takes what arrives, only an unfinished frame gets a buffer of its
+own, and a connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing: asyncio's buffer
+is kept at one chunk; file slices stay slices until the socket takes them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ SCRATCH_BYTES = 256 * 1024
 
 
 class Server:
-    """Joins one broker machine to asyncio: connections feed it, one timer wakes it, completions of the disk come back through `post`."""
+    """Joins one broker machine to asyncio: connections feed it, one timer wakes it, the disk's completions reach it."""
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
         self.broker = broker

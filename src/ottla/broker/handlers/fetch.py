@@ -64,7 +64,7 @@ class _Fetch:
         )
 
     def read(self) -> FetchResponse:
-        """Read every partition in the order of the request, within `max_bytes`; the first one with data gives at least one batch (KIP-74)."""
+        """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74)."""
         self._left = self.body.max_bytes
         self.size = 0
         self.enough = self.body.min_bytes <= 0

@@ -1,0 +1,41 @@
+"""The `ottla` command. Thin: parses words, calls `ottla.net`, prints; knows no protocol."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ottla import __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.run is None:
+        parser.print_help()
+        return 2
+    code: int = options.run(options)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from ottla.cli import serve
+
+    parser = argparse.ArgumentParser(prog="ottla", description="A log that speaks Kafka's protocol.")
+    parser.add_argument("--version", action="version", version=f"ottla {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    serve.add_to(commands)
+    return parser
+
+
+def fail(sentence: str, code: int = 1) -> int:
+    """Say in one sentence on standard error what went wrong and what to do."""
+    print(f"ottla: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

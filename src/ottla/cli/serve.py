@@ -1,0 +1,66 @@
+"""`ottla serve`: a broker as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("serve", help="run a broker", description="Run a broker until SIGTERM or Ctrl-C.")
+    command.add_argument("--data-dir", required=True, metavar="DIR", help="where topics, offsets and the registry are kept")
+    command.add_argument(
+        "--listen",
+        action="append",
+        metavar="HOST:PORT",
+        help="where to listen; may be given several times (default 127.0.0.1:9092)",
+    )
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
+    command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="how log lines are written (default text)")
+    command.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default info")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.broker.settings import SettingError
+    from ottla.cli.main import fail
+    from ottla.net import logs
+    from ottla.net.datadir import DataDirectoryError
+    from ottla.net.serve import serve
+    from ottla.net.start import CannotListen, Listen
+
+    logs.set_up(options.log_format, options.log_level)
+    try:
+        settings = _settings(options.config, options.set)
+        listen = [Listen.parse(text) for text in options.listen or ["127.0.0.1:9092"]]
+    except (SettingError, ValueError) as error:
+        return fail(str(error), 2)
+    except OSError as error:
+        return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", 2)
+    try:
+        serve(options.data_dir, listen, settings, lambda line: print(line, flush=True))
+    except (DataDirectoryError, CannotListen) as error:
+        return fail(str(error))
+    return 0
+
+
+def _settings(config: str | None, pairs: list[str]) -> BrokerSettings:
+    """The file's settings, then those of the command line over them."""
+    from ottla.broker.settings import BrokerSettings, SettingError, parse_properties
+
+    wanted: dict[str, str] = {}
+    if config is not None:
+        with open(config, encoding="utf-8") as file:
+            wanted |= parse_properties(file.read())
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingError(f"{pair!r} sets nothing: write --set NAME=VALUE, such as --set num.partitions=3.")
+        wanted[name.strip()] = value.strip()
+    return BrokerSettings.parse(wanted)

@@ -1,0 +1,96 @@
+"""A whole broker inside the calling process, on a thread of its own: for tests, notebooks and small programs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from types import TracebackType
+from typing import Self
+
+from ottla.broker.settings import BrokerSettings
+from ottla.net.start import Listen, Running, start
+
+STOP_TIMEOUT_S = 10
+
+
+class Broker:
+    """A Kafka broker in this process: started by `with`, on a free port and in a temporary directory unless told otherwise.
+
+        with ottla.Broker() as broker:
+            producer = SomeKafkaClient(broker.address)
+
+    `data_dir` keeps the data after the end; further keyword arguments are Kafka's broker settings with underscores
+    (`num_partitions=3`). Raises `DataDirectoryError`, `CannotListen` or `SettingError`, each one sentence that says what to do.
+    """
+
+    def __init__(self, data_dir: str | None = None, *, host: str = "127.0.0.1", port: int = 0, **settings: object) -> None:
+        wanted = {"group.initial.rebalance.delay.ms": "0"} | {
+            name.replace("_", "."): str(value) for name, value in settings.items()
+        }
+        self._settings = BrokerSettings.parse(wanted)
+        self._listen = Listen(host, port)
+        self._data_dir = data_dir
+        self._temporary = data_dir is None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: Running | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: "host:port", for `bootstrap_servers`."""
+        if self._running is None:
+            raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
+        return str(self._running.addresses[0])
+
+    @property
+    def data_dir(self) -> str | None:
+        """Where its data is while it runs."""
+        return self._data_dir
+
+    def start(self) -> Self:
+        """Return once requests are answered."""
+        if self._running is not None:
+            return self
+        if self._data_dir is None:
+            self._data_dir = tempfile.mkdtemp(prefix="ottla-")
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="ottla-broker", daemon=True)
+        self._thread.start()
+        try:
+            starting = start(self._data_dir, [self._listen], self._settings)
+            self._running = asyncio.run_coroutine_threadsafe(starting, loop).result()
+        except BaseException:
+            self.stop()
+            raise
+        self._listen = self._running.addresses[0]
+        return self
+
+    def stop(self) -> None:
+        """Stop cleanly; a temporary data directory is removed."""
+        self._halt()
+        if self._temporary and self._data_dir is not None:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            self._data_dir = None
+
+    def restart(self) -> Self:
+        """Stop and start again at the same address on the same data: what a client must survive."""
+        self._halt()
+        return self.start()
+
+    def _halt(self) -> None:
+        if self._running is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._running.stop(), self._loop).result(STOP_TIMEOUT_S)
+        self._running = None
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STOP_TIMEOUT_S)
+            self._loop.close()
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,45 @@
+"""A broker as a process of its own: signals, logs, the one line that says it answers. Knows no protocol and no command line."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Callable
+
+from ottla import __version__
+from ottla.broker.settings import BrokerSettings
+from ottla.net.start import Listen, Running, start
+
+log = logging.getLogger("ottla.net")
+
+
+def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `answers(line)` is called once, when requests are answered."""
+    asyncio.run(_serve(data_dir, listen, settings, answers))
+
+
+async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    running = await start(data_dir, listen, settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    _spare_the_collector()
+    answers(_line(running, data_dir))
+    await stop.wait()
+    log.info("stopping")
+    await running.stop()
+
+
+def _line(running: Running, data_dir: str) -> str:
+    where = ", ".join(str(address) for address in running.addresses)
+    return f"Ottla {__version__} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"
+
+
+def _spare_the_collector() -> None:
+    """What start-up made lives for ever, and requests make no cycles: look for garbage rarely, and never among the former."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)

@@ -1,0 +1,122 @@
+"""Starting and stopping one broker: data directory, registry, machine and listeners, put together in order.
+
+Knows every real port; knows no command line and no signals (`ottla.net.serve`), and no threads (`ottla.net.embedded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.broker import Broker
+from ottla.broker.settings import BrokerSettings
+from ottla.net.clock import RealClock
+from ottla.net.datadir import DataDirectory
+from ottla.net.disk import RealDisk
+from ottla.net.registry import SQLiteRegistry
+from ottla.net.server import Server
+
+log = logging.getLogger("ottla.net")
+
+
+class CannotListen(Exception):
+    """An address can't be listened on: one sentence that says which and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen: a listener's name, host and port (0 takes a free one)."""
+
+    host: str
+    port: int
+    name: str = "PLAINTEXT"
+
+    @classmethod
+    def parse(cls, text: str) -> Listen:
+        """From "host:port" or "[ipv6]:port"; raises ValueError with a sentence."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(f"{text!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Running:
+    """A broker that answers: `addresses` are the real ones, in the order asked for."""
+
+    def __init__(
+        self, server: Server, directory: DataDirectory, registry: SQLiteRegistry, addresses: list[Listen], took: float
+    ) -> None:
+        self.server = server
+        self.addresses = addresses
+        self.took_s = took
+        self._directory = directory
+        self._registry = registry
+        self._stopped = False
+
+    @property
+    def broker(self) -> Broker:
+        return self.server.broker
+
+    async def stop(self) -> None:
+        """Close connections and logs, mark the stop as orderly, let go of the data directory."""
+        if self._stopped:
+            return
+        self._stopped = True
+        await self.server.close()
+        self._registry.close()
+        self._directory.close()
+        log.info("stopped")
+
+
+async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -> Running:
+    """Start a broker on the running loop.
+
+    Raises `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
+    """
+    began = time.perf_counter()
+    loop = asyncio.get_running_loop()
+    directory = DataDirectory.open(data_dir, node_id=settings.node_id)
+    server: Server | None = None
+
+    def post(call: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(_complete, call)
+
+    def _complete(call: Callable[[], None]) -> None:
+        if server is not None:
+            server.completed(call)
+
+    try:
+        disk = RealDisk(data_dir, post)
+        registry = SQLiteRegistry(os.path.join(data_dir, "registry.sqlite"))
+        broker = Broker(
+            settings=settings,
+            clock=RealClock(),
+            disk=disk,
+            registry=registry,
+            node_id=directory.node_id,
+            cluster_id=directory.cluster_id,
+            random_bytes=os.urandom,
+        )
+        server = Server(broker, loop)
+        broker.start(clean=directory.clean)
+        addresses = [await _open(server, where) for where in listen]
+        return Running(server, directory, registry, addresses, time.perf_counter() - began)
+    except BaseException:
+        directory.release()
+        raise
+
+
+async def _open(server: Server, where: Listen) -> Listen:
+    try:
+        host, port = await server.listen(where.host, where.port, where.name)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CannotListen(f"Cannot listen on {where}: {reason}; stop what uses it, or choose another with --listen.") from error
+    return Listen(host, port, where.name)

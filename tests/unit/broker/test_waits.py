@@ -1,0 +1,119 @@
+"""Replies that wait, and the timers below them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.broker.request import Reply, Waiting
+from ottla.broker.timers import Timers
+from ottla.broker.waits import Waits
+from ottla.ports import Now
+
+
+def at(mono_ms: int) -> Now:
+    return Now(0, mono_ms)
+
+
+def test_a_deadline_is_called_once_when_its_time_has_come() -> None:
+    timers, calls = Timers(), []
+    timers.at("a", 10, calls.append)
+    timers.run_due(at(9))
+    assert calls == []
+    timers.run_due(at(10))
+    timers.run_due(at(11))
+    assert calls == [at(10)]
+
+
+def test_setting_a_deadline_anew_replaces_the_former_one() -> None:
+    timers, calls = Timers(), []
+    timers.at("a", 10, lambda now: calls.append("early"))
+    timers.at("a", 20, lambda now: calls.append("late"))
+    timers.run_due(at(15))
+    assert calls == []
+    assert timers.next_ms() == 20
+    timers.run_due(at(20))
+    assert calls == ["late"]
+
+
+def test_a_cancelled_deadline_is_never_called() -> None:
+    timers, calls = Timers(), []
+    timers.at("a", 10, calls.append)
+    timers.cancel("a")
+    timers.run_due(at(100))
+    assert calls == []
+    assert timers.next_ms() is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=300))
+def test_only_the_last_deadline_of_each_key_is_called_and_in_order(deadlines: list[tuple[int, int]]) -> None:
+    timers, calls = Timers(), []
+    for key, mono_ms in deadlines:
+        timers.at(key, mono_ms, lambda now, key=key, mono_ms=mono_ms: calls.append((mono_ms, key)))
+    timers.run_due(at(50))
+    assert sorted(calls) == sorted((mono_ms, key) for key, mono_ms in dict(deadlines).items())
+    assert [mono_ms for mono_ms, _ in calls] == sorted(mono_ms for mono_ms, _ in calls)
+
+
+def waiting_for(keys: tuple[str, ...], ready: list[bool], until_ms: int | None = None) -> Waiting:
+    def retry(now: Now, expired: bool) -> Reply:
+        return "expired" if expired else "ready" if ready else waiting
+
+    waiting = Waiting(keys, until_ms, retry)
+    return waiting
+
+
+def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> None:
+    waits, replies, ready = Waits(Timers()), [], []
+    waits.add(waiting_for(("k",), ready), replies.append)
+    ready.append(True)
+    waits.wake("k")
+    assert replies == []
+    waits.settle(at(0))
+    assert replies == ["ready"]
+    assert len(waits) == 0
+
+
+def test_a_reply_that_is_not_ready_yet_waits_on() -> None:
+    waits, replies, ready = Waits(Timers()), [], []
+    waits.add(waiting_for(("k", "l"), ready), replies.append)
+    waits.wake("k")
+    waits.settle(at(0))
+    assert replies == []
+    ready.append(True)
+    waits.wake("l")
+    waits.settle(at(0))
+    assert replies == ["ready"]
+
+
+def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> None:
+    waits, replies = Waits(Timers()), []
+    waits.add(waiting_for(("k", "l"), [True]), replies.append)
+    waits.wake("k")
+    waits.wake("l")
+    waits.settle(at(0))
+    waits.settle(at(0))
+    assert replies == ["ready"]
+
+
+def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
+    timers = Timers()
+    waits, replies = Waits(timers), []
+    waits.add(waiting_for(("k",), [], until_ms=5), replies.append)
+    timers.run_due(at(5))
+    assert replies == ["expired"]
+    waits.wake("k")
+    waits.settle(at(6))
+    assert replies == ["expired"]
+
+
+def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:
+    timers = Timers()
+    waits, replies = Waits(timers), []
+    wait = waits.add(waiting_for(("k",), [True], until_ms=5), replies.append)
+    waits.drop(wait)
+    waits.wake("k")
+    waits.settle(at(0))
+    timers.run_due(at(9))
+    assert replies == []
+    assert timers.next_ms() is None
