@@ -1,0 +1,210 @@
+"""The header of a record batch, magic 2 (KIP-98): read, checked and stamped without opening a record.
+
+Knows the first 61 bytes of a batch and its CRC-32C. May not know what is inside the records section: `columns` opens that.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from ottla.ports import Buffer
+
+NONE, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 0, 2, 76, 87
+
+HEADER_BYTES: Final = 61
+LOG_OVERHEAD_BYTES: Final = 12
+"""Base offset and batch length: what stands before the bytes that `batch_length` counts."""
+
+MAGIC: Final = 2
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+ZSTD: Final = 4
+ZSTD_SINCE_PRODUCE: Final = 7
+CRC_POSITION: Final = 17
+CRC_FROM: Final = 21
+LEADER_EPOCH_POSITION: Final = 12
+MAX_TIMESTAMP_POSITION: Final = 35
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_OFFSET: Final = struct.Struct(">q")
+_EPOCH: Final = struct.Struct(">i")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+
+
+class BadBatch(ValueError):
+    """Bytes that cannot be a batch of magic 2. `position` is where the batch begins."""
+
+    def __init__(self, position: int, sentence: str) -> None:
+        super().__init__(f"at byte {position}: {sentence}")
+        self.position = position
+        self.sentence = sentence
+
+
+class BatchHeader(NamedTuple):
+    """The 13 fields before the records. Timestamps are milliseconds since 1970; `crc` is CRC-32C from `attributes` to the end."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes from the base offset to the end of the last record."""
+        return self.batch_length + LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; sequences wrap from 2^31 - 1 to 0. -1 without a producer id."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self) -> int:
+        """0: the producer's time (CreateTime). 1: the broker's (LogAppendTime), and then `max_timestamp` is every record's."""
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the batch's tombstones (KIP-534); the base timestamp then holds it."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header at `pos`, unchecked. Raises `BadBatch` where fewer than 61 bytes are left."""
+    try:
+        return BatchHeader._make(HEADER.unpack_from(buf, pos))
+    except struct.error:
+        raise BadBatch(pos, f"a batch header takes {HEADER_BYTES} bytes and {max(len(buf) - pos, 0)} are left.") from None
+
+
+def crc_is_valid(view: memoryview) -> bool:
+    """Whether the CRC-32C of one whole batch, which fills `view`, is what its header says."""
+    crc: int = _CRC.unpack_from(view, CRC_POSITION)[0]
+    return bool(crc32c(view[CRC_FROM:]) == crc)
+
+
+def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[int, BatchHeader | None]:
+    """Kafka's verdict on the records that a client produced to one partition: (0, header), or (error code, None).
+
+    They must be one batch of magic 2 that fills `view`. No record is opened: `verify.check_records` does that.
+
+    - CORRUPT_MESSAGE: smaller than its own header, or a CRC-32C that differs.
+    - INVALID_RECORD: no whole batch, more than one, another magic, a base offset that is not 0, a record count that is not
+      `last_offset_delta + 1`, an unknown codec, a control batch, a producer id without a sequence.
+    - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110).
+    """
+    if len(view) < HEADER_BYTES:
+        return _too_small(view), None
+    header = BatchHeader._make(HEADER.unpack_from(view))
+    if header[1] + LOG_OVERHEAD_BYTES != len(view) or header[3] != MAGIC:
+        return _misframed(view, header), None
+    if crc32c(view[CRC_FROM:]) != header[4]:
+        return CORRUPT_MESSAGE, None
+    count = header[12]
+    if count <= 0 or header[6] != count - 1 or header[0] or (header[5] & CONTROL_BIT) or (header[9] >= 0 and header[11] < 0):
+        return INVALID_RECORD, None
+    codec = header[5] & CODEC_MASK
+    if codec >= ZSTD and (codec > ZSTD or produce_version < ZSTD_SINCE_PRODUCE):
+        return (INVALID_RECORD if codec > ZSTD else UNSUPPORTED_COMPRESSION_TYPE), None
+    return NONE, header
+
+
+def _too_small(view: memoryview) -> int:
+    """Less than a header: no batch at all, or one that says itself that it is too small."""
+    if len(view) < CRC_POSITION or view[16] != MAGIC:
+        return INVALID_RECORD
+    batch_length: int = _EPOCH.unpack_from(view, 8)[0]
+    return INVALID_RECORD if batch_length + LOG_OVERHEAD_BYTES > len(view) else CORRUPT_MESSAGE
+
+
+def _misframed(view: memoryview, header: BatchHeader) -> int:
+    if header.magic != MAGIC or header.size > len(view):
+        return INVALID_RECORD
+    if header.size < HEADER_BYTES or not crc_is_valid(view[: header.size]):
+        return CORRUPT_MESSAGE
+    return INVALID_RECORD
+
+
+def batches(view: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch from `pos`; a torn one at the end is left out, as fetches may end in one.
+
+    The CRC is not checked. Raises `BadBatch` at a magic other than 2, or at a length that cannot hold a header.
+    """
+    end = len(view)
+    while end - pos >= HEADER_BYTES:
+        header = BatchHeader._make(HEADER.unpack_from(view, pos))
+        if header.magic != MAGIC:
+            raise BadBatch(pos, f"magic {header.magic} instead of {MAGIC}: convert older message sets first.")
+        if header.size < HEADER_BYTES:
+            raise BadBatch(pos, f"a batch of {header.size} bytes cannot hold its header of {HEADER_BYTES}.")
+        if pos + header.size > end:
+            return
+        yield pos, header
+        pos += header.size
+
+
+def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader epoch of the batch at `pos`, in place. The CRC covers neither."""
+    _OFFSET.pack_into(buf, pos, base_offset)
+    _EPOCH.pack_into(buf, pos + LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def set_log_append_time(buf: bytearray | memoryview, pos: int, size: int, now_ms: int) -> None:
+    """Give the batch of `size` bytes at `pos` the broker's time, in place: the attribute bit, max_timestamp, a new CRC (KIP-32)."""
+    attributes = _ATTRIBUTES.unpack_from(buf, pos + CRC_FROM)[0]
+    _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, attributes | TIMESTAMP_TYPE_BIT)
+    _OFFSET.pack_into(buf, pos + MAX_TIMESTAMP_POSITION, now_ms)
+    write_crc(buf, pos, size)
+
+
+def write_crc(buf: bytearray | memoryview, pos: int, size: int) -> None:
+    """Compute and write the CRC-32C of the batch of `size` bytes at `pos`."""
+    _CRC.pack_into(buf, pos + CRC_POSITION, crc32c(memoryview(buf)[pos + CRC_FROM : pos + size]))

@@ -1,0 +1,103 @@
+"""The five codecs of record batches, by Kafka's numbers, each opened under a limit that a bomb cannot pass.
+
+Knows how each codec's bytes are framed in Kafka (`snappy` and `lz4` have modules of their own). May not know batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import cramjam
+
+from ottla.ports import Buffer
+from ottla.records import lz4, snappy
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+LEVELS: Final = {GZIP: 6, ZSTD: 3}
+"""Levels where none is given: zlib's and zstd's own, which are Kafka's."""
+
+DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
+SMALLEST_BYTES: Final = 4096
+FIRST_EXPANSION: Final = 6
+NEXT_EXPANSION: Final = 4
+GZIP_MOST_EXPANSION: Final = 1032
+
+
+class CodecFailed(ValueError):
+    """Bytes that a codec cannot open, or will not because they hold more than the limit."""
+
+    def __init__(self, codec: int, sentence: str) -> None:
+        super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")
+        self.codec = codec
+
+
+def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
+    """`data` compressed as batches of `magic` carry it. `level` is the codec's own scale (gzip 1-9, lz4 1-12, zstd 1-22)."""
+    if codec == NONE:
+        return bytes(data)
+    if codec == SNAPPY:
+        return snappy.compress(data)
+    if codec == LZ4:
+        return lz4.compress(data, level, format_0=magic == 0)
+    if codec == GZIP:
+        return bytes(cramjam.gzip.compress(data, level=LEVELS[GZIP] if level is None else level))
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=LEVELS[ZSTD] if level is None else level))
+    raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Buffer:
+    """`data` opened: at most `limit_bytes`, whatever it claims. Never more memory than that is taken. Raises `CodecFailed`."""
+    if codec == NONE:
+        return data
+    try:
+        if codec == SNAPPY:
+            return snappy.decompress(data, limit_bytes)
+        if codec == LZ4:
+            return lz4.decompress(data, limit_bytes, format_0=magic == 0)
+        if codec == GZIP:
+            return _grow(cramjam.gzip.decompress_into, data, _gzip_hint(data), limit_bytes)
+        if codec == ZSTD:
+            return _grow(cramjam.zstd.decompress_into, data, _zstd_hint(data), limit_bytes)
+    except (ValueError, cramjam.DecompressionError) as failure:
+        raise CodecFailed(codec, f"{failure}.") from None
+    raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:
+    """Open into a buffer of the hinted size, then into larger ones, up to the limit.
+
+    A stream that ends within the data says so whatever the room; only one that needs more room is worth another try.
+    """
+    room = min(hint or max(len(data) * FIRST_EXPANSION, SMALLEST_BYTES), limit_bytes)
+    while True:
+        out = bytearray(room)
+        try:
+            return memoryview(out)[: into(data, out)]
+        except cramjam.DecompressionError as failure:
+            if "whole buffer" not in str(failure):
+                raise
+        if room >= limit_bytes:
+            raise ValueError(f"it opens to more than the limit of {limit_bytes} bytes")
+        del out  # before the next one, or both count
+        room = min(room * NEXT_EXPANSION, limit_bytes)
+
+
+def _gzip_hint(data: Buffer) -> int:
+    """The size that the last member claims, if the bytes could hold as much."""
+    claimed = int.from_bytes(data[-4:], "little")
+    return claimed if claimed <= len(data) * GZIP_MOST_EXPANSION else 0
+
+
+def _zstd_hint(data: Buffer) -> int:
+    """The content size in the frame header, if it has one and it is believable (RFC 8878, 3.1.1.1); 0 otherwise."""
+    if len(data) < 6:
+        return 0
+    descriptor = data[4]
+    single_segment = descriptor >> 5 & 1
+    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
+    claimed = int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+    return claimed if claimed <= len(data) * GZIP_MOST_EXPANSION else 0

@@ -1,0 +1,75 @@
+"""Snappy as Kafka's clients frame it: xerial's stream format is written; raw blocks are read too, as librdkafka sends them.
+
+Knows the framing and how far a block may claim to expand. May not know what the bytes are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cramjam
+
+from ottla.ports import Buffer
+
+MAGIC: Final = b"\x82SNAPPY\x00"
+HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+BLOCK_BYTES: Final = 32 * 1024
+MOST_EXPANSION: Final = 24
+"""No snappy element of n bytes yields more than 21.4 n, so a block that claims more is lying."""
+
+
+def compress(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = [HEADER]
+    for start in range(0, len(view), BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + BLOCK_BYTES]))
+        parts.append(len(block).to_bytes(4, "big"))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def decompress(data: Buffer, limit_bytes: int) -> bytearray:
+    """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes`."""
+    view = memoryview(data)
+    blocks = _blocks(view) if bytes(view[: len(MAGIC)]) == MAGIC else [view]
+    sizes = [_claimed_size(block) for block in blocks]
+    total = sum(sizes)
+    if total > limit_bytes:
+        raise ValueError(f"it opens to {total} bytes, more than the limit of {limit_bytes}")
+    out = bytearray(total)
+    room = memoryview(out)
+    pos = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        cramjam.snappy.decompress_raw_into(block, room[pos : pos + size])
+        pos += size
+    return out
+
+
+def _blocks(view: memoryview) -> list[memoryview]:
+    """The raw blocks of a xerial stream. Streams may be joined, each with its own header (snappy-java's reader allows it)."""
+    blocks = []
+    pos = len(HEADER)
+    while pos < len(view):
+        if bytes(view[pos : pos + len(MAGIC)]) == MAGIC:
+            pos += len(HEADER)
+            continue
+        size = int.from_bytes(view[pos : pos + 4], "big")
+        if size == 0 or size > len(view) - pos - 4:
+            raise ValueError(f"a snappy block at byte {pos} claims {size} bytes and {len(view) - pos - 4} are left")
+        blocks.append(view[pos + 4 : pos + 4 + size])
+        pos += 4 + size
+    return blocks
+
+
+def _claimed_size(block: memoryview) -> int:
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    else:
+        raise ValueError("a snappy block does not begin with its size")
+    if size > MOST_EXPANSION * len(block):
+        raise ValueError(f"a snappy block of {len(block)} bytes claims to hold {size}")
+    return size
