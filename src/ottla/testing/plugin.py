@@ -1,0 +1,35 @@
+"""pytest fixtures around a broker; pytest loads this module by itself where Ottla is installed.
+
+Knows pytest and `ottla.Broker`, which is imported by the first test that asks for a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla import Broker
+
+
+@pytest.fixture
+def ottla_settings() -> dict[str, str]:
+    """Settings of the test's broker under Kafka's names; override this fixture to change them."""
+    return {}
+
+
+@pytest.fixture
+def ottla_broker(ottla_settings: dict[str, str]) -> Iterator[Broker]:
+    """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends."""
+    import ottla
+
+    with ottla.Broker(settings=ottla_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_address(ottla_broker: Broker) -> str:
+    """HOST:PORT of the test's broker, for any client's `bootstrap.servers`."""
+    return ottla_broker.address

@@ -1,0 +1,167 @@
+"""A served broker as a process of its own: start it, wait until it answers, stop it, kill it, start it again on the same data.
+
+Knows the command line of `ottla serve` and the one line that it prints. Everything else about the broker is looked at from
+outside, by its process id.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ANSWERS = re.compile(rb"answers at \[?([^\s\]]+)\]?:(\d+)")
+"""The line that `ottla serve` prints on its standard output once its listener answers."""
+
+
+class DidNotStart(Exception):
+    """The broker ended (`code` is its exit code), or said nothing in time (None). `log`: what it wrote to standard error."""
+
+    def __init__(self, code: int | None, log: str) -> None:
+        what = "said nothing in time" if code is None else f"ended with exit code {code}"
+        super().__init__(f"the broker {what}; its log ends with:\n{log[-4000:]}")
+        self.code = code
+        self.log = log
+
+
+class BrokerProcess:
+    """One `ottla serve` over `data_dir`. A context manager: entering starts it, leaving stops it.
+
+    `settings` are Kafka's setting names, as for `--set`. The port is a free one; a restart keeps it, so that clients find the
+    broker again. The log is appended to `log_path` (beside the data directory unless given).
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        settings: Mapping[str, object] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
+        log_path: Path | str | None = None,
+        start_timeout_s: float = 30.0,
+    ) -> None:
+        self.data_dir = Path(data_dir)
+        self.settings = dict(settings or {})
+        self.host = host
+        self.port = port
+        self.arguments = list(arguments)
+        self.log_path = Path(log_path) if log_path else self.data_dir.with_name(self.data_dir.name + ".log")
+        self.start_timeout_s = start_timeout_s
+        self._environment = {**os.environ, **(environment or {})}
+        self._prepare = prepare
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """What is run, for a person to run again."""
+        sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
+        listen = f"{self.host}:{self.port}"
+        serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
+        return [*serve, *sets, *self.arguments]
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, for a client's `bootstrap.servers`."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """All that it has written to standard error so far."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def start(self) -> Self:
+        """Return once it answers. Raises `DidNotStart`."""
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self._environment,
+                preexec_fn=self._prepare,
+            )
+        self._wait_for_line()
+        return self
+
+    def _wait_for_line(self) -> None:
+        process = self._running()
+        assert process.stdout is not None
+        deadline, said = time.monotonic() + self.start_timeout_s, b""
+        while not (found := ANSWERS.search(said)):
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(process.stdout.fileno(), 4096) if ready else b""
+            if not chunk:
+                self._give_up(ended=bool(ready))
+            said += chunk
+        self.host, self.port = found[1].decode(), int(found[2])
+
+    def _give_up(self, *, ended: bool) -> None:
+        process = self._running()
+        code = process.wait(10) if ended else None
+        self.kill()
+        raise DidNotStart(code, self.log)
+
+    def stop(self, timeout_s: float = 10.0) -> int:
+        """SIGTERM, and the exit code. Killed after `timeout_s`, which raises TimeoutExpired. None running: 0."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        try:
+            return self._process.wait(timeout_s)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing that the broker holds in its own memory survives."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stop it (or kill it), and start it on the same port and data."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        return self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: the broker neither answers nor closes anything until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the broker is not running: call start() first")
+        return self._process
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

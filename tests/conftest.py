@@ -1,0 +1,53 @@
+"""Brokers to test against; `--peer=apache-kafka` shows on a real Apache Kafka that what a test expects is Kafka's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.peers import Peer, start_peer
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that interop tests run against")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/interop" in item.path.as_posix():
+            item.add_marker("interop")
+
+
+@pytest.fixture(scope="session")
+def peer_name(request: pytest.FixtureRequest) -> str:
+    name = request.config.getoption("--peer")
+    assert isinstance(name, str)
+    return name
+
+
+@pytest.fixture(scope="session")
+def broker(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """One broker for all tests of the session: each uses topics and groups of its own, and none restarts it."""
+    with start_peer(peer_name, tmp_path_factory.mktemp("broker")) as peer:
+        yield peer
+
+
+@pytest.fixture
+def own_broker(peer_name: str, tmp_path: Path) -> Iterator[Peer]:
+    """A broker of the test's own, to restart, kill and mistreat."""
+    with start_peer(peer_name, tmp_path) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="session")
+def _numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest, _numbers: Iterator[int]) -> Callable[[str], str]:
+    """Names for topics and groups that no other test uses."""
+    return lambda stem: f"{stem}-{next(_numbers)}"

@@ -1,0 +1,39 @@
+"""The broker under test: Ottla as a process, or a real Apache Kafka for the same behaviours."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol, Self
+
+import pytest
+
+from bench.apache_kafka import ApacheKafka, Unavailable
+from ottla.testing import BrokerProcess
+
+
+class Peer(Protocol):
+    """What tests may do to a broker."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def log(self) -> str: ...
+    def restart(self, *, kill: bool = False) -> Self: ...
+
+
+QUICK = {"group.initial.rebalance.delay.ms": 0}
+"""Served brokers wait three seconds for a group's first members; no test has that time."""
+
+
+def start_peer(name: str, home: Path, settings: dict[str, object] | None = None) -> AbstractContextManager[Peer]:
+    """A broker over an empty directory below `home`. Skips the test where Apache Kafka cannot be had."""
+    wanted = {**QUICK, **(settings or {})}
+    if name == "ottla":
+        return BrokerProcess(home / "data", wanted)
+    try:
+        return ApacheKafka(home / "kafka", wanted)
+    except Unavailable as missing:
+        pytest.skip(f"no Apache Kafka: {missing}")
