@@ -1,0 +1,19 @@
+"""Every setting of a broker and of a topic, declared once. From the declarations come parsing, DescribeConfigs and the docs."""
+
+from __future__ import annotations
+
+from ottla.broker.settings.broker_server import Listener
+from ottla.broker.settings.properties import parse_properties
+from ottla.broker.settings.setting import Setting, SettingError
+from ottla.broker.settings.topic import TopicSettings
+from ottla.broker.settings.values import BrokerSettings, topic_config_error
+
+__all__ = [
+    "BrokerSettings",
+    "Listener",
+    "Setting",
+    "SettingError",
+    "TopicSettings",
+    "parse_properties",
+    "topic_config_error",
+]

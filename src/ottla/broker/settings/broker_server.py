@@ -1,0 +1,75 @@
+"""The broker's settings for itself: who it is, where it listens, what it makes by itself. Declared only; read elsewhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LONG, SHORT, STRING, Check, Kind, Refused, at_least
+from ottla.broker.settings.setting import Setting, SettingsOf
+
+LIST_CODE = 7
+
+
+class Listener(NamedTuple):
+    """`NAME://host:port`. An empty host means every address; port 0 a free one."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def _listener(text: str) -> Listener:
+    name, separator, address = text.strip().partition("://")
+    host, colon, port = address.rpartition(":")
+    if not (name and separator and colon and port.isdecimal() and int(port) < 1 << 16):
+        raise Refused("must be listeners as PLAINTEXT://host:port, separated by commas")
+    return Listener(name.upper(), host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _listeners(text: str) -> tuple[Listener, ...]:
+    listeners = tuple(_listener(item) for item in text.split(",")) if text.strip() else ()
+    if len({listener.name for listener in listeners}) < len(listeners):
+        raise Refused("must give every listener a name of its own")
+    return listeners
+
+
+LISTENERS: Kind[tuple[Listener, ...]] = Kind("list", LIST_CODE, _listeners, lambda value: ",".join(map(str, value)))
+
+PLAIN: Check[tuple[Listener, ...]] = Check(
+    lambda value: all(listener.name == "PLAINTEXT" for listener in value),
+    "may name PLAINTEXT listeners only",
+    "PLAINTEXT://host:port",
+)
+
+
+class ServerSettings(SettingsOf):
+    """The broker's identity, its listeners, its limits, and the topics that it makes."""
+
+    advertised_listeners = Setting(
+        LISTENERS,
+        (),
+        "The address that clients are told; without it, the one at which they came.",
+        check=PLAIN,
+        falls_back=("listeners",),
+    )
+    auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata makes the topic.")
+    broker_id = Setting(INT, -1, "An older name of node.id.", falls_back=("node.id",))
+    broker_rack = Setting(STRING, None, "The rack or zone that this broker stands in.")
+    connections_max_idle_ms = Setting(LONG, 600_000, "Idle connections are closed after this time.")
+    default_replication_factor = Setting(INT, 1, "Replicas of a topic that is made without a number.", check=at_least(1))
+    delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
+    fetch_max_bytes = Setting(INT, 57_671_680, "Bytes that one fetch is answered with at most.", check=at_least(1024))
+    listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "", 9092),), "Where the broker listens (--listen sets it).", check=PLAIN)
+    max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
+    max_incremental_fetch_session_cache_slots = Setting(INT, 1000, "Fetch sessions that are kept at a time.", check=at_least(0))
+    node_id = Setting(INT, 1, "This broker's number.", check=at_least(0), falls_back=("broker.id",))
+    num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
+    socket_receive_buffer_bytes = Setting(INT, 102_400, "The sockets' receive buffer; -1: the system's.")
+    socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))
+    socket_send_buffer_bytes = Setting(INT, 102_400, "The sockets' send buffer; -1: the system's.")
+    transaction_state_log_replication_factor = Setting(
+        SHORT, 3, "Replicas of __transaction_state, as far as there are brokers.", check=at_least(1)
+    )

@@ -1,0 +1,134 @@
+"""What a setting is: declared once as a class attribute, read everywhere as that attribute, found by Kafka's name.
+
+    class Settings(SettingsOf):
+        num_partitions = Setting(INT, 1, "Partitions of a topic that is created without a number.", check=at_least(1))
+
+`Settings({"num.partitions": "3"}).num_partitions` is then an `int`, 3. Knows no particular setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+
+from ottla.broker.settings.kinds import PASSWORD, Check, Kind, Refused
+
+T = TypeVar("T")
+
+
+class SettingError(ValueError):
+    """A setting that is unknown, or a value that it doesn't allow: one sentence that says what to do."""
+
+
+class Setting(Generic[T]):
+    """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs.
+
+    `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
+    `broker`: for a topic setting, the broker setting that is its default. `hidden` ones are accepted, but not listed.
+    """
+
+    __slots__ = ("broker", "check", "default", "dynamic", "falls_back", "hidden", "kind", "name", "sentence")
+
+    def __init__(
+        self,
+        kind: Kind[Any],
+        default: T,
+        sentence: str,
+        *,
+        check: Check[Any] | None = None,
+        dynamic: bool = False,
+        falls_back: tuple[str, ...] = (),
+        broker: str | None = None,
+        hidden: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.default = default
+        self.sentence = sentence
+        self.check = check
+        self.dynamic = dynamic
+        self.falls_back = falls_back
+        self.broker = broker
+        self.hidden = hidden
+        self.name = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.name = attribute.replace("_", ".")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        return self if instance is None else self.default
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace(".", "_")
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Never to be shown: neither in a reply nor in a log."""
+        return self.kind is PASSWORD
+
+    def parse(self, text: str) -> T:
+        """Raises `SettingError`."""
+        try:
+            value: T = self.kind.parse(text)
+            if self.check is not None and not self.check.holds(value):
+                raise Refused(self.check.sentence)
+        except Refused as refused:
+            shown = "" if self.is_sensitive else f"={text.strip()}"
+            raise SettingError(f"{self.name}{shown} is refused: the value {refused}.") from None
+        return value
+
+    def show(self, value: T) -> str | None:
+        """The value as Kafka writes it; None where there is none."""
+        return None if value is None else self.kind.show(value)
+
+    @property
+    def shown_default(self) -> str | None:
+        return self.show(self.default)
+
+
+class SettingsOf:
+    """A set of settings with the texts that were given for some of them; the others have their defaults.
+
+    Every value is an attribute (dots become underscores). Raises `SettingError` for an unknown name or a refused value.
+    """
+
+    DECLARED: ClassVar[dict[str, Setting[Any]]] = {}
+    WHAT: ClassVar[str] = "setting"
+
+    def __init_subclass__(cls) -> None:
+        found = {item.name: item for base in reversed(cls.__mro__) for item in vars(base).values() if isinstance(item, Setting)}
+        cls.DECLARED = dict(sorted(found.items()))
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self.given = dict(given or {})
+        for name, text in self.given.items():
+            setting = self.find(name)
+            # The descriptor has no __set__, so from here on the attribute is a plain one, as fast as any.
+            self.__dict__[setting.attribute] = setting.parse(text)
+
+    @classmethod
+    def find(cls, name: str) -> Setting[Any]:
+        """The setting of this name; raises `SettingError` naming the nearest one that there is."""
+        found = cls.DECLARED.get(name)
+        if found is None:
+            raise SettingError(unknown(name, cls.DECLARED, cls.WHAT))
+        return found
+
+    def value(self, name: str) -> Any:
+        return getattr(self, name.replace(".", "_"))
+
+    def shown(self, name: str) -> str | None:
+        """The value in force, as Kafka writes it."""
+        return self.DECLARED[name].show(self.value(name))
+
+
+def unknown(name: str, names: Iterable[str], what: str) -> str:
+    near = get_close_matches(name.replace("_", "."), list(names), 1, 0.6)
+    return f"There is no {what} {name!r}" + (f"; did you mean {near[0]!r}?" if near else ".")

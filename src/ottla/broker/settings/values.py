@@ -1,0 +1,99 @@
+"""The settings of one broker with their values, and what logs and topics make of them. Knows no files and no requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Self
+
+from ottla.broker.settings.broker_groups import CoordinatorSettings
+from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
+from ottla.broker.settings.broker_server import ServerSettings
+from ottla.broker.settings.setting import Setting, SettingError
+from ottla.broker.settings.topic import TopicSettings
+from ottla.broker.settings.without_effect import WITHOUT_EFFECT
+from ottla.log.config import LogConfig
+
+log = logging.getLogger("ottla.broker")
+
+SEGMENT_BYTES = "segment.bytes"
+
+
+class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings):
+    """Every setting of a broker as a typed attribute; made from the texts that were given for some of them.
+
+    Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses.
+    """
+
+    WHAT = "broker setting"
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> Self:
+        """From the texts of a properties file or of `--set`; Kafka's settings without effect here are logged and left out."""
+        idle = sorted(texts.keys() & WITHOUT_EFFECT)
+        if idle:
+            log.warning("without effect in Ottla, and ignored: %s", ", ".join(idle))
+        return cls({name: text for name, text in texts.items() if name not in WITHOUT_EFFECT})
+
+    @property
+    def default_retention_ms(self) -> int:
+        """From milliseconds, minutes or hours, whichever is finest."""
+        if self.log_retention_ms is not None:
+            return self.log_retention_ms
+        if self.log_retention_minutes is not None:
+            return _scaled(self.log_retention_minutes, MINUTE_MS)
+        return _scaled(self.log_retention_hours, HOUR_MS)
+
+    @property
+    def default_segment_ms(self) -> int:
+        return self.log_roll_hours * HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def default_segment_jitter_ms(self) -> int:
+        return self.log_roll_jitter_hours * HOUR_MS if self.log_roll_jitter_ms is None else self.log_roll_jitter_ms
+
+    @property
+    def default_flush_ms(self) -> int:
+        return self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
+
+    def topic_default(self, setting: Setting[Any]) -> Any:
+        """The value that a topic has for a setting of its own while none is set for it."""
+        scaled: Any = getattr(type(self), f"default_{setting.attribute}", None)
+        if scaled is not None:
+            return getattr(self, f"default_{setting.attribute}")
+        return setting.default if setting.broker is None else self.value(setting.broker)
+
+    def topic_value(self, name: str, overrides: Mapping[str, str]) -> Any:
+        """The value in force for a topic with these settings of its own."""
+        setting = TopicSettings.DECLARED[name]
+        return setting.parse(overrides[name]) if name in overrides else self.topic_default(setting)
+
+    def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """How a topic's logs behave, given what was set for the topic. Raises `SettingError`."""
+        values = {field.name: self._for_log(field.name.replace("_", "."), overrides) for field in fields(LogConfig)}
+        if "internal.segment.bytes" in overrides:
+            values["segment_bytes"] = self.topic_value("internal.segment.bytes", overrides)
+        return LogConfig(**values)
+
+    def _for_log(self, name: str, overrides: Mapping[str, str]) -> Any:
+        if name in TopicSettings.DECLARED:
+            value = self.topic_value(name, overrides)
+            return ",".join(value) if isinstance(value, tuple) else value
+        return self.value(name)
+
+
+def _scaled(value: int, unit_ms: int) -> int:
+    return value if value < 0 else value * unit_ms
+
+
+def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
+    """Why these settings can't be a topic's (INVALID_CONFIG), as a sentence; None if they can."""
+    for name, text in configs.items():
+        if text is None:
+            return f"{name} is given without a value: give one, or leave it out for the default."
+        try:
+            TopicSettings.find(name).parse(text)
+        except SettingError as error:
+            return str(error)
+    return None
