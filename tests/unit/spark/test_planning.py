@@ -1,0 +1,133 @@
+"""Planning: offsets become ranges, limits are kept to, ranges cover what was asked for exactly once, losses are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ottla.spark.errors import OptionError
+from ottla.spark.planning import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    AtTimes,
+    Everywhere,
+    Offsets,
+    PartitionOffsets,
+    Range,
+    TopicPartition,
+    clipped,
+    from_json,
+    limited,
+    lost,
+    ranges,
+    resolve,
+    split,
+    to_json,
+)
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+class Brokers:
+    """Two partitions: a-0 holds offsets 10 to 99 at times 1000 to 1089, a-1 is empty at offset 5."""
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        return {each: {A0: 10, A1: 5}[each] for each in partitions}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        return {each: {A0: 100, A1: 5}[each] for each in partitions}
+
+    def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {each: max(10, time - 990) if each == A0 and time < 1090 else None for each, time in timestamps_ms.items()}
+
+
+def start(bound, latest_otherwise: bool = False) -> PartitionOffsets:
+    return resolve(bound, [A0, A1], Brokers(), edge="starting", latest_otherwise=latest_otherwise)
+
+
+def test_words_become_offsets():
+    assert start(Everywhere(EARLIEST)) == {A0: 10, A1: 5}
+    assert start(Everywhere(LATEST)) == {A0: 100, A1: 5}
+    assert start(Offsets({A0: 42, A1: LATEST})) == {A0: 42, A1: 5}
+
+
+def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_the_end():
+    assert start(AtTime(1020), latest_otherwise=True) == {A0: 30, A1: 5}
+    assert start(AtTimes({A0: 1020, A1: 0}), latest_otherwise=True) == {A0: 30, A1: 5}
+    with pytest.raises(OptionError, match=r"a-1 hold no record.*startingOffsetsByTimestampStrategy"):
+        start(AtTime(1020))
+
+
+def test_offsets_for_each_partition_are_given_for_all_and_no_other():
+    with pytest.raises(OptionError, match="startingOffsets leaves out a-1"):
+        start(Offsets({A0: 42}))
+    with pytest.raises(OptionError, match="startingOffsets names b-0"):
+        start(Offsets({A0: 42, A1: 1, B0: 1}))
+
+
+def test_offsets_are_stored_as_sparks_own_connector_stores_them():
+    assert to_json({A1: 7, A0: 3, B0: 9}) == {"a": {"0": 3, "1": 7}, "b": {"0": 9}}
+    assert from_json(to_json({A1: 7, A0: 3, B0: 9})) == {A0: 3, A1: 7, B0: 9}
+
+
+OFFSETS = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=8)
+
+
+def as_offsets(pairs: list[tuple[int, int]]) -> tuple[PartitionOffsets, PartitionOffsets]:
+    starts = {TopicPartition("t", index): low for index, (low, _) in enumerate(pairs)}
+    return starts, {TopicPartition("t", index): low + size for index, (low, size) in enumerate(pairs)}
+
+
+@given(OFFSETS, st.integers(1, 3000))
+@example([(0, 1), (0, 1), (0, 1), (0, 1000)], 5)
+def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[int, int]], limit: int):
+    starts, ends = as_offsets(pairs)
+    chosen = limited(starts, ends, limit)
+    sizes = {each: ends[each] - starts[each] for each in ends}
+    taken = {each: chosen[each] - starts[each] for each in ends}
+    held = sum(size > 0 for size in sizes.values())
+    assert sum(taken.values()) == min(sum(sizes.values()), max(limit, held))
+    assert all(0 <= taken[each] <= sizes[each] for each in ends)
+    assert all(taken[each] > 0 for each in ends if sizes[each])
+
+
+def test_a_limit_takes_in_proportion_to_what_each_holds():
+    assert limited({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
+
+
+@given(OFFSETS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 300))
+def test_split_ranges_cover_everything_once_within_the_wishes(
+    pairs: list[tuple[int, int]], min_partitions: int | None, max_records: int | None
+):
+    wholes = ranges(*as_offsets(pairs))
+    pieces = split(wholes, min_partitions=min_partitions, max_records=max_records)
+    for whole in wholes:
+        mine = [piece for piece in pieces if piece.partition == whole.partition]
+        assert [mine[0].start, *(piece.end for piece in mine)] == [*(piece.start for piece in mine), whole.end]
+        assert mine[0].start == whole.start
+    assert all(piece.size > 0 for piece in pieces)
+    assert max_records is None or all(piece.size <= max_records for piece in pieces)
+    assert min_partitions is None or len(pieces) >= min(min_partitions, sum(whole.size for whole in wholes))
+
+
+def test_min_partitions_cut_the_largest_first():
+    pieces = split([Range("a", 0, 0, 90), Range("a", 1, 0, 10)], min_partitions=4)
+    assert [piece.partition for piece in pieces] == [0, 0, 0, 1]
+
+
+def test_losses_are_told_for_each_partition():
+    clauses = lost({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20})
+    assert clauses == [
+        "a-0 was to be read from offset 3 and begins at 10 now",
+        "a-1 was to be read from offset 50 and ends at 20 now",
+        "b-0 was to be read from offset 1 and is gone",
+    ]
+    assert lost({A0: 10}, {A0: 10}, {A0: 10}) == []
+
+
+def test_accepted_losses_read_on_with_what_is_left():
+    assert clipped({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20}) == {A0: 10, A1: 0}
