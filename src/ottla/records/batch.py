@@ -36,6 +36,10 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 ZSTD: Final = 4
 ZSTD_SINCE_PRODUCE: Final = 7
+SMALLEST_MESSAGE_BYTES: Final = 14
+"""The least that any message format counts after its offset and length."""
+
+MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 CRC_FROM: Final = 21
 LEADER_EPOCH_POSITION: Final = 12
@@ -136,10 +140,11 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
 
     They must be one batch of magic 2 that fills `view`. No record is opened: `verify.check_records` does that.
 
-    - CORRUPT_MESSAGE: smaller than its own header, or a CRC-32C that differs.
-    - INVALID_RECORD: no whole batch, more than one, another magic, a base offset that is not 0, a record count that is not
-      `last_offset_delta + 1`, an unknown codec, a control batch, a producer id without a sequence.
-    - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110).
+    - CORRUPT_MESSAGE: a length below that of a header, a magic that never was, a CRC-32C that differs.
+    - INVALID_RECORD: no whole batch, more than one, magic 0 or 1, a base offset that is not 0, a record count that is not
+      `last_offset_delta + 1`, a control batch, a producer id without a sequence. Also a torn batch after the first: Kafka cuts
+      it off and accepts, but no client sends one.
+    - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110), a codec that never was (Kafka: UNKNOWN_SERVER_ERROR).
     """
     if len(view) < HEADER_BYTES:
         return _too_small(view), None
@@ -148,29 +153,33 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
         return _misframed(view, header), None
     if crc32c(view[CRC_FROM:]) != header[4]:
         return CORRUPT_MESSAGE, None
+    if (header[5] & CODEC_MASK) >= ZSTD and (header.codec > ZSTD or produce_version < ZSTD_SINCE_PRODUCE):
+        return UNSUPPORTED_COMPRESSION_TYPE, None
     count = header[12]
-    if count <= 0 or header[6] != count - 1 or header[0] or (header[5] & CONTROL_BIT) or (header[9] >= 0 and header[11] < 0):
+    if count <= 0 or header[6] != count - 1 or header[0] or header[5] & CONTROL_BIT or header[9] >= 0 > header[11]:
         return INVALID_RECORD, None
-    codec = header[5] & CODEC_MASK
-    if codec >= ZSTD and (codec > ZSTD or produce_version < ZSTD_SINCE_PRODUCE):
-        return (INVALID_RECORD if codec > ZSTD else UNSUPPORTED_COMPRESSION_TYPE), None
     return NONE, header
 
 
 def _too_small(view: memoryview) -> int:
     """Less than a header: no batch at all, or one that says itself that it is too small."""
-    if len(view) < CRC_POSITION or view[16] != MAGIC:
+    if len(view) < LOG_OVERHEAD_BYTES:
         return INVALID_RECORD
-    batch_length: int = _EPOCH.unpack_from(view, 8)[0]
-    return INVALID_RECORD if batch_length + LOG_OVERHEAD_BYTES > len(view) else CORRUPT_MESSAGE
+    size: int = _EPOCH.unpack_from(view, 8)[0] + LOG_OVERHEAD_BYTES
+    if size < SMALLEST_MESSAGE_BYTES + LOG_OVERHEAD_BYTES:
+        return CORRUPT_MESSAGE
+    return INVALID_RECORD if size > len(view) or view[MAGIC_POSITION] < MAGIC else CORRUPT_MESSAGE
 
 
 def _misframed(view: memoryview, header: BatchHeader) -> int:
-    if header.magic != MAGIC or header.size > len(view):
+    if header.size < SMALLEST_MESSAGE_BYTES + LOG_OVERHEAD_BYTES or not 0 <= header.magic <= MAGIC:
+        return CORRUPT_MESSAGE
+    if header.size > len(view) or header.magic != MAGIC:
         return INVALID_RECORD
     if header.size < HEADER_BYTES or not crc_is_valid(view[: header.size]):
         return CORRUPT_MESSAGE
-    return INVALID_RECORD
+    rest = view[header.size :]
+    return _too_small(rest) if LOG_OVERHEAD_BYTES <= len(rest) < HEADER_BYTES else INVALID_RECORD
 
 
 def batches(view: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
