@@ -137,6 +137,21 @@ class Entry(NamedTuple):
     version: int
 
 
+NEW = -1
+"""The version of an entry that must not be there yet."""
+
+
+class Change(NamedTuple):
+    """One change of a registry entry: its new value, or None to remove it and all below it.
+
+    `version` is what the entry must have: a number from `Entry.version`, `NEW`, or None for any.
+    """
+
+    path: str
+    value: bytes | None
+    version: int | None = None
+
+
 class Registry(Protocol):
     """What brokers agree on: a tree of small values with versions, compare-and-set, watches and ephemeral entries.
 
@@ -156,6 +171,9 @@ class Registry(Protocol):
 
     def delete(self, path: str, *, version: int | None = None) -> None:
         """Remove an entry and all below it; raises `NoEntry`, `VersionConflict`."""
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Make all changes or, raising `EntryExists`, `NoEntry` or `VersionConflict`, none; parents are made as needed."""
 
     def watch(self, path: str, changed: Callable[[str], None]) -> None:
         """Call `changed(path)` after each change at or below `path`, on the broker's thread."""
