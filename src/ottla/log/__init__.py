@@ -1,0 +1,1 @@
+"""One partition on disk, in Apache Kafka's file formats. Knows no other partition, no client and no network."""

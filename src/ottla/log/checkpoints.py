@@ -1,0 +1,61 @@
+"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats and nothing of logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.ports import Disk
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+VERSION = 0
+
+Offsets = dict[tuple[str, int], int]
+"""Offsets by topic and partition."""
+
+
+def format_checkpoint(lines: Sequence[str]) -> bytes:
+    """Version, number of lines, lines."""
+    return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode()
+
+
+def parse_checkpoint(data: bytes) -> list[list[str]] | None:
+    """The words of each line, numbers where numbers must be; None if this is no whole checkpoint of a known version."""
+    try:
+        lines = data.decode().splitlines()
+        words = [line.split() for line in lines[2:]]
+        whole = len(lines) >= 2 and int(lines[0]) == VERSION and int(lines[1]) == len(words)
+        for line in words:
+            int(line[-1]), int(line[-2])
+    except (ValueError, IndexError):
+        return None
+    return words if whole else None
+
+
+def read_offsets(disk: Disk, name: str) -> Offsets:
+    """Offsets by (topic, partition) from one of the files above; empty if it is missing or unreadable, as they only save time."""
+    lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines or () if True}
+
+
+def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Replace one of the files above; durable when it returns. Raises `StorageFailed`."""
+    disk.write_file(name, format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]))
+
+
+def take_clean_shutdown(disk: Disk) -> bool:
+    """Whether the last stop was clean; the marker is gone then, so that a crash from here on is not taken for one."""
+    if not disk.exists(CLEAN_SHUTDOWN):
+        return False
+    disk.remove(CLEAN_SHUTDOWN)
+    disk.sync_dir("")
+    return True
+
+
+def mark_clean_shutdown(disk: Disk) -> None:
+    """Say that every log was closed. Call it last."""
+    disk.write_file(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)

@@ -1,0 +1,47 @@
+"""A topic's settings as its logs need them. Knows Kafka's names and defaults only; who may set what is decided elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FOREVER = 2**63 - 1
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Kafka's topic settings, dots replaced by underscores, with Kafka's defaults; -1 stands for "no limit" where Kafka says so."""
+
+    cleanup_policy: str = "delete"
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = FOREVER
+    flush_ms: int = FOREVER
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = FOREVER
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = FOREVER
+    message_timestamp_type: str = CREATE_TIME
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    producer_id_expiration_ms: int = 86_400_000
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by time and size applies."""
+        return "delete" in self.cleanup_policy

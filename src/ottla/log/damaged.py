@@ -1,0 +1,21 @@
+"""The one way a log says that data it had promised is not what it was. Knows nothing else."""
+
+from __future__ import annotations
+
+from ottla.ports import StorageFailed
+
+
+class Damaged(StorageFailed):
+    """Data that had been synced cannot be read any more: the partition goes offline, and nothing of it is touched.
+
+    `path` and `file` name the partition's directory and the file in it, `position` is the byte where trouble begins, `sentence` says it.
+    """
+
+    def __init__(self, path: str, file: str, position: int, sentence: str) -> None:
+        super().__init__(
+            f"{path}/{file}", f"at byte {position}: {sentence} Restore the file, or cut it there to give up what follows."
+        )
+        self.path = path
+        self.file = file
+        self.position = position
+        self.sentence = sentence

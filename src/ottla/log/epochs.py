@@ -1,0 +1,66 @@
+"""Which leader epoch began at which offset (KIP-101). Knows the checkpoint's format; knows no leader."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
+
+NO_EPOCH = -1
+
+
+class LeaderEpochs:
+    """(leader_epoch, start_offset) pairs, both growing."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self.entries = entries if entries is not None else []
+
+    @property
+    def latest(self) -> int:
+        return self.entries[-1][0] if self.entries else NO_EPOCH
+
+    def assign(self, leader_epoch: int, start_offset: int) -> bool:
+        """Record that `leader_epoch` begins at `start_offset`; False if that is known already."""
+        if leader_epoch <= self.latest:
+            return False
+        while self.entries and self.entries[-1][1] >= start_offset:
+            self.entries.pop()
+        self.entries.append((leader_epoch, start_offset))
+        return True
+
+    def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) that OffsetForLeaderEpoch answers: of the largest epoch not above `leader_epoch`; (-1, -1) if unknown."""
+        if leader_epoch == self.latest:
+            return leader_epoch, log_end_offset
+        at = bisect_right(self.entries, leader_epoch, key=lambda entry: entry[0])
+        if leader_epoch < 0 or at == len(self.entries):
+            return NO_EPOCH, -1
+        return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
+
+    def truncate_end(self, offset: int) -> bool:
+        """Forget the epochs that begin at or after `offset`; True if there were any."""
+        before = len(self.entries)
+        while self.entries and self.entries[-1][1] >= offset:
+            self.entries.pop()
+        return len(self.entries) != before
+
+    def truncate_start(self, offset: int) -> bool:
+        """Forget the epochs that end at or before `offset`; the one that spans it now begins there. True if something changed."""
+        at = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        if not at or self.entries[at - 1][1] == offset == self.entries[0][1]:
+            return False
+        self.entries[:at] = [(self.entries[at - 1][0], offset)]
+        return True
+
+    def encode(self) -> bytes:
+        return format_checkpoint([f"{epoch} {offset}" for epoch, offset in self.entries])
+
+    @classmethod
+    def decode(cls, data: bytes) -> LeaderEpochs | None:
+        """None where the data is no such checkpoint: it is built anew then."""
+        lines = parse_checkpoint(data)
+        if lines is None or not all(len(line) == 2 for line in lines):
+            return None
+        return cls([(int(epoch), int(offset)) for epoch, offset in lines])

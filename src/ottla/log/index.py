@@ -1,0 +1,163 @@
+"""Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory. Knows Kafka's two entry formats.
+
+An index is derived from its segment: what is missing costs time, never data. Entries are kept in memory until they are flushed (on a
+roll, a checkpoint, a close, or when there are many), and looked up in the file afterwards, so that a segment at rest keeps nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from struct import Struct
+
+from ottla.ports import Disk, File
+
+PAGE = 256
+"""Entries read at once when the search has come that close."""
+
+FLUSH_ENTRIES = 4096
+
+Pair = tuple[int, int]
+
+
+class SparseIndex:
+    """Entries (first, second), both growing. `entry` is how one is stored; `first_code` the array type of the first column."""
+
+    __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_path", "_seconds", "_stored")
+
+    def __init__(self, disk: Disk, path: str, entry: Struct, first_code: str, *, new: bool) -> None:
+        self._disk = disk
+        self._path = path
+        self._entry = entry
+        self._file: File | None = None
+        self._stored = 0 if new else -1
+        self._firsts = array(first_code)
+        self._seconds = array("i")
+        self._last: Pair | None = None
+
+    def __len__(self) -> int:
+        return self.stored + len(self._firsts)
+
+    @property
+    def stored(self) -> int:
+        """Entries in the file; counted on first use, so that opening a log does not touch its indexes."""
+        if self._stored < 0:
+            self._stored = self._disk.size(self._path) // self._entry.size if self._disk.exists(self._path) else 0
+        return self._stored
+
+    def add(self, first: int, second: int) -> None:
+        self._firsts.append(first)
+        self._seconds.append(second)
+        self._last = (first, second)
+
+    def last(self) -> Pair | None:
+        if self._last is None and len(self):
+            self._last = self._stored_entry(self.stored - 1)
+        return self._last
+
+    def floor(self, first: int) -> Pair | None:
+        """The last entry whose first column is at most `first`."""
+        firsts = self._firsts
+        if firsts and firsts[0] <= first:
+            at = bisect_right(firsts, first) - 1
+            return firsts[at], self._seconds[at]
+        return self._stored_floor(0, first)
+
+    def floor_second(self, second: int) -> Pair | None:
+        """The last entry whose second column is at most `second`."""
+        seconds = self._seconds
+        if seconds and seconds[0] <= second:
+            at = bisect_right(seconds, second) - 1
+            return self._firsts[at], seconds[at]
+        return self._stored_floor(1, second)
+
+    def flush(self, *, create: bool = False) -> File | None:
+        """Move the entries in memory to the file, which `create` makes even if there are none; returns it if it is open.
+
+        A failure (`StorageFailed`) leaves them in memory.
+        """
+        if not self._firsts:
+            return self._open() if create else self._file
+        file = self._open()
+        file.append([b"".join(map(self._entry.pack, self._firsts, self._seconds))])
+        self._stored += len(self._firsts)
+        del self._firsts[:], self._seconds[:]
+        return file
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so much is in memory that it should be flushed."""
+        return len(self._firsts) >= FLUSH_ENTRIES
+
+    def clear(self) -> None:
+        """Forget every entry, on disk too: what follows is built anew."""
+        self.cut(0)
+
+    def cut(self, count: int) -> None:
+        """Keep the first `count` entries, and nothing that the file may hold behind them (Kafka leaves zeros there)."""
+        stored = min(count, self.stored)
+        if self._file is not None or self._disk.exists(self._path):
+            file = self._open()
+            if file.size != stored * self._entry.size:
+                file.truncate(stored * self._entry.size)
+        self._stored = stored
+        in_memory = max(0, count - stored)
+        del self._firsts[in_memory:], self._seconds[in_memory:]
+        self._last = None
+
+    def keep_below(self, second: int, column: int) -> None:
+        """Drop every entry whose `column` (0 or 1) is not below `second`."""
+        columns: tuple[array[int], array[int]] = (self._firsts, self._seconds)
+        in_memory = bisect_right(columns[column], second - 1)
+        stored = self.stored if in_memory else self._stored_count(column, second - 1)
+        self.cut(stored + in_memory)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> File:
+        if self._file is None:
+            stored = self.stored
+            self._file = self._disk.open(self._path, create=True)
+            if self._file.size != stored * self._entry.size:
+                self._file.truncate(stored * self._entry.size)
+        return self._file
+
+    def _stored_entry(self, number: int) -> Pair:
+        first, second = self._entry.unpack(self._open().read(number * self._entry.size, self._entry.size))
+        return first, second
+
+    def _stored_floor(self, column: int, value: int) -> Pair | None:
+        count = self._stored_count(column, value)
+        return self._stored_entry(count - 1) if count else None
+
+    def _stored_count(self, column: int, value: int) -> int:
+        """How many stored entries have a `column` of at most `value`."""
+        low, high = 0, self.stored
+        while high - low > PAGE:
+            middle = (low + high) // 2
+            if self._stored_entry(middle)[column] <= value:
+                low = middle
+            else:
+                high = middle
+        if low == high:
+            return low
+        width, unpack = self._entry.size, self._entry.unpack_from
+        page = self._open().read(low * width, (high - low) * width)
+        return low + bisect_right(range(high - low), value, key=lambda number: int(unpack(page, number * width)[column]))
+
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+
+
+def offset_index(disk: Disk, path: str, *, new: bool) -> SparseIndex:
+    """Entries (last offset of a batch relative to the segment's base, position where the batch begins)."""
+    return SparseIndex(disk, path, OFFSET_ENTRY, "i", new=new)
+
+
+def time_index(disk: Disk, path: str, *, new: bool) -> SparseIndex:
+    """Entries (largest timestamp so far in ms, last offset of its batch relative to the segment's base)."""
+    return SparseIndex(disk, path, TIME_ENTRY, "q", new=new)

@@ -1,0 +1,404 @@
+"""One partition's log: appends to the newest segment, reads slices of any, and forgets old ones.
+
+Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. The path of an append is short
+on purpose: headers are looked at once, the batches are stamped where they lie and handed to the disk as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.log import retention, timestamps
+from ottla.log.config import LOG_APPEND_TIME, LogConfig
+from ottla.log.damaged import Damaged
+from ottla.log.names import LEADER_EPOCHS
+from ottla.log.producers import Producers, Written
+from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening
+from ottla.log.segment import Segment
+from ottla.log.snapshots import load_producers, remove_snapshots, write_snapshot
+from ottla.ports import Disk, File, FileSlice, Now, StorageFailed
+from ottla.records.batch import BatchHeader, set_log_append_time, stamp
+from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
+
+__all__ = ["Appended", "Damaged", "Log", "LogConfig"]
+
+log = logging.getLogger("ottla.log")
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+LENGTH_FROM = 12
+PLACES = 32
+"""How many (offset, position) pairs are remembered for readers that go on where they stopped."""
+
+
+class Appended(NamedTuple):
+    """What became of an append. Offsets are -1 where `error_code` is not 0; `duplicate` means that it had been written before."""
+
+    error_code: int
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+
+
+class Log:
+    """A partition's log. Make one with `Log.open`.
+
+    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written, `synced_offset` the one below which
+    everything is on stable storage; `size_bytes` counts the segments' batches. Everything is synchronous and for one thread.
+    """
+
+    __slots__ = (
+        "_active",
+        "_disk",
+        "_doomed",
+        "_places",
+        "_snapshots",
+        "_unsynced",
+        "config",
+        "epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "path",
+        "producers",
+        "segments",
+        "size_bytes",
+        "synced_offset",
+        "topic_id",
+    )
+
+    def __init__(self, disk: Disk, path: str, config: LogConfig, opened: Opened, topic_id: bytes) -> None:
+        self.path = path
+        self.config = config
+        self.topic_id = topic_id
+        self.segments: list[Segment] = opened.segments
+        self.epochs = opened.epochs
+        self.producers: Producers = opened.producers
+        self.log_start_offset = opened.log_start_offset
+        self.log_end_offset = opened.log_end_offset
+        self.synced_offset = opened.log_end_offset
+        self.size_bytes = sum(segment.size for segment in opened.segments)
+        self._active = opened.segments[-1]
+        self._disk = disk
+        self._snapshots = opened.snapshots
+        self._places: dict[int, tuple[Segment, int]] | None = None
+        self._unsynced: list[tuple[int, File]] = []
+        self._doomed: list[retention.Doomed] = []
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        now: Now,
+        *,
+        topic_id: bytes = NO_TOPIC_ID,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> Log:
+        """Open the directory `path`, making it if it is new.
+
+        `clean` says that the broker was stopped in order. Otherwise what follows `recovery_point` is read and checked, and a torn tail
+        cut off; the points, and `log_start_offset`, are those of the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` when what had
+        been synced is bad, and `StorageFailed` from the disk.
+        """
+        opened = Opening(disk, path, config, clean=clean, recovery_point=recovery_point).run(topic_id, log_start_offset)
+        opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
+        return cls(disk, path, config, opened, topic_id)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest epoch in the log, -1 if there is none."""
+        return self.epochs.latest
+
+    # Writing
+
+    def append(
+        self,
+        view: bytearray | memoryview,
+        headers: Sequence[BatchHeader],
+        leader_epoch: int,
+        now: Now,
+        *,
+        origin_client: bool = True,
+    ) -> Appended:
+        """Append checked batches that fill `view`, in place given their offsets and `leader_epoch`.
+
+        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`, and nothing has changed then.
+        """
+        config = self.config
+        idempotent = headers[0].producer_id >= 0
+        if idempotent and origin_client:
+            known = self.producers.check(headers)
+            if known:
+                return _refused(known)
+        append_time = NO_TIMESTAMP
+        if config.message_timestamp_type == LOG_APPEND_TIME:
+            append_time = now.wall_ms
+            headers = _set_time(view, headers, append_time)
+        base_offset = next_offset = self.log_end_offset
+        position, newest = 0, NO_TIMESTAMP
+        for header in headers:
+            stamp(view, position, next_offset, leader_epoch)
+            position += header.batch_length + LENGTH_FROM
+            next_offset += header.last_offset_delta + 1
+            if header.max_timestamp > newest:
+                newest = header.max_timestamp
+        segment = self._active
+        if segment.must_roll(position, next_offset - 1, newest, config):
+            if position > config.segment_bytes:
+                return _refused(RECORD_LIST_TOO_LARGE)
+            self.roll()
+            segment = self._active
+        if leader_epoch > self.epochs.latest:
+            self.assign_leader_epoch(leader_epoch)
+        segment.append(view, headers, base_offset, config.index_interval_bytes)
+        self.log_end_offset = next_offset
+        self.size_bytes += position
+        if idempotent:
+            self._note_producers(headers, base_offset)
+        return Appended(NONE, base_offset, next_offset - 1, append_time, False)
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        """Record that `leader_epoch` begins at the end of the log. Raises `StorageFailed`."""
+        if self.epochs.assign(leader_epoch, self.log_end_offset):
+            try:
+                self._write_epochs()
+            except StorageFailed:
+                self.epochs.truncate_end(self.log_end_offset)
+                raise
+
+    def roll(self) -> None:
+        """Seal the newest segment and begin another at the end of the log. Raises `StorageFailed`, and nothing has changed then."""
+        sealed = self._active
+        if not sealed.size:
+            return
+        end = self.log_end_offset
+        files = sealed.flush_indexes(final=True)
+        self._save_producers()
+        self._active = Segment(self._disk, self.path, end, 0, new=True)
+        self.segments.append(self._active)
+        if self.synced_offset < end:
+            self._unsynced.append((end, sealed.file))
+        self._unsynced.extend((end, file) for file in files)
+
+    def dirty_files(self) -> list[File]:
+        """All that must be synced to make everything below `log_end_offset` durable."""
+        files = [file for _, file in self._unsynced]
+        if self.synced_offset < self.log_end_offset and self._active.size:
+            files.append(self._active.file)
+        if self._active.size:
+            self._remember(self.log_end_offset, self._active, self._active.size)
+        return files
+
+    def mark_synced(self, offset: int) -> None:
+        """The `dirty_files` of when the log ended at `offset` have been synced."""
+        if offset > self.synced_offset:
+            self.synced_offset = offset
+        self._unsynced = [(end, file) for end, file in self._unsynced if end > offset]
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False) -> FileSlice | None:
+        """Whole batches from the one that holds `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
+
+        With `min_one_batch` the first one is given whatever its size (KIP-74). Raises `StorageFailed`.
+        """
+        if offset >= until_offset or offset < self.log_start_offset:
+            return None
+        place = self._places.get(offset) if self._places else None
+        segment, start = place if place is not None else self._locate(offset)
+        if until_offset >= self.log_end_offset or until_offset >= self._end_offset(segment):
+            end, next_offset = segment.size, self._end_offset(segment)
+        else:
+            end, next_offset = self._position_of(until_offset, segment), until_offset
+        if end - start > max_bytes:
+            end, next_offset = segment.boundary(start, start + max_bytes)
+            if end == start and min_one_batch:
+                end, next_offset = start + segment.batch_size(start), NO_OFFSET
+        if end <= start:
+            return None
+        if next_offset != NO_OFFSET:
+            self._remember(next_offset, segment, end)
+        return FileSlice(segment.file, start, end - start)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
+        return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
+
+    def max_timestamp_offset(self) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
+        return timestamps.largest(self.segments, self.log_start_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
+        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    # Forgetting
+
+    def retain(self, now: Now, *, until_offset: int | None = None) -> int:
+        """Delete old segments as the settings say, none that reaches beyond `until_offset`; returns how many went."""
+        self._doomed = retention.remove_doomed(self._disk, self._doomed, now)
+        self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
+        limit = self.log_end_offset if until_offset is None else until_offset
+        count = retention.expired(self.segments, self.config, now, self._disk, self.log_start_offset, limit, self.log_end_offset)
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self.roll()
+        for _ in range(count):
+            self._doom_first(now)
+        self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
+        return count
+
+    def delete_records(self, offset: int) -> None:
+        """Let the log begin at `offset` (clamped to its end). The files go with the next `retain`; the caller keeps the checkpoint."""
+        if offset > self.log_start_offset:
+            self._move_start(min(offset, self.log_end_offset))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that reaches `offset` or beyond (a follower that diverged). Raises `StorageFailed`.
+
+        Have a recovery point at or below `offset` on stable storage first, or the shorter log is taken for damage after a crash.
+        """
+        if offset >= self.log_end_offset:
+            return
+        self._places = None
+        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
+            self.segments.pop().remove()
+        segment = self._active = self.segments[-1]
+        if segment.base_offset > offset:
+            segment.remove()
+            segment = self.segments[0] = self._active = Segment(self._disk, self.path, offset, 0, new=True)
+        end = segment.locate(offset) if segment.size else 0
+        segment.reset_indexes(offset)
+        segment.cut(end)
+        _, self.log_end_offset = segment.load_end(self.config.index_interval_bytes)
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.synced_offset = min(self.synced_offset, self.log_end_offset)
+        self.size_bytes = sum(segment.size for segment in self.segments)
+        self._unsynced = [(synced, file) for synced, file in self._unsynced if synced <= self.log_end_offset]
+        if self.epochs.truncate_end(self.log_end_offset):
+            self._write_epochs()
+        self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
+
+    def checkpoint(self) -> int:
+        """Write out what memory holds of indexes and epochs; returns the recovery point to be kept. Raises `StorageFailed`."""
+        self._active.flush_indexes()
+        return self.synced_offset
+
+    def close(self) -> None:
+        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start must not be a clean one then."""
+        files = self._active.flush_indexes(final=True)
+        for file in [*self.dirty_files(), *files]:
+            file.sync()
+        self.mark_synced(self.log_end_offset)
+        if self.log_end_offset > max(self._snapshots, default=0):
+            self._save_producers()
+        self._doomed = retention.remove_doomed(self._disk, self._doomed, None)
+        for segment in self.segments:
+            segment.close()
+
+    def delete(self) -> None:
+        """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
+        gone = f"{self.path}.{self.topic_id.hex()}-delete"
+        self._disk.rename(self.path, gone)
+        self._disk.remove_tree(gone)
+        self._doomed.clear()
+        self._unsynced.clear()
+        self._places = None
+
+    # Inside
+
+    def _end_offset(self, segment: Segment) -> int:
+        """Where the segment after `segment` begins."""
+        if segment is self._active:
+            return self.log_end_offset
+        return self.segments[self._number(segment.base_offset) + 1].base_offset
+
+    def _number(self, offset: int) -> int:
+        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """The segment and position of the batch that holds `offset`, or of the next one where compaction left a gap."""
+        for segment in self.segments[self._number(offset) :]:
+            position = segment.locate(offset) if segment.size else 0
+            if position < segment.size:
+                return segment, position
+        return self._active, self._active.size
+
+    def _position_of(self, offset: int, segment: Segment) -> int:
+        place = self._places.get(offset) if self._places else None
+        return place[1] if place is not None and place[0] is segment else segment.locate(offset)
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Keep the position where `offset` will be looked for next, while the segment goes on there."""
+        if segment is not self._active and position == segment.size:
+            return
+        places = self._places
+        if places is None:
+            places = self._places = {}
+        elif len(places) >= PLACES and offset not in places:
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
+
+    def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int) -> None:
+        for header in headers:
+            self.producers.note(header, base_offset)
+            base_offset += header.last_offset_delta + 1
+
+    def _save_producers(self) -> None:
+        end = self.log_end_offset
+        write_snapshot(self._disk, self.path, end, self.producers)
+        if end not in self._snapshots:
+            self._snapshots.append(end)
+        bases = {segment.base_offset for segment in self.segments}
+        remove_snapshots(
+            self._disk,
+            self.path,
+            self._snapshots,
+            unwanted=[known for known in self._snapshots if known not in bases and known != end],
+        )
+
+    def _write_epochs(self) -> None:
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
+
+    def _doom_first(self, now: Now) -> None:
+        segment = self.segments.pop(0)
+        self.size_bytes -= segment.size
+        log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
+        self._places = None
+        self._unsynced = [(end, file) for end, file in self._unsynced if end > self.segments[0].base_offset]
+        if segment.base_offset in self._snapshots:
+            remove_snapshots(self._disk, self.path, self._snapshots, unwanted=[segment.base_offset])
+        self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
+
+    def _move_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        if self.epochs.truncate_start(offset):
+            self._write_epochs()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _refused(why: int | Written) -> Appended:
+    """The answer to a batch that is not written: with the offsets it got before, or with an error code."""
+    if isinstance(why, Written):
+        return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
+    return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)
+
+
+def _set_time(view: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> list[BatchHeader]:
+    stamped, position = [], 0
+    for header in headers:
+        set_log_append_time(view, position, header.size, now_ms)
+        stamped.append(header._replace(max_timestamp=now_ms))
+        position += header.size
+    return stamped

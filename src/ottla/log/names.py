@@ -1,0 +1,27 @@
+"""What the files of a partition are called. Knows nothing of what is in them."""
+
+from __future__ import annotations
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+DIGITS = 20
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """`00000000000000000042.log`: the offset that the file begins at, or for a snapshot the one it stops before."""
+    return f"{offset:0{DIGITS}d}{suffix}"
+
+
+def parse_file_name(name: str) -> tuple[int, str] | None:
+    """(offset, suffix) of a file named by an offset, or None for every other name."""
+    digits, suffix = name[:DIGITS], name[DIGITS:]
+    if len(digits) == DIGITS and digits.isascii() and digits.isdigit() and suffix.startswith("."):
+        return int(digits), suffix
+    return None

@@ -1,0 +1,189 @@
+"""What idempotent producers have written: sequences are checked, and a retry is known by them (KIP-98).
+
+Knows batch headers and Kafka's snapshot format; knows nothing of files. Five batches are remembered per producer, because a client keeps
+five requests in flight at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct, error
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ottla.records.batch import BatchHeader
+from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER
+
+REMEMBERED = 5
+NO_SEQUENCE = -1
+NO_EPOCH = -1
+NO_OFFSET = -1
+LARGEST_SEQUENCE = 2**31 - 1
+
+SNAPSHOT_VERSION = 1
+SNAPSHOT_HEAD = Struct(">hIi")
+"""version, CRC-32C of all that follows it, number of entries"""
+SNAPSHOT_CRC_FROM = 6
+SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+"""producer_id, producer_epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, current_txn_first_offset"""
+
+
+class Written(NamedTuple):
+    """One batch as it is remembered."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer:
+    """What one producer id wrote last: its epoch and up to five batches, oldest first."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.txn_first_offset = NO_OFFSET
+        self.batches: list[Written] = []
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Producer) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every batch
+
+    def find(self, header: BatchHeader, last_sequence: int) -> Written | None:
+        """The remembered batch that `header` repeats."""
+        if header.producer_epoch == self.epoch:
+            for batch in reversed(self.batches):
+                if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        return None
+
+    def refusal(self, header: BatchHeader) -> int:
+        """The error code for a batch that may not follow what was written last, else 0."""
+        if header.producer_epoch < self.epoch:
+            return INVALID_PRODUCER_EPOCH
+        if header.producer_epoch > self.epoch:
+            return NONE if header.base_sequence == 0 else OUT_OF_ORDER_SEQUENCE_NUMBER
+        if not self.batches or header.base_sequence == next_sequence(self.batches[-1].last_sequence):
+            return NONE
+        return OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class Producers:
+    """All producers of a partition, by producer id."""
+
+    __slots__ = ("by_id",)
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+
+    def check(self, headers: Sequence[BatchHeader]) -> int | Written:
+        """0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
+        first = headers[0]
+        known = self.by_id.get(first.producer_id)
+        if known is not None:
+            duplicate = known.find(first, last_sequence(first))
+            if duplicate is not None:
+                return duplicate
+            refused = known.refusal(first)
+            if refused:
+                return refused
+        for before, header in zip(headers, headers[1:], strict=False):
+            if header.producer_id != first.producer_id or header.base_sequence != next_sequence(last_sequence(before)):
+                return OUT_OF_ORDER_SEQUENCE_NUMBER
+        return NONE
+
+    def note(self, header: BatchHeader, base_offset: int) -> None:
+        """Remember a batch that was appended at `base_offset`: as it is written, and in the same way when the log is replayed."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+        elif header.producer_epoch != producer.epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.last_timestamp = header.max_timestamp
+        if header.is_control:
+            producer.txn_first_offset = NO_OFFSET
+            return
+        if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
+            producer.txn_first_offset = base_offset
+        if len(producer.batches) == REMEMBERED:
+            del producer.batches[0]
+        last_offset = base_offset + header.last_offset_delta
+        producer.batches.append(
+            Written(header.base_sequence, last_sequence(header), base_offset, last_offset, header.max_timestamp)
+        )
+
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction that is still open begins."""
+        return min((p.txn_first_offset for p in self.by_id.values() if p.txn_first_offset != NO_OFFSET), default=None)
+
+    def expire(self, before_ms: int) -> None:
+        """Forget producers without an open transaction whose last batch is older than `before_ms`."""
+        gone = [id for id, p in self.by_id.items() if p.last_timestamp < before_ms and p.txn_first_offset == NO_OFFSET]
+        for producer_id in gone:
+            del self.by_id[producer_id]
+
+    def encode(self) -> bytes:
+        """Kafka's snapshot: of each producer its last batch."""
+        entries = b"".join(_snapshot_entry(producer_id, producer) for producer_id, producer in self.by_id.items())
+        body = len(self.by_id).to_bytes(4, "big") + entries
+        return SNAPSHOT_VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Producers | None:
+        """None where the data is no whole snapshot: the state is then replayed from the log."""
+        try:
+            version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
+        except error:
+            return None
+        whole = len(data) == SNAPSHOT_HEAD.size + count * SNAPSHOT_ENTRY.size
+        if version != SNAPSHOT_VERSION or not whole or crc32c(memoryview(data)[SNAPSHOT_CRC_FROM:]) != crc:
+            return None
+        producers = cls()
+        for entry in SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[SNAPSHOT_HEAD.size :]):
+            _load_entry(producers.by_id, entry)
+        return producers
+
+
+def next_sequence(sequence: int) -> int:
+    """Sequences wrap from 2**31 - 1 to 0."""
+    return 0 if sequence == LARGEST_SEQUENCE else sequence + 1
+
+
+def last_sequence(header: BatchHeader) -> int:
+    return (header.base_sequence + header.last_offset_delta) & LARGEST_SEQUENCE
+
+
+def _snapshot_entry(producer_id: int, producer: Producer) -> bytes:
+    if producer.batches:
+        last = producer.batches[-1]
+        sequence, offset, delta = last.last_sequence, last.last_offset, last.last_offset - last.base_offset
+    else:
+        sequence, offset, delta = NO_SEQUENCE, NO_OFFSET, 0
+    return SNAPSHOT_ENTRY.pack(
+        producer_id,
+        producer.epoch,
+        sequence,
+        offset,
+        delta,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.txn_first_offset,
+    )
+
+
+def _load_entry(by_id: dict[int, Producer], entry: tuple[int, ...]) -> None:
+    producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first_offset = entry
+    producer = by_id[producer_id] = Producer(epoch)
+    producer.last_timestamp = timestamp
+    producer.coordinator_epoch = coordinator_epoch
+    producer.txn_first_offset = txn_first_offset
+    if sequence != NO_SEQUENCE:
+        producer.batches.append(Written((sequence - delta) & LARGEST_SEQUENCE, sequence, offset - delta, offset, timestamp))

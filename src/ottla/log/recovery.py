@@ -1,0 +1,236 @@
+"""Opening a partition's directory: what is there, how far it is good, and what has to be built anew.
+
+Knows files, segments and headers; knows no appends. What was never synced may be torn and is cut off, counted and logged; what had
+been synced and is bad raises `Damaged`, and nothing is touched then. Derived files (indexes, snapshots, epochs) are rebuilt in both cases.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+from ottla.log.config import LogConfig
+from ottla.log.damaged import Damaged
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.names import (
+    DELETED,
+    INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+    parse_file_name,
+)
+from ottla.log.producers import Producers
+from ottla.log.scan import LENGTH_FROM, headers
+from ottla.log.segment import Segment
+from ottla.log.snapshots import load_producers
+from ottla.ports import Disk, File
+from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
+
+log = logging.getLogger("ottla.log")
+
+CHUNK_BYTES = 1 << 20
+NO_TOPIC_ID = bytes(16)
+OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was found. Offsets are absolute; `snapshots` are the offsets that producer snapshots exist for."""
+
+    segments: list[Segment] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    producers: Producers = field(default_factory=Producers)
+    snapshots: list[int] = field(default_factory=list)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+
+class Opening:
+    """One partition's directory being opened. `recovery_point` is the offset below which everything had been synced."""
+
+    def __init__(self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.clean = clean
+        self.recovery_point = recovery_point
+        self.found = Opened()
+        self._epochs_changed = False
+
+    def run(self, topic_id: bytes, log_start_offset: int) -> Opened:
+        names = self.disk.list(self.path)
+        if not names and not self.disk.exists(self.path):
+            self.disk.make_dir(self.path)
+        check_topic_id(self.disk, self.path, names, topic_id)
+        found = self.found
+        self._load_segments(names, log_start_offset)
+        self._load_epochs(names)
+        found.log_end_offset = self._open_last() if self.clean else self._recover()
+        if found.log_end_offset < self.recovery_point:
+            last = found.segments[-1]
+            raise Damaged(
+                self.path,
+                file_name(last.base_offset, LOG),
+                last.size,
+                f"the log ends with offset {found.log_end_offset} though everything below {self.recovery_point} had been synced.",
+            )
+        found.log_start_offset = min(max(log_start_offset, found.segments[0].base_offset), found.log_end_offset)
+        self._settle_epochs()
+        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
+        return found
+
+    def _load_segments(self, names: Sequence[str], log_start_offset: int) -> None:
+        parsed = {name: parse_file_name(name) for name in names}
+        bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
+        for name, known in parsed.items():
+            if name.endswith((DELETED, ".tmp")) or (known and known[1] in OF_A_SEGMENT and known[0] not in bases):
+                self.disk.remove(f"{self.path}/{name}")
+                log.info("%s/%s: a leftover without its segment was removed", self.path, name)
+        self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
+        for base in bases:
+            self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
+        for segment in self.found.segments[:-1]:
+            if segment.size and any(file_name(segment.base_offset, suffix) not in parsed for suffix in (INDEX, TIME_INDEX)):
+                log.warning("%s: the index of a segment is missing and is built anew", segment.path(LOG))
+                segment.rebuild(self.config.index_interval_bytes)
+        if not bases:
+            self.found.segments.append(Segment(self.disk, self.path, log_start_offset, 0, new=True))
+
+    def _load_epochs(self, names: Sequence[str]) -> None:
+        if LEADER_EPOCHS not in names:
+            return
+        epochs = LeaderEpochs.decode(self.disk.read_file(f"{self.path}/{LEADER_EPOCHS}"))
+        if epochs is None:
+            log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
+            self._epochs_changed = True
+        else:
+            self.found.epochs = epochs
+
+    def _settle_epochs(self) -> None:
+        """Make the epochs fit the log, reading it all where they were lost."""
+        found = self.found
+        if self._epochs_changed and not found.epochs.entries:
+            for segment in found.segments:
+                for _, header in headers(segment.file, 0, segment.size):
+                    found.epochs.assign(header.leader_epoch, header.base_offset)
+        changed = found.epochs.truncate_end(found.log_end_offset)
+        if changed or self._epochs_changed:
+            self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
+
+    def _open_last(self) -> int:
+        """After an orderly stop the end only needs a look: no CRC is computed."""
+        last = self.found.segments[-1]
+        end, next_offset = last.load_end(self.config.index_interval_bytes)
+        if end != last.size:
+            raise Damaged(
+                self.path,
+                file_name(last.base_offset, LOG),
+                end,
+                "the last batch is not whole though the broker was stopped in order.",
+            )
+        return next_offset
+
+    def _recover(self) -> int:
+        segments = self.found.segments
+        first = max(0, bisect_right(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
+        next_offset = segments[first].base_offset
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            end, next_offset = self._recover_segment(segment, next_offset)
+            if end < segment.size or (number + 1 < len(segments) and segments[number + 1].base_offset < next_offset):
+                self._cut(number, end, next_offset)
+                break
+        for segment in segments[first:]:
+            if segment.size:
+                segment.file.sync()
+        return next_offset
+
+    def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
+        """(end, next_offset) of the good part of a segment; its indexes are brought up to there."""
+        interval = self.config.index_interval_bytes
+        position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
+        next_offset = max(next_offset, segment.base_offset)
+        for position, header in good_batches(segment.file, position, segment.size, segment.base_offset if not position else 0):
+            segment.note(header, position, interval)
+            next_offset = header.next_offset
+            if self.found.epochs.assign(header.leader_epoch, header.base_offset):
+                self._epochs_changed = True
+            position += header.batch_length + LENGTH_FROM
+        return position, next_offset
+
+    def _cut(self, number: int, end: int, next_offset: int) -> None:
+        """Cut a torn tail: the rest of one segment, and every later one."""
+        segments = self.found.segments
+        segment = segments[number]
+        if next_offset < self.recovery_point:
+            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, "no whole batch with the right CRC-32C begins here.")
+        later = segments[number + 1 :]
+        cut = segment.size - end + sum(other.size for other in later)
+        log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
+        segment.cut(end)
+        for other in reversed(later):
+            other.remove()
+        del segments[number + 1 :]
+
+
+def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch from `position` on that is whole, in order and has the right CRC; ends where one is not."""
+    while end - position >= HEADER_BYTES:
+        chunk = memoryview(file.read(position, min(CHUNK_BYTES, end - position)))
+        at = 0
+        while len(chunk) - at >= HEADER_BYTES:
+            header = read_header(chunk, at)
+            size = header.batch_length + LENGTH_FROM
+            if not _is_plausible(header, next_offset) or position + at + size > end:
+                return
+            if at + size > len(chunk):
+                break
+            if crc32c(chunk[at + CRC_FROM : at + size]) != header.crc:
+                return
+            yield position + at, header
+            next_offset = header.next_offset
+            at += size
+        if not at:
+            header = read_header(chunk)
+            whole = memoryview(file.read(position, header.batch_length + LENGTH_FROM))
+            if crc32c(whole[CRC_FROM:]) != header.crc:
+                return
+            yield position, header
+            next_offset = header.next_offset
+            at = len(whole)
+        position += at
+
+
+def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
+    return (
+        header.magic == MAGIC
+        and header.batch_length >= HEADER_BYTES - LENGTH_FROM
+        and header.base_offset >= next_offset
+        and header.last_offset_delta >= 0
+    )
+
+
+def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
+    """Keep `partition.metadata` (KIP-516), and refuse the directory of a topic that only has the same name."""
+    if topic_id == NO_TOPIC_ID:
+        return
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    file = f"{path}/{PARTITION_METADATA}"
+    if PARTITION_METADATA not in names:
+        disk.write_file(file, f"version: 0\ntopic_id: {text}".encode(), sync=False)
+        return
+    stored = disk.read_file(file).decode(errors="replace")
+    if stored and f"topic_id: {text}" not in stored.splitlines():
+        raise Damaged(
+            path, PARTITION_METADATA, 0, f"the directory belongs to another topic of that name, not to the one with id {text}."
+        )

@@ -1,0 +1,87 @@
+"""Which segments may go, and how they go. Knows segments and settings; the log decides when."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.log.config import LogConfig
+from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX
+from ottla.log.segment import Segment
+from ottla.ports import Disk, File, Now, StorageFailed
+
+log = logging.getLogger("ottla.log")
+
+
+class Doomed(NamedTuple):
+    """A segment that is deleted but kept on disk for readers that still hold slices of it."""
+
+    deadline_mono_ms: int
+    path: str
+    file: File | None
+
+
+def expired(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    now: Now,
+    disk: Disk,
+    log_start_offset: int,
+    until_offset: int,
+    log_end_offset: int,
+) -> int:
+    """How many segments, oldest first, are wholly before the log's start, too old or too much; an empty newest one never counts."""
+    surplus = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
+    count = 0
+    for number, segment in enumerate(segments):
+        end = segments[number + 1].base_offset if number + 1 < len(segments) else log_end_offset
+        if (not segment.size and number + 1 == len(segments)) or end > until_offset:
+            break
+        before_start = end <= log_start_offset
+        too_much = config.deletes and surplus > 0 and surplus >= segment.size
+        if not before_start and not too_much and not (config.deletes and _is_too_old(segment, config, now, disk)):
+            break
+        surplus -= segment.size
+        count += 1
+    return count
+
+
+def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bool:
+    if config.retention_ms < 0 or not segment.size:
+        return False
+    newest = segment.max_timestamp
+    if newest < 0:
+        newest = disk.modified_ms(segment.path(LOG))
+    return now.wall_ms - newest > config.retention_ms
+
+
+def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
+    """Take a segment out of the log at once, durably; its batches stay readable until the deadline."""
+    path = segment.path(LOG)
+    if not disk.exists(path):
+        return Doomed(deadline_mono_ms, "", None)
+    file = segment.file
+    disk.rename(path, path + DELETED)
+    segment.index.close()
+    segment.times.close()
+    for suffix in (INDEX, TIME_INDEX):
+        if disk.exists(segment.path(suffix)):
+            disk.remove(segment.path(suffix))
+    return Doomed(deadline_mono_ms, path + DELETED, file)
+
+
+def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doomed]:
+    """Remove those whose deadline has passed (all, if `now` is None); returns the others."""
+    kept = []
+    for one in doomed:
+        if now is not None and one.deadline_mono_ms > now.mono_ms:
+            kept.append(one)
+            continue
+        try:
+            if one.file is not None:
+                one.file.close()
+                disk.remove(one.path)
+        except StorageFailed as failure:
+            log.warning("a deleted segment could not be removed: %s; the next start removes it", failure)
+    return kept

@@ -1,0 +1,116 @@
+"""Walking over the batches of a segment by their headers: bounded reads, no batch opened. Knows files and header fields only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from ottla.log.damaged import Damaged
+from ottla.ports import File
+from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
+
+SPAN = Struct(">qi11xi")
+"""base_offset, batch_length, last_offset_delta"""
+
+TIMED_SPAN = Struct(">qi11xi8xq")
+"""base_offset, batch_length, last_offset_delta, max_timestamp"""
+
+LENGTH_FROM = 12
+"""Bytes before those that batch_length counts."""
+
+SHORTEST = HEADER_BYTES - LENGTH_FROM
+CHUNK_BYTES = 4096 + HEADER_BYTES
+"""One index interval: what a look-up reads at most, unless a batch is longer."""
+
+
+def find_offset(file: File, position: int, end: int, offset: int) -> int:
+    """Position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
+
+    Raises `Damaged` where no batch can be.
+    """
+    unpack = SPAN.unpack_from
+    while end - position >= HEADER_BYTES:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        at, last = 0, len(chunk) - SPAN.size
+        while at <= last:
+            base_offset, batch_length, last_offset_delta = unpack(chunk, at)
+            if base_offset + last_offset_delta >= offset:
+                return position + at
+            if batch_length < SHORTEST:
+                raise damaged(file, position + at)
+            at += batch_length + LENGTH_FROM
+        if not at:
+            raise damaged(file, position)
+        position += at
+    return end
+
+
+def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
+    """(end, next_offset) of the last batch that ends at or before `limit`, going on from a batch at `position`; next_offset -1 if none does.
+
+    Raises `Damaged` where no batch can be.
+    """
+    unpack = SPAN.unpack_from
+    next_offset = -1
+    while limit - position >= HEADER_BYTES:
+        chunk = file.read(position, min(CHUNK_BYTES, limit - position))
+        at, last = 0, len(chunk) - SPAN.size
+        while at <= last:
+            base_offset, batch_length, last_offset_delta = unpack(chunk, at)
+            if batch_length < SHORTEST:
+                raise damaged(file, position + at)
+            if position + at + batch_length + LENGTH_FROM > limit:
+                return position + at, next_offset
+            at += batch_length + LENGTH_FROM
+            next_offset = base_offset + last_offset_delta + 1
+        if not at:
+            raise damaged(file, position)
+        position += at
+    return position, next_offset
+
+
+def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
+    """Position of the first batch from `position` on whose max_timestamp is at least `timestamp`; `end` if there is none."""
+    unpack = TIMED_SPAN.unpack_from
+    while end - position >= HEADER_BYTES:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        at, last = 0, len(chunk) - TIMED_SPAN.size
+        while at <= last:
+            _, batch_length, _, max_timestamp = unpack(chunk, at)
+            if max_timestamp >= timestamp:
+                return position + at
+            if batch_length < SHORTEST:
+                raise damaged(file, position + at)
+            at += batch_length + LENGTH_FROM
+        if not at:
+            raise damaged(file, position)
+        position += at
+    return end
+
+
+def batch_size(file: File, position: int) -> int:
+    """Bytes of the batch that begins at `position`."""
+    return int.from_bytes(file.read(position + 8, 4), "big") + LENGTH_FROM
+
+
+def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every whole batch up to `end`; stops quietly where no whole batch follows."""
+    while end - position >= HEADER_BYTES:
+        chunk = file.read(position, min(chunk_bytes, end - position))
+        at, last = 0, len(chunk) - HEADER_BYTES
+        while at <= last:
+            header = read_header(chunk, at)
+            size = header.batch_length + LENGTH_FROM
+            if size < HEADER_BYTES or position + at + size > end:
+                return
+            yield position + at, header
+            at += size
+        if not at:
+            return
+        position += at
+
+
+def damaged(file: File, position: int) -> Damaged:
+    """The error for a place where a batch was expected and none can be."""
+    directory, _, name = file.path.rpartition("/")
+    return Damaged(directory, name, position, "no batch of records begins here.")

@@ -1,0 +1,241 @@
+"""One segment: a `.log` file with its two indexes. Knows batch headers and positions; knows nothing of the other segments.
+
+Files are made and opened when they are first needed. A segment that nobody uses holds a few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ottla.log.config import LogConfig
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
+from ottla.log.names import INDEX, LOG, TIME_INDEX, file_name
+from ottla.log.scan import LENGTH_FROM, batch_size, find_offset, find_timestamp, headers, last_boundary
+from ottla.ports import Buffer, Disk, File, StorageFailed
+from ottla.records.batch import HEADER_BYTES, BatchHeader
+
+NO_TIMESTAMP = -1
+UNKNOWN = -2
+LARGEST_RELATIVE = 2**31 - 1
+
+
+class Segment:
+    """Batches from `base_offset` on. `size` is in bytes; `max_timestamp` in ms, with `max_timestamp_offset` the last offset of its batch."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "directory",
+        "index",
+        "index_bytes",
+        "size",
+        "times",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.index = offset_index(disk, self.path(INDEX), new=new)
+        self.times = time_index(disk, self.path(TIME_INDEX), new=new)
+        self._file: File | None = None
+        self.index_bytes = 0
+        self._bytes_since_entry = 0
+        self._first_timestamp = UNKNOWN
+        self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
+        self._max_timestamp_offset = base_offset
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path(LOG), create=True)
+        return self._file
+
+    @property
+    def max_timestamp(self) -> int:
+        """Of all batches, -1 if there is none."""
+        if self._max_timestamp == UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        if self._max_timestamp == UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp_offset
+
+    def append(self, view: Buffer, headers: Sequence[BatchHeader], base_offset: int, interval: int) -> None:
+        """Write stamped batches at the end. Raises `StorageFailed` with nothing changed."""
+        max_timestamp = self.max_timestamp
+        file = self._file or self.file
+        position = file.append((view,))
+        for header in headers:
+            last_offset = base_offset + header.last_offset_delta
+            if header.max_timestamp > max_timestamp:
+                self._max_timestamp = max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = last_offset
+            if self._bytes_since_entry > interval:
+                self._add_entries(last_offset, position)
+            size = header.batch_length + LENGTH_FROM
+            self._bytes_since_entry += size
+            position += size
+            base_offset = last_offset + 1
+        self.size = position
+
+    def note(self, header: BatchHeader, position: int, interval: int) -> None:
+        """Count in a batch that is there already (recovery): timestamps and index entries, as when it was appended."""
+        if header.max_timestamp > self._max_timestamp:
+            self._max_timestamp = header.max_timestamp
+            self._max_timestamp_offset = header.last_offset
+        if self._bytes_since_entry > interval:
+            self._add_entries(header.last_offset, position)
+        self._bytes_since_entry += header.batch_length + LENGTH_FROM
+
+    def must_roll(self, size: int, last_offset: int, newest_timestamp: int, config: LogConfig) -> bool:
+        """Whether `size` more bytes, ending with `last_offset`, must go to a new segment: for their size, age or index."""
+        if not self.size:
+            return size > config.segment_bytes
+        return (
+            self.size + size > config.segment_bytes
+            or last_offset - self.base_offset > LARGEST_RELATIVE
+            or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
+            or newest_timestamp - self.first_timestamp > config.segment_ms
+        )
+
+    @property
+    def first_timestamp(self) -> int:
+        """Largest timestamp of the first batch: what `segment.ms` counts from. Of no use in an empty segment."""
+        if self._first_timestamp == UNKNOWN:
+            self._first_timestamp = int.from_bytes(self.file.read(35, 8), "big", signed=True)
+        return self._first_timestamp
+
+    def locate(self, offset: int) -> int:
+        """Position of the first batch that holds `offset` or a later one; `size` if there is none."""
+        entry = self.index.floor(offset - self.base_offset)
+        return find_offset(self.file, entry[1] if entry else 0, self.size, offset)
+
+    def boundary(self, start: int, limit: int) -> tuple[int, int]:
+        """(end, next_offset) of the last whole batch between `start` (a batch's position) and `limit`; (start, -1) if there is none."""
+        entry = self.index.floor_second(limit)
+        position = entry[1] if entry and entry[1] > start else start
+        end, next_offset = last_boundary(self.file, position, min(limit, self.size))
+        return end, next_offset
+
+    def batch_size(self, position: int) -> int:
+        return batch_size(self.file, position)
+
+    def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
+        """Position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if there is none."""
+        entry = self.times.floor(timestamp)
+        offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
+        return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
+
+    def flush_indexes(self, *, final: bool = False) -> list[File]:
+        """Write what the indexes hold in memory; a `final` flush (roll, close) records the largest timestamp too. Returns their files."""
+        final = final and self.size > 0
+        if final:
+            self._add_time()
+        return [file for file in (self.index.flush(create=final), self.times.flush(create=final)) if file is not None]
+
+    def load_end(self, interval: int) -> tuple[int, int]:
+        """(end, next_offset) of the last whole batch, looked for from the last index entry on; makes the segment ready to be appended to."""
+        if not self.size:
+            return 0, self.base_offset
+        self._check_indexes()
+        entry = self.index.last()
+        end, next_offset = entry[1] if entry else 0, self.base_offset
+        self._load_max_timestamp()
+        self._bytes_since_entry = 0
+        for position, header in headers(self.file, end, self.size):
+            self.note(header, position, interval)
+            end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset
+        self._count_index_bytes()
+        return end, next_offset
+
+    def reset_indexes(self, offset: int) -> int:
+        """Keep only index entries for batches below `offset`; returns the position from where batches must be noted again."""
+        relative = offset - self.base_offset
+        self._bytes_since_entry = 0
+        if self.size and relative > 0:
+            self.index.keep_below(relative, 0)
+            self.times.keep_below(relative, 1)
+            self._check_indexes()
+        else:
+            self.index.clear()
+            self.times.clear()
+        self._load_max_timestamp()
+        entry = self.index.last()
+        return entry[1] if entry else 0
+
+    def rebuild(self, interval: int) -> None:
+        """Build both indexes anew from the batch headers."""
+        self.reset_indexes(self.base_offset)
+        for position, header in headers(self.file, 0, self.size):
+            self.note(header, position, interval)
+        self.flush_indexes(final=True)
+
+    def cut(self, size: int) -> None:
+        """Drop what follows `size`, in the file; index entries beyond it must be gone already."""
+        if size < self.size:
+            self.file.truncate(size)
+            self.size = size
+
+    def remove(self) -> None:
+        """Remove the files."""
+        self.close()
+        for suffix in (LOG, INDEX, TIME_INDEX):
+            if self._disk.exists(self.path(suffix)):
+                self._disk.remove(self.path(suffix))
+
+    def close(self) -> None:
+        self.index.close()
+        self.times.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _check_indexes(self) -> None:
+        """Drop both indexes if the last entry does not point at its batch: they were lost, cut short or padded with zeros."""
+        entry, time = self.index.last(), self.times.last()
+        good = entry is None or self._points_at_batch(*entry)
+        if not good or (time is not None and (time[1] < 0 or (time == (0, 0) and len(self.times) > 1))):
+            self.index.clear()
+            self.times.clear()
+
+    def _points_at_batch(self, relative: int, position: int) -> bool:
+        if not 0 <= position < self.size or relative < 0:
+            return False
+        found = next(headers(self.file, position, self.size, chunk_bytes=HEADER_BYTES), None)
+        return found is not None and found[1].last_offset == self.base_offset + relative
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self.index.add(last_offset - self.base_offset, position)
+        self._add_time()
+        self._bytes_since_entry = 0
+        self._count_index_bytes()
+        if self.index.is_long:
+            with suppress(StorageFailed):  # they stay in memory then, and are flushed when there is room
+                self.flush_indexes()
+
+    def _add_time(self) -> None:
+        last = self.times.last()
+        if self.max_timestamp > (last[0] if last else NO_TIMESTAMP):
+            self.times.add(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def _count_index_bytes(self) -> None:
+        self.index_bytes = max(len(self.index) * OFFSET_ENTRY.size, len(self.times) * TIME_ENTRY.size)
+
+    def _load_max_timestamp(self) -> None:
+        last = self.times.last()
+        self._max_timestamp = last[0] if last else NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset + (last[1] if last else 0)

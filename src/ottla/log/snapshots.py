@@ -1,0 +1,81 @@
+"""Producer snapshots on disk, and the state that is replayed from them. Knows `Producers` and segments; decides no append."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from ottla.log.names import SNAPSHOT, file_name
+from ottla.log.producers import REMEMBERED, Producers, Written
+from ottla.log.scan import headers
+from ottla.log.segment import Segment
+from ottla.ports import Disk, StorageFailed
+
+log = logging.getLogger("ottla.log")
+
+REFILL_BYTES = 262_144
+"""How far before the end the batches are looked for that a snapshot leaves out."""
+
+
+def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
+    """Save the state as of `offset`. Not synced: a lost one is replayed from the log, a torn one is known by its CRC."""
+    disk.write_file(f"{path}/{file_name(offset, SNAPSHOT)}", producers.encode(), sync=False)
+
+
+def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
+    """Remove some, from the disk and from `offsets`."""
+    for offset in unwanted:
+        offsets.remove(offset)
+        try:
+            disk.remove(f"{path}/{file_name(offset, SNAPSHOT)}")
+        except StorageFailed as failure:
+            log.warning("a snapshot could not be removed: %s", failure)
+
+
+def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:
+    """The state at the end of the log: from the newest good snapshot at or before it, and the headers that follow.
+
+    Snapshots that are of no use (torn, or beyond the end of the log) are removed.
+    """
+    remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset > log_end_offset])
+    while offsets:
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offsets[-1], SNAPSHOT)}"))
+        if loaded is not None:
+            replay(loaded, segments, offsets[-1])
+            if loaded.by_id:
+                _refill(loaded, segments[-1])
+            return loaded
+        log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offsets[-1], SNAPSHOT))
+        remove_snapshots(disk, path, offsets, unwanted=[offsets[-1]])
+    producers = Producers()
+    replay(producers, segments, 0)
+    return producers
+
+
+def replay(producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
+    """Apply every batch from `from_offset` on, by its header."""
+    first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
+    for segment in segments[first:]:
+        if not segment.size:
+            continue
+        for _, header in headers(segment.file, segment.locate(from_offset), segment.size):
+            if header.producer_id >= 0:
+                producers.note(header, header.base_offset)
+
+
+def _refill(producers: Producers, segment: Segment) -> None:
+    """A snapshot keeps one batch per producer: find the others that a client may still repeat near the end of the log."""
+    entry = segment.index.floor_second(max(0, segment.size - REFILL_BYTES))
+    seen: dict[int, list[Written]] = {}
+    for _, header in headers(segment.file, entry[1] if entry else 0, segment.size):
+        producer = producers.by_id.get(header.producer_id)
+        if producer is not None and header.producer_epoch == producer.epoch and not header.is_control:
+            batch = Written(
+                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+            )
+            seen.setdefault(header.producer_id, []).append(batch)
+    for producer_id, batches in seen.items():
+        producer = producers.by_id[producer_id]
+        if producer.batches and len(batches) >= len(producer.batches) and batches[-1] == producer.batches[-1]:
+            producer.batches = batches[-REMEMBERED:]

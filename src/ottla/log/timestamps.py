@@ -1,0 +1,46 @@
+"""From times to offsets (ListOffsets). Knows segments and, for the one batch that is hit, its records' timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.log.segment import NO_TIMESTAMP, Segment
+from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, read_header
+
+Found = tuple[int, int]
+"""(timestamp, offset)"""
+
+
+def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Found | None:
+    """The first record, from `start_offset` on, that is at or after `timestamp`."""
+    for segment in segments:
+        if not segment.size or segment.max_timestamp < timestamp:
+            continue
+        position = segment.locate_timestamp(timestamp, start_offset)
+        while position < segment.size:
+            found = _in_batch(segment, position, timestamp, start_offset)
+            if found is not None:
+                return found
+            position += segment.batch_size(position)
+    return None
+
+
+def largest(segments: Sequence[Segment], start_offset: int) -> Found | None:
+    """The first record, from `start_offset` on, with the largest timestamp."""
+    timestamp = max((segment.max_timestamp for segment in segments if segment.size), default=NO_TIMESTAMP)
+    return first_at_or_after(segments, timestamp, start_offset) if timestamp > NO_TIMESTAMP else None
+
+
+def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int) -> Found | None:
+    header = read_header(segment.file.read(position, HEADER_BYTES))
+    if header.max_timestamp < timestamp:
+        return None
+    if header.timestamp_type == LOG_APPEND_TIME:
+        return header.max_timestamp, max(header.base_offset, start_offset)
+    from ottla.records.columns import open_batches
+
+    columns = open_batches(memoryview(segment.file.read(position, header.size)))
+    for found, offset in zip(columns.timestamps, columns.offsets, strict=True):
+        if found >= timestamp and offset >= start_offset:
+            return found, offset
+    return None

@@ -1,0 +1,182 @@
+"""A broker's data directory: whose it is, who holds it now, and how it was left. Knows Kafka's `meta.properties` and the lock.
+
+Knows nothing of what the directory's logs hold. Whatever is wrong is a `DataDirectoryError` of one sentence.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import uuid
+from pathlib import Path
+
+from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
+
+LOCK = ".lock"
+META = "meta.properties"
+VERSION = 1
+
+_held: set[str] = set()
+"""Directories that this process holds. A POSIX lock keeps other processes away (Apache Kafka's too) but not a second broker in this one."""
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used: one sentence that says why and what to do."""
+
+
+class DataDirectory:
+    """A data directory that this broker holds until `close` (everything is in order) or `release` (it is not).
+
+    `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly.
+    """
+
+    def __init__(self, path: str, lock: int, properties: dict[str, str], *, clean: bool) -> None:
+        self.path = path
+        self.cluster_id = properties["cluster.id"]
+        self.node_id = int(properties["node.id"])
+        self.directory_id = properties["directory.id"]
+        self.clean = clean
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None) -> DataDirectory:
+        """Take the directory, making it if it is new; `node_id` and `cluster_id` must be those that it was made with.
+
+        Raises `DataDirectoryError`: held by another broker, not writable, of a newer format, or another node's.
+        """
+        lock = _take(path)
+        try:
+            properties = _identify(path, node_id, cluster_id)
+            clean = _take_marker(Path(path))
+        except OSError as error:
+            _let_go(path, lock)
+            raise _unusable(path, error) from error
+        except BaseException:
+            _let_go(path, lock)
+            raise
+        return cls(path, lock, properties, clean=clean)
+
+    def close(self) -> None:
+        """Mark the stop as orderly, and let go. To be called when every log is closed."""
+        with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower and as right
+            _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
+        self.release()
+
+    def release(self) -> None:
+        """Let go without a mark: the next start scans the logs."""
+        if self._lock >= 0:
+            _let_go(self.path, self._lock)
+            self._lock = -1
+
+
+def new_id() -> str:
+    """A random id as Kafka writes it: 16 bytes, base64 for URLs, without padding, and not beginning with "-"."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _take(path: str) -> int:
+    held = os.path.realpath(path)
+    if held in _held:
+        raise _in_use(path)
+    try:
+        os.makedirs(path, exist_ok=True)
+        lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise _in_use(path) from error
+    _held.add(held)
+    return lock
+
+
+def _let_go(path: str, lock: int) -> None:
+    _held.discard(os.path.realpath(path))
+    os.close(lock)
+
+
+def _in_use(path: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"The data directory {path} is held by another broker: stop that one, or choose another with --data-dir."
+    )
+
+
+def _unusable(path: str, error: OSError) -> DataDirectoryError:
+    reason = error.strerror or str(error)
+    return DataDirectoryError(
+        f"The data directory {path} cannot be used ({reason}): give this user the right to write there, or choose another with --data-dir."
+    )
+
+
+def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:
+    """Read `meta.properties`, or make it; complete what an older format lacks."""
+    file = Path(path, META)
+    known = _parse(file.read_text()) if file.exists() else {}
+    _check_version(path, known)
+    properties = {
+        "version": str(VERSION),
+        "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
+        "node.id": known.get("node.id") or known.get("broker.id") or str(1 if node_id is None else node_id),
+        "directory.id": known.get("directory.id") or new_id(),
+    }
+    for name, wanted in (("node.id", node_id), ("cluster.id", cluster_id)):
+        if wanted is not None and properties[name] != str(wanted):
+            raise DataDirectoryError(
+                f"The data directory {path} belongs to {name} {properties[name]}, not to {wanted}: set that one, or choose another directory."
+            )
+    if properties != known:
+        _replace(file, "".join(f"{name}={value}\n" for name, value in properties.items()).encode())
+    return properties
+
+
+def _check_version(path: str, known: dict[str, str]) -> None:
+    if not known:
+        return
+    version = known.get("version", "0")
+    if not version.isdecimal() or not known.get("node.id", known.get("broker.id", "")).isdecimal():
+        raise DataDirectoryError(f"{path}/{META} cannot be understood: restore it, or choose another data directory.")
+    if int(version) > VERSION:
+        raise DataDirectoryError(
+            f"The data directory {path} has format {version}, and this Ottla knows up to {VERSION}: start the newer version that wrote it."
+        )
+
+
+def _parse(text: str) -> dict[str, str]:
+    """Java properties, as far as this file needs them."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _take_marker(path: Path) -> bool:
+    marker = path / CLEAN_SHUTDOWN
+    try:
+        marker.unlink()
+    except FileNotFoundError:
+        return False
+    _sync_dir(path)
+    return True
+
+
+def _replace(file: Path, data: bytes) -> None:
+    temporary = file.with_name(file.name + ".tmp")
+    with temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fdatasync(stream.fileno())
+    temporary.replace(file)
+    _sync_dir(file.parent)
+
+
+def _sync_dir(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,408 @@
+"""The real disk: a data directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
+
+Files are opened when they are used, and the handles of those that were not used for longest are closed when there are too many: a
+`RealFile` is a name that can always be opened again. Syncs asked for by `sync_soon` are made by one worker thread, and one pass of it
+serves everybody who asked while the pass before was running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from ottla.ports import Buffer, File, StorageFailed
+
+Done = Callable[[StorageFailed | None], None]
+Post = Callable[[Callable[[], None]], None]
+
+MAX_OPEN_FILES = 512
+MAX_BUFFERS = 1024
+"""What one call of writev takes (IOV_MAX)."""
+
+
+class RealFile:
+    """One file. Its handle may be closed behind the scenes and is opened again when needed, unless the file is gone by then."""
+
+    __slots__ = ("__weakref__", "_closing", "_disk", "_failure", "_fd", "_is_new", "_pins", "_unsynced", "path", "recent", "size")
+
+    def __init__(self, disk: RealDisk, path: str, fd: int, *, is_new: bool) -> None:
+        self.path = path
+        self.size = os.fstat(fd).st_size
+        self.recent = True
+        self._disk = disk
+        self._fd = fd
+        self._pins = 0
+        self._closing = False
+        self._is_new = is_new
+        self._unsynced = is_new
+        self._failure: StorageFailed | None = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """The handle, valid until control goes back to whoever called: ask anew for each system call."""
+        self.recent = True
+        return self._fd if self._fd >= 0 else self._reopen()
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        fd = self._fd if self._fd >= 0 else self._reopen()
+        start = self.size
+        wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        self.recent = True
+        try:
+            written = os.pwritev(fd, buffers[:MAX_BUFFERS], start)
+            if written != wanted:
+                self._append_rest(fd, buffers, start, written, wanted)
+        except OSError as failure:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, start)
+            raise _failed(self.path, failure) from failure
+        self.size = start + wanted
+        self._unsynced = True  # after the write: a sync that runs meanwhile on its thread may miss it
+        return start
+
+    def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
+        """Go on after a short write, which the kernel may make when it is interrupted or the disk is nearly full."""
+        while written < wanted:
+            rest, skipped = [], 0
+            for buffer in buffers:
+                if skipped + len(buffer) > written:
+                    rest.append(memoryview(buffer)[max(0, written - skipped) :])
+                skipped += len(buffer)
+            written += os.pwritev(fd, rest[:MAX_BUFFERS], start + written)
+
+    def read(self, position: int, size: int) -> bytes:
+        fd = self._fd if self._fd >= 0 else self._reopen()
+        self.recent = True
+        try:
+            data = os.pread(fd, size, position)
+            while len(data) < size:
+                more = os.pread(fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as failure:
+            raise _failed(self.path, failure) from failure
+        return data
+
+    def write(self, position: int, data: Buffer) -> None:
+        try:
+            view, at = memoryview(data), 0
+            while at < len(view):
+                at += os.pwrite(self.fileno(), view[at:], position + at)
+        except OSError as failure:
+            raise _failed(self.path, failure) from failure
+        self.size = max(self.size, position + len(data))
+        self._unsynced = True
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self.fileno(), size)
+        except OSError as failure:
+            raise _failed(self.path, failure) from failure
+        self.size = size
+        self._unsynced = True
+
+    def sync(self) -> None:
+        """As the port says; for a new file its directory entry too. Once a sync has failed, all later ones fail: what is on disk is unknown."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._unsynced:
+            return
+        self._unsynced = False
+        try:
+            os.fdatasync(self.fileno())
+            if self._is_new:
+                self._disk.sync_dir(self.path.rpartition("/")[0])
+                self._is_new = False
+        except OSError as failure:
+            self._failure = _failed(self.path, failure)
+            raise self._failure from failure
+
+    def close(self) -> None:
+        """Close the handle, or have it closed when the sync under way is done with it; the next use opens it again."""
+        if self._pins:
+            self._closing = True
+            return
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def pin(self) -> None:
+        """Keep the handle open: another thread is about to use it."""
+        self.fileno()
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
+        if self._closing and not self._pins:
+            self._closing = False
+            self.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
+    def _reopen(self) -> int:
+        self._fd = self._disk.open_handle(self.path, os.O_RDWR)
+        self._disk.keep(self)
+        return self._fd
+
+
+class RealDisk:
+    """The directory `root` as a `Disk`.
+
+    `post` hands a call to the thread that the broker runs on (`loop.call_soon_threadsafe`). At most about `max_open_files` handles are open.
+    """
+
+    def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+        self.root = root
+        self._max_open_files = max_open_files
+        self._open: deque[weakref.ref[RealFile]] = deque()
+        self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
+        self._worker = SyncWorker(post)
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        known = self._by_path.get(path)
+        if known is not None:
+            return known
+        is_new = False
+        try:
+            fd = self.open_handle(path, os.O_RDWR)
+        except StorageFailed:
+            if not create:
+                raise
+            fd, is_new = self.open_handle(path, os.O_RDWR | os.O_CREAT), True
+        file = self._by_path[path] = RealFile(self, path, fd, is_new=is_new)
+        self.keep(file)
+        return file
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(path)))
+        except FileNotFoundError:
+            return []
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def size(self, path: str) -> int:
+        return self._stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return self._stat(path).st_mtime_ns // 1_000_000
+
+    def make_dir(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent and not self.exists(parent):
+            self.make_dir(parent)
+        try:
+            os.mkdir(self._full(path))
+            self.sync_dir(parent)
+        except FileExistsError:
+            return
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def rename(self, path: str, to: str) -> None:
+        self._rename(path, to)
+        file = self._by_path.pop(path, None)
+        if file is not None:
+            file.path = to
+            self._by_path[to] = file
+        directory = to.rpartition("/")[0]
+        self.sync_dir(directory)
+        if path.rpartition("/")[0] != directory:
+            self.sync_dir(path.rpartition("/")[0])
+
+    def remove(self, path: str) -> None:
+        """Remove a file. Freeing a large one takes long, so that is left to the worker: the kernel does it with the last handle."""
+        full = self._full(path)
+        self._by_path.pop(path, None)
+        try:
+            fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
+            os.unlink(full)
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+        self._worker.ask(partial(os.close, fd))
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(self._full(path))
+        except FileNotFoundError:
+            return
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def read_file(self, path: str) -> bytes:
+        try:
+            with open(self._full(path), "rb") as file:
+                return file.read()
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        try:
+            with open(self._full(temporary), "wb") as file:
+                file.write(data)
+                if sync:
+                    file.flush()
+                    os.fdatasync(file.fileno())
+        except OSError as failure:
+            with contextlib.suppress(OSError):
+                os.unlink(self._full(temporary))
+            raise _failed(path, failure) from failure
+        self._rename(temporary, path)
+        if sync:
+            self.sync_dir(path.rpartition("/")[0])
+
+    def sync_dir(self, path: str) -> None:
+        try:
+            fd = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def sync_soon(self, files: Iterable[File], done: Done) -> None:
+        real = [file for file in files if isinstance(file, RealFile)]
+        for file in real:
+            file.pin()
+        self._worker.sync(real, done)
+
+    def close(self) -> None:
+        """Stop the worker when it has made the syncs it was asked for."""
+        self._worker.stop()
+
+    def open_handle(self, path: str, flags: int) -> int:
+        try:
+            return os.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def keep(self, file: RealFile) -> None:
+        """Count an opened handle in, and close others that were not used lately if there are too many."""
+        opened = self._open
+        opened.append(weakref.ref(file))
+        for _ in range(2 * len(opened)):
+            if len(opened) <= self._max_open_files:
+                return
+            reference = opened.popleft()
+            old = reference()
+            if old is None or not old.is_open:
+                continue
+            if old is file or old.recent or old.is_pinned:
+                old.recent = False
+                opened.append(reference)
+            else:
+                old.close()
+
+    def _full(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+    def _stat(self, path: str) -> os.stat_result:
+        try:
+            return os.stat(self._full(path))
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+    def _rename(self, path: str, to: str) -> None:
+        try:
+            os.replace(self._full(path), self._full(to))
+        except OSError as failure:
+            raise _failed(path, failure) from failure
+
+
+class SyncWorker:
+    """One thread that does what may take long. It starts with the first thing to do."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._wake = threading.Condition()
+        self._asked: list[Callable[[], object]] = []
+        self._syncs: list[tuple[list[RealFile], Done]] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def ask(self, call: Callable[[], object]) -> None:
+        """Have `call` made some time."""
+        with self._wake:
+            self._asked.append(call)
+            self._start()
+
+    def sync(self, files: list[RealFile], done: Done) -> None:
+        with self._wake:
+            self._syncs.append((files, done))
+            self._start()
+
+    def stop(self) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="ottla-sync", daemon=True)
+            self._thread.start()
+        self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._syncs or self._asked or self._stopping):
+                    self._wake.wait()
+                syncs, self._syncs = self._syncs, []
+                asked, self._asked = self._asked, []
+                if not syncs and not asked:
+                    return
+            if syncs:
+                self._sync_all(syncs)
+            for call in asked:
+                call()
+
+    def _sync_all(self, syncs: list[tuple[list[RealFile], Done]]) -> None:
+        failures: dict[RealFile, StorageFailed | None] = {}
+        for files, _ in syncs:
+            for file in files:
+                if file not in failures:
+                    failures[file] = _sync(file)
+        outcomes = [(files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs]
+        self._post(partial(_finish, outcomes))
+
+
+def _sync(file: RealFile) -> StorageFailed | None:
+    try:
+        file.sync()
+    except StorageFailed as failure:
+        return failure
+    return None
+
+
+def _finish(outcomes: list[tuple[list[RealFile], Done, StorageFailed | None]]) -> None:
+    for files, done, failure in outcomes:
+        for file in files:
+            file.unpin()
+        done(failure)
+
+
+def _failed(path: str, failure: OSError) -> StorageFailed:
+    return StorageFailed(path, failure.strerror or str(failure))
