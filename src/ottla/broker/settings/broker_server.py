@@ -65,7 +65,9 @@ class ServerSettings(SettingsOf):
     listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "", 9092),), "Where the broker listens (--listen sets it).", check=PLAIN)
     max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
     max_incremental_fetch_session_cache_slots = Setting(INT, 1000, "Fetch sessions that are kept at a time.", check=at_least(0))
-    node_id = Setting(INT, 1, "This broker's number.", check=at_least(0), falls_back=("broker.id",))
+    node_id = Setting(
+        INT, None, "This broker's number; without it, the data directory's, or 1.", check=at_least(0), falls_back=("broker.id",)
+    )
     num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
     socket_receive_buffer_bytes = Setting(INT, 102_400, "The sockets' receive buffer; -1: the system's.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))

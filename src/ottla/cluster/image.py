@@ -1,0 +1,170 @@
+"""What this broker knows of the cluster: an image of the registry, changed by `apply` alone, at start-up and afterwards.
+
+Knows the registry's layout; decides nothing (`ottla.cluster.topics` does) and holds no logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.cluster import layout
+from ottla.cluster.names import INTERNAL, collision_key
+from ottla.ports import Registry
+
+NO_LEADER = -1
+NO_TOPIC_ID = bytes(16)
+
+
+@dataclass(slots=True)
+class BrokerImage:
+    """A broker that is up. `endpoints` are (listener, host, port); empty while it only tells peers the address they came to."""
+
+    node_id: int
+    endpoints: tuple[tuple[str, str, int], ...] = ()
+    rack: str | None = None
+
+
+@dataclass(slots=True)
+class PartitionImage:
+    index: int
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class TopicImage:
+    """One topic; `partitions[i].index == i`. `configs` are the settings that were set for it, as texts."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[PartitionImage] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL
+
+
+class ClusterImage:
+    """All that is known, by name and by topic id. Read it freely; only `apply` changes it."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.brokers: dict[int, BrokerImage] = {}
+        self.broker_configs: dict[int | None, dict[str, str]] = {}
+        self.controller_id = -1
+        self.controller_epoch = 0
+        self._names: dict[bytes, str] = {}
+        self._alike: dict[str, str] = {}
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
+        name = self._names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def colliding(self, name: str) -> str | None:
+        """The topic whose name differs from this one in '.' against '_' only."""
+        found = self._alike.get(collision_key(name))
+        return None if found == name else found
+
+    @classmethod
+    def load(cls, registry: Registry) -> ClusterImage:
+        """The image of all that the registry holds; raises ValueError for an entry that can't be read."""
+        image = cls()
+        for path in _paths(registry):
+            entry = registry.get(path)
+            if entry is not None:
+                image.apply(path, entry.value)
+        return image
+
+    def apply(self, path: str, value: bytes | None) -> None:
+        """One entry of the registry has this value now, or is gone (None). Entries that mean nothing here are passed over."""
+        match path.split("/")[1:]:
+            case ["brokers", "topics", name]:
+                self._apply_topic(name, value)
+            case ["brokers", "topics", name, "partitions", index, "state"]:
+                self._apply_state(name, int(index), value)
+            case ["config", "topics", name]:
+                if name in self.topics:
+                    self.topics[name].configs = _configs(value)
+            case ["brokers", "ids", node_id]:
+                self._apply_broker(int(node_id), value)
+            case ["config", "brokers", who]:
+                self.broker_configs[None if who == layout.DEFAULT_BROKER else int(who)] = _configs(value)
+            case ["controller"]:
+                self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
+            case ["controller_epoch"]:
+                self.controller_epoch = 0 if value is None else int(value)
+
+    def _apply_topic(self, name: str, value: bytes | None) -> None:
+        known = self.topics.get(name)
+        if value is None:
+            if known is not None:
+                del self.topics[name]
+                self._names.pop(known.topic_id, None)
+                self._alike.pop(collision_key(name), None)
+            return
+        stored = layout.read(value)
+        topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
+        if known is None or known.topic_id != topic_id:
+            self._apply_topic(name, None)
+            known = self.topics[name] = TopicImage(name, topic_id)
+            self._names[topic_id] = name
+            self._alike[collision_key(name)] = name
+        _place(known, stored["partitions"])
+
+    def _apply_state(self, name: str, index: int, value: bytes | None) -> None:
+        topic = self.topics.get(name)
+        if topic is None or index >= len(topic.partitions) or value is None:
+            return
+        stored = layout.read(value)
+        partition = topic.partitions[index]
+        partition.leader = stored["leader"]
+        partition.leader_epoch = stored["leader_epoch"]
+        partition.isr = tuple(stored["isr"])
+
+    def _apply_broker(self, node_id: int, value: bytes | None) -> None:
+        if value is None:
+            self.brokers.pop(node_id, None)
+            return
+        stored = layout.read(value)
+        endpoints = tuple(_endpoint(text) for text in stored["endpoints"])
+        self.brokers[node_id] = BrokerImage(node_id, endpoints, stored.get("rack"))
+
+
+def _configs(value: bytes | None) -> dict[str, str]:
+    return {} if value is None else {str(name): str(text) for name, text in layout.read(value)["config"].items()}
+
+
+def _endpoint(text: str) -> tuple[str, str, int]:
+    name, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return name, host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _place(topic: TopicImage, placed: dict[str, Any]) -> None:
+    indexes = sorted(map(int, placed))
+    if indexes != list(range(len(indexes))):
+        raise ValueError(f"the partitions of topic {topic.name} are not numbered from 0 without gaps")
+    for index in indexes:
+        if index == len(topic.partitions):
+            topic.partitions.append(PartitionImage(index))
+        topic.partitions[index].replicas = tuple(placed[str(index)])
+
+
+def _paths(registry: Registry) -> Iterator[str]:
+    """Every path that an image is made of, topics before what is said about them."""
+    yield layout.CONTROLLER
+    yield layout.CONTROLLER_EPOCH
+    yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
+    yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
+    for name in registry.children(layout.TOPICS):
+        yield layout.topic_path(name)
+        yield from (layout.state_path(name, int(index)) for index in registry.children(layout.partitions_path(name)))
+        yield layout.topic_config_path(name)

@@ -1,0 +1,119 @@
+"""Where each fact stands in the registry, and in what JSON: the ZooKeeper layout of Kafka 0.8 to 3.x, topic ids included.
+
+Other tools read these entries, so names, versions and the order of keys are theirs.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from json import dumps, loads
+from typing import Any
+
+BROKERS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+DEFAULT_BROKER = "<default>"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+
+def broker_path(node_id: int) -> str:
+    return f"{BROKERS}/{node_id}"
+
+
+def topic_path(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partitions_path(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def state_path(name: str, index: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{index}/state"
+
+
+def topic_config_path(name: str) -> str:
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def broker_config_path(node_id: int | None) -> str:
+    """Of one broker, or with None of all of them."""
+    return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if node_id is None else node_id}"
+
+
+def uuid_text(uuid: bytes) -> str:
+    """16 bytes as Kafka writes them: URL-safe base64 without padding, 22 characters."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The inverse; raises ValueError for what is not 16 bytes."""
+    uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(uuid) != 16:
+        raise ValueError(f"{text!r} is no topic id")
+    return uuid
+
+
+def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
+    """`endpoints` as PLAINTEXT://host:port."""
+    protocols = {endpoint.partition("://")[0]: "PLAINTEXT" for endpoint in endpoints}
+    value: dict[str, Any] = {
+        "features": {},
+        "listener_security_protocol_map": protocols,
+        "endpoints": list(endpoints),
+        "jmx_port": -1,
+        "port": port,
+        "host": host,
+        "version": 5,
+        "timestamp": str(wall_ms),
+    }
+    if rack is not None:
+        value["rack"] = rack
+    return _json(value)
+
+
+def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
+    """`replicas` of each partition by its index."""
+    partitions = {str(index): list(nodes) for index, nodes in replicas.items()}
+    return _json(
+        {
+            "removing_replicas": {},
+            "partitions": partitions,
+            "topic_id": uuid_text(topic_id),
+            "adding_replicas": {},
+            "version": 3,
+        }
+    )
+
+
+def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int]) -> bytes:
+    return _json(
+        {"controller_epoch": controller_epoch, "leader": leader, "version": 1, "leader_epoch": leader_epoch, "isr": list(isr)}
+    )
+
+
+def config_json(configs: Mapping[str, str]) -> bytes:
+    return _json({"version": 1, "config": dict(configs)})
+
+
+def controller_json(node_id: int, wall_ms: int) -> bytes:
+    return _json({"version": 2, "brokerid": node_id, "timestamp": str(wall_ms), "kraftControllerEpoch": -1})
+
+
+def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
+    """Block bounds are strings there, as Kafka writes them."""
+    return _json({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
+
+
+def read(value: bytes) -> Any:
+    """Raises ValueError for what is no JSON."""
+    return loads(value)
+
+
+def _json(value: object) -> bytes:
+    return dumps(value, separators=(",", ":")).encode()

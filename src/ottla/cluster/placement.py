@@ -1,0 +1,60 @@
+"""Which brokers hold a partition's replicas. Knows broker numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.wire.errors import INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NONE
+
+Replicas = tuple[tuple[int, ...], ...]
+"""The replicas of each partition; the first one leads."""
+
+
+def spread(brokers: Sequence[int], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
+    """Replicas on as many different brokers as asked for, leaders spread evenly, beginning with the `first`-th broker.
+
+    The second replica is shifted by one more after every full turn, so that a broker's followers are not all on its neighbour.
+    """
+    count = len(brokers)
+    placed = []
+    for number in range(first, first + partitions):
+        shift = (number // count) % max(count - 1, 1)
+        followers = [(number + 1 + (shift + step) % max(count - 1, 1)) % count for step in range(replication_factor - 1)]
+        placed.append(tuple(brokers[position] for position in (number % count, *followers)))
+    return tuple(placed)
+
+
+def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:
+    """(error code, sentence) for a number of replicas that can't be."""
+    if replication_factor < 1:
+        return INVALID_REPLICATION_FACTOR, "The replication factor must be at least 1, or -1 for the default."
+    if replication_factor > brokers:
+        up = "1 broker is" if brokers == 1 else f"{brokers} brokers are"
+        return (
+            INVALID_REPLICATION_FACTOR,
+            f"The replication factor is {replication_factor}, but only {up} up: ask for at most {brokers}.",
+        )
+    return NONE, None
+
+
+def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], size: int | None = None) -> tuple[int, str | None]:
+    """(error code, sentence) for a placement by hand; `size` is the number of replicas that each partition must have."""
+    size = len(replicas[0]) if size is None and replicas else size
+    for index, nodes in enumerate(replicas):
+        sentence = _fault(index, nodes, brokers)
+        if sentence is None and len(nodes) != size:
+            sentence = f"The assignment gives position {index} {len(nodes)} replicas where {size} are due: give all as many."
+        if sentence is not None:
+            return INVALID_REPLICA_ASSIGNMENT, sentence
+    return NONE, None
+
+
+def _fault(index: int, nodes: Sequence[int], brokers: Sequence[int]) -> str | None:
+    if not nodes:
+        return f"The assignment gives position {index} no replica: name at least one broker."
+    if len(set(nodes)) < len(nodes):
+        return f"The assignment names a broker twice for position {index}: name each once."
+    strangers = [node for node in nodes if node not in brokers]
+    if strangers:
+        return f"The assignment names broker {strangers[0]}, which is not up: name brokers that are."
+    return None

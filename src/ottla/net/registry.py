@@ -1,0 +1,159 @@
+"""The registry of one broker: SQLite in the data directory. Knows SQL and one file; knows nothing of what the entries mean."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, StorageFailed, VersionConflict
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entry (
+    path TEXT PRIMARY KEY,
+    parent TEXT NOT NULL,
+    value BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    ephemeral INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX IF NOT EXISTS by_parent ON entry (parent);
+"""
+
+
+class SQLiteRegistry:
+    """Implements `ottla.ports.Registry` on the file at `path`; every change is on stable storage when its call returns.
+
+    One process owns the file (the data directory's lock sees to it), so its session is the process: ephemeral entries go when
+    the registry is closed, and those that a killed process left go when it is opened. Raises `StorageFailed`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._watches: list[tuple[str, Callable[[str], None]]] = []
+        with self._failing():
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_SCHEMA)
+        self._end_session()
+
+    def get(self, path: str) -> Entry | None:
+        with self._failing():
+            row = self._database.execute("SELECT value, version FROM entry WHERE path = ?", (path,)).fetchone()
+        return None if row is None else Entry(*row)
+
+    def children(self, path: str) -> list[str]:
+        parent = path.rstrip("/")
+        with self._failing():
+            rows = self._database.execute("SELECT path FROM entry WHERE parent = ? ORDER BY path", (parent,)).fetchall()
+        return [name[len(parent) + 1 :] for (name,) in rows]
+
+    def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
+        self._commit((Change(path, value, NEW),), ephemeral=ephemeral)
+
+    def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
+        self._commit((Change(path, value, version),))
+        entry = self.get(path)
+        assert entry is not None
+        return entry.version
+
+    def delete(self, path: str, *, version: int | None = None) -> None:
+        self._commit((Change(path, None, version),))
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        self._commit(changes)
+
+    def watch(self, path: str, changed: Callable[[str], None]) -> None:
+        self._watches.append((path, changed))
+
+    def close(self) -> None:
+        """End the session; nothing may be asked afterwards."""
+        self._watches.clear()
+        self._end_session()
+        with self._failing():
+            self._database.close()
+
+    def _end_session(self) -> None:
+        with self._failing():
+            rows = self._database.execute("SELECT path FROM entry WHERE ephemeral = 1").fetchall()
+        self._commit([Change(path, None) for (path,) in rows])
+
+    def _commit(self, changes: Sequence[Change], *, ephemeral: bool = False) -> None:
+        if not changes:
+            return
+        with self._failing(), self._transaction():
+            paths = [path for change in changes for path in self._apply(change, ephemeral)]
+        for path in paths:
+            for watched, call in tuple(self._watches):
+                if path == watched or path.startswith(watched.rstrip("/") + "/"):
+                    call(path)
+
+    def _apply(self, change: Change, ephemeral: bool) -> list[str]:
+        path, value, version = change
+        present = self._version(path)
+        _check(path, present, version)
+        if value is None:
+            return self._remove(path, present)
+        made = self._make_parents(path)
+        if present is None:
+            self._insert(path, value, ephemeral)
+        else:
+            self._database.execute("UPDATE entry SET value = ?, version = version + 1 WHERE path = ?", (value, path))
+        return [*made, path]
+
+    def _remove(self, path: str, present: int | None) -> list[str]:
+        if present is None:
+            raise NoEntry(path)
+        # "0" is the character after "/": this range is everything below the path.
+        removed = self._database.execute(
+            "DELETE FROM entry WHERE path = ? OR (path > ? AND path < ?) RETURNING path", (path, path + "/", path + "0")
+        )
+        return [name for (name,) in removed.fetchall()]
+
+    def _make_parents(self, path: str) -> list[str]:
+        made = []
+        parent = path.rpartition("/")[0]
+        while parent and self._version(parent) is None:
+            self._insert(parent, b"", False)
+            made.append(parent)
+            parent = parent.rpartition("/")[0]
+        return made
+
+    def _insert(self, path: str, value: bytes, ephemeral: bool) -> None:
+        row = (path, path.rpartition("/")[0], value, 0, int(ephemeral))
+        self._database.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", row)
+
+    def _version(self, path: str) -> int | None:
+        row = self._database.execute("SELECT version FROM entry WHERE path = ?", (path,)).fetchone()
+        return None if row is None else int(row[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageFailed(self._path, str(error)) from error
+
+
+def _check(path: str, present: int | None, version: int | None) -> None:
+    if version is None:
+        return
+    if version == NEW:
+        if present is not None:
+            raise EntryExists(path)
+        return
+    if present is None:
+        raise NoEntry(path)
+    if present != version:
+        raise VersionConflict(f"{path} has version {present}, not {version}")
