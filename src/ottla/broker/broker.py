@@ -81,9 +81,9 @@ class Broker:
         self._retain_later(now)
         self.settle(now)
 
-    def close(self) -> None:
-        """Close the logs cleanly; nothing may be received afterwards."""
-        self.partitions.close()
+    def close(self) -> bool:
+        """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
+        return self.partitions.close()
 
     def wake(self, key: tuple[Any, ...]) -> None:
         """Retry the replies that wait on this key, when the request at hand is done."""

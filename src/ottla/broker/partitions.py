@@ -186,14 +186,17 @@ class Partitions:
         """Apply retention everywhere; returns how many segments went."""
         return sum(partition.log.retain(now) for partition in self if partition.offline is None)
 
-    def close(self) -> None:
-        """Close every log cleanly."""
+    def close(self) -> bool:
+        """Close every log; False if one could not be closed cleanly, so that the next start must look at it closely."""
+        clean = True
         for partition in self:
             if partition.offline is None:
                 try:
                     partition.log.close()
                 except StorageFailed as failure:
+                    clean = False
                     log.error("%s was not closed cleanly: %s", partition, failure)
+        return clean
 
     def _synced(self, partition: Partition) -> None:
         partition.release()

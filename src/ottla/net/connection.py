@@ -41,6 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = False
         self._reading = True
         self._resuming = False
+        self.active_ms = server.broker.clock.now().mono_ms
         self._outbox: Outbox
         self._transport: asyncio.Transport
         self.peer: Peer
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         now = self._server.broker.clock.now()
+        self.active_ms = now.mono_ms
         if self._frame is not None:
             self._fill(nbytes, now)
         elif self._backlog:
@@ -92,6 +94,11 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if not self._blocked:
             self._go_on()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is owed to the peer and nothing of it is under way."""
+        return not self._owed and self._outbox.writable
 
     # Frames in
 

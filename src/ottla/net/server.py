@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 
 from ottla.broker.broker import Broker
@@ -14,6 +15,7 @@ from ottla.ports import Now
 log = logging.getLogger("ottla.net")
 
 SCRATCH_BYTES = 256 * 1024
+SWEEP_S = 10
 
 
 class Server:
@@ -29,6 +31,7 @@ class Server:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
+        self._sweep = loop.call_later(SWEEP_S, self._close_idle)
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT") -> tuple[str, int]:
         """Open a listener and return its real address; raises OSError where the system refuses."""
@@ -38,8 +41,13 @@ class Server:
         return address[0], address[1]
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+        """Take a new connection in; one above `max.connections` is closed at once."""
         self._count += 1
         self._connections.add(connection)
+        if len(self._connections) > self.broker.settings.max_connections:
+            log.warning("refused a connection: max.connections (%d) are open", self.broker.settings.max_connections)
+            self._loop.call_soon(connection.close)
+        self._size_buffers(transport)
         host, port = transport.get_extra_info("peername", ("", 0))[:2]
         local_host, local_port = transport.get_extra_info("sockname", ("", 0))[:2]
         return Peer(self._count, host, port, local_host, local_port)
@@ -60,16 +68,34 @@ class Server:
         call()
         self.settle(self.broker.clock.now())
 
-    async def close(self) -> None:
-        """Stop listening, close every connection, then the broker."""
+    async def close(self) -> bool:
+        """Stop listening, close every connection, then the broker; True if its logs were closed cleanly."""
         for listener in self._listeners:
             listener.close()
         for connection in tuple(self._connections):
             connection.close()
         if self._timer is not None:
             self._timer.cancel()
+        self._sweep.cancel()
         await asyncio.sleep(0)
-        self.broker.close()
+        return self.broker.close()
+
+    def _size_buffers(self, transport: asyncio.Transport) -> None:
+        peer: socket.socket | None = transport.get_extra_info("socket")
+        settings = self.broker.settings
+        if peer is not None and settings.socket_send_buffer_bytes > 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_send_buffer_bytes)
+        if peer is not None and settings.socket_receive_buffer_bytes > 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes)
+
+    def _close_idle(self) -> None:
+        """Close connections that sent nothing for `connections.max.idle.ms` and are owed nothing."""
+        self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
+        idle_since = self.broker.clock.now().mono_ms - self.broker.settings.connections_max_idle_ms
+        for connection in tuple(self._connections):
+            if connection.idle and connection.active_ms < idle_since:
+                log.info("closed the idle connection of %s", connection)
+                connection.close()
 
     def _arm(self, now: Now) -> None:
         """Be woken at the next deadline; a timer that is armed for an earlier one stays, and arms anew when it fires."""

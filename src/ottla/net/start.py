@@ -69,9 +69,12 @@ class Running:
         if self._stopped:
             return
         self._stopped = True
-        await self.server.close()
+        clean = await self.server.close()
         self._registry.close()
-        self._directory.close()
+        if clean:
+            self._directory.close()
+        else:
+            self._directory.release()
         log.info("stopped")
 
 

@@ -65,7 +65,7 @@ class _Fetch:
 
     def read(self) -> FetchResponse:
         """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74)."""
-        self._left = self.body.max_bytes
+        self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)
         self.size = 0
         self.enough = self.body.min_bytes <= 0
         topics = [self._topic(topic) for topic in self.body.topics]

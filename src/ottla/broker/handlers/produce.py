@@ -39,7 +39,7 @@ def handle_produce(broker: Broker, request: Request) -> Reply:
     for topic in body.topic_data:
         name, unknown = _topic_name(broker, topic, request.version)
         parts = [
-            _failed(data.index, refusal or unknown) if refusal or unknown else _append(broker, name, data, request.now, unsynced)
+            _failed(data.index, refusal or unknown) if refusal or unknown else _append(broker, name, data, request, unsynced)
             for data in topic.partition_data
         ]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
@@ -67,20 +67,18 @@ def _failed(index: int, error_code: int, message: str | None = None) -> Partitio
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
-def _append(broker: Broker, topic: str, data: PartitionData, now: Now, unsynced: Unsynced) -> PartitionResponse:
+def _append(broker: Broker, topic: str, data: PartitionData, request: Request, unsynced: Unsynced) -> PartitionResponse:
     partition = broker.partitions.get(topic, data.index)
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
     if data.records is None:
         return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
-    error_code, header = check(data.records)
+    error_code, header = check(data.records, request.version)
     if header is None:
         return _failed(data.index, error_code)
-    if header.is_control:
-        return _failed(data.index, INVALID_RECORD, "Control batches are written by brokers only.")
     if header.is_transactional:
         return _failed(data.index, INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
-    appended = partition.append(data.records, (header,), now)
+    appended = partition.append(data.records, (header,), request.now)
     if appended.error_code:
         return _failed(data.index, appended.error_code)
     response = PartitionResponse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LONG, SHORT, STRING, Check, Kind, Refused, at_least
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LONG, STRING, Check, Kind, Refused, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf
 
 LIST_CODE = 7
@@ -69,9 +69,6 @@ class ServerSettings(SettingsOf):
         INT, None, "This broker's number; without it, the data directory's, or 1.", check=at_least(0), falls_back=("broker.id",)
     )
     num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
-    socket_receive_buffer_bytes = Setting(INT, 102_400, "The sockets' receive buffer; -1: the system's.")
+    socket_receive_buffer_bytes = Setting(INT, -1, "The sockets' receive buffer; -1 lets the system size it as it needs.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))
-    socket_send_buffer_bytes = Setting(INT, 102_400, "The sockets' send buffer; -1: the system's.")
-    transaction_state_log_replication_factor = Setting(
-        SHORT, 3, "Replicas of __transaction_state, as far as there are brokers.", check=at_least(1)
-    )
+    socket_send_buffer_bytes = Setting(INT, -1, "The sockets' send buffer; -1 lets the system size it as it needs.")

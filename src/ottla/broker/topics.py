@@ -1,0 +1,192 @@
+"""The broker's topics: decisions of `ottla.cluster` committed to the registry, applied to the image, and made real as logs.
+
+Composes cluster, registry and partitions. Knows no wire formats: handlers turn requests into its calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.broker.settings import topic_config_error
+from ottla.cluster import layout
+from ottla.cluster import topics as decide
+from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.cluster.names import INTERNAL
+from ottla.cluster.outcome import Outcome
+from ottla.cluster.topics import NewTopic
+from ottla.ports import Change, Now, StorageFailed
+from ottla.wire.errors import KAFKA_STORAGE_ERROR
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.broker")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LONGEST_FILE_NAME = 255
+
+_PARTITION_DIRECTORY = re.compile(r".+-\d+")
+_RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
+
+
+class Topics:
+    """All topics of the cluster (`image`), and the logs of those partitions that this broker holds."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.image = ClusterImage()
+        self._broker = broker
+        self._opened: dict[str, tuple[bytes, int]] = {}
+
+    def load(self, now: Now, *, clean: bool) -> None:
+        """Read the registry, say in it that this broker is up, and open every partition's log.
+
+        Directories of partitions that no topic has are set aside under another name, and told; those that are missing begin empty, and are
+        told too. Raises `StorageFailed`, and ValueError for a registry that can't be read.
+        """
+        self.image = ClusterImage.load(self._broker.registry)
+        self._announce(now)
+        present = {name for name in self._broker.disk.list("") if _PARTITION_DIRECTORY.fullmatch(name)}
+        held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
+        for directory in sorted(present - held):
+            log.warning("%s belongs to no topic; it is kept as %s", directory, self._set_aside(directory))
+        missing = sorted(held - present)
+        if missing:
+            log.warning("%d partitions have no directory and begin empty: %s", len(missing), _some(missing))
+        for topic in self.image.topics.values():
+            self._open(topic, 0, now, clean=clean)
+
+    def get(self, name: str) -> TopicImage | None:
+        return self.image.topics.get(name)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self.image.name_of(topic_id)
+
+    def create(self, wanted: Sequence[NewTopic], now: Now, *, validate_only: bool = False) -> list[Outcome]:
+        """Make these topics; each has its own outcome. With `validate_only` nothing is made, but all is decided."""
+        outcomes = decide.create(self.image, wanted, self.new_topic_id, topic_config_error)
+        return outcomes if validate_only else self._commit(outcomes, now)
+
+    def create_by_default(self, names: Iterable[str], now: Now) -> list[Outcome]:
+        """Make topics that nobody described: with the broker's numbers, and internal ones with their own."""
+        return self.create([self._by_default(name) for name in names], now)
+
+    def delete(self, names: Iterable[str], now: Now) -> list[Outcome]:
+        """Delete topics that are there, with all their records."""
+        return self._commit([decide.delete(self.image.topics[name]) for name in names], now)
+
+    def add_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, now: Now, *, validate_only: bool = False
+    ) -> Outcome:
+        """Let a topic have `count` partitions; the new ones begin empty."""
+        outcome = decide.add_partitions(self.image, name, count, assignments)
+        return outcome if validate_only else self._commit([outcome], now)[0]
+
+    def set_configs(self, name: str, configs: Mapping[str, str | None], now: Now, *, validate_only: bool = False) -> Outcome:
+        """Let these be all the settings of a topic that is there; its logs follow at once."""
+        outcome = decide.set_configs(self.image.topics[name], configs, topic_config_error)
+        return outcome if validate_only else self._commit([outcome], now)[0]
+
+    def new_topic_id(self) -> bytes:
+        """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
+        while True:
+            raw = bytearray(self._broker.random_bytes(16))
+            raw[6] = raw[6] & 0x0F | 0x40
+            raw[8] = raw[8] & 0x3F | 0x80
+            topic_id = bytes(raw)
+            # Tools read an id on their command line, where one that begins with "-" looks like an option.
+            if topic_id not in _RESERVED_IDS and not layout.uuid_text(topic_id).startswith("-"):
+                return topic_id
+
+    def _by_default(self, name: str) -> NewTopic:
+        settings = self._broker.settings
+        brokers = len(self.image.brokers)
+        if name == OFFSETS_TOPIC:
+            configs: dict[str, str | None] = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            }
+            factor = min(settings.offsets_topic_replication_factor, brokers)
+            return NewTopic(name, settings.offsets_topic_num_partitions, factor, configs=configs)
+        if name in INTERNAL:
+            factor = min(settings.transaction_state_log_replication_factor, brokers)
+            return NewTopic(name, settings.transaction_state_log_num_partitions, factor, configs={"cleanup.policy": "compact"})
+        return NewTopic(name, settings.num_partitions, settings.default_replication_factor)
+
+    def _announce(self, now: Now) -> None:
+        """This broker is up, and the controller: entries that go when its session ends."""
+        broker, settings = self._broker, self._broker.settings
+        endpoints = [str(listener) for listener in settings.advertised_listeners]
+        host, port = settings.advertised_listeners[0][1:] if endpoints else ("", -1)
+        registration = layout.broker_json(host, port, endpoints, settings.broker_rack, now.wall_ms)
+        epoch = str(self.image.controller_epoch + 1).encode()
+        changes = (
+            Change(layout.CLUSTER_ID, layout.cluster_id_json(broker.cluster_id)),
+            Change(layout.broker_path(broker.node_id), registration, ephemeral=True),
+            Change(layout.CONTROLLER, layout.controller_json(broker.node_id, now.wall_ms), ephemeral=True),
+            Change(layout.CONTROLLER_EPOCH, epoch),
+        )
+        broker.registry.commit(changes)
+        self._apply(changes)
+
+    def _commit(self, outcomes: list[Outcome], now: Now) -> list[Outcome]:
+        """Make decided changes durable, all in one, then true; a registry that refuses turns them into errors."""
+        changes = [change for outcome in outcomes for change in outcome.changes]
+        if not changes:
+            return outcomes
+        try:
+            self._broker.registry.commit(changes)
+        except StorageFailed as failure:
+            log.error("the registry refused a change of topics: %s", failure)
+            sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
+            return [replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence) for outcome in outcomes]
+        self._apply(changes)
+        for outcome in outcomes:
+            if outcome.changes:
+                self._follow(outcome.name, now)
+        return outcomes
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self.image.apply(change.path, change.value)
+
+    def _follow(self, name: str, now: Now) -> None:
+        """Let the open logs be those that the image says."""
+        topic = self.image.topics.get(name)
+        topic_id, count = self._opened.get(name, (b"", 0))
+        if count and (topic is None or topic.topic_id != topic_id):
+            for index in range(count):
+                self._broker.partitions.drop(name, index)
+            del self._opened[name]
+            count = 0
+        if topic is None:
+            return
+        if count:
+            self._broker.partitions.configure(name, self._broker.settings.log_config(topic.configs))
+        self._open(topic, count, now)
+        self._broker.wake(("topic", name))
+
+    def _open(self, topic: TopicImage, first: int, now: Now, *, clean: bool | None = None) -> None:
+        """Open logs from the `first` partition on; `clean` is None for those that are new, whose directories must not be there."""
+        config = self._broker.settings.log_config(topic.configs)
+        for index in range(first, len(topic.partitions)):
+            directory = f"{topic.name}-{index}"
+            if clean is None and self._broker.disk.exists(directory):
+                log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
+            self._broker.partitions.open(topic.name, index, topic.topic_id, config, now, clean=bool(clean))
+        self._opened[topic.name] = (topic.topic_id, len(topic.partitions))
+
+    def _set_aside(self, directory: str) -> str:
+        """Rename a directory that belongs to nothing as Kafka does, so that its records are not lost; returns the new name."""
+        suffix = f".{self._broker.random_bytes(16).hex()}-stray"
+        name = directory[: LONGEST_FILE_NAME - len(suffix)] + suffix
+        self._broker.disk.rename(directory, name)
+        return name
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

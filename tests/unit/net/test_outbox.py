@@ -1,0 +1,105 @@
+"""What a connection sends: order and content survive any split between joined writes, sendfile and a peer that reads slowly."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ottla.net import outbox as module
+from ottla.net.disk import RealDisk
+from ottla.net.outbox import Outbox
+from ottla.ports import FileSlice, Part
+
+
+class Protocol(asyncio.Protocol):
+    """What `ottla.net.connection` does for its outbox, and no more."""
+
+    outbox: Outbox
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=0)
+        self.outbox = Outbox(self.transport)
+
+    def pause_writing(self) -> None:
+        self.outbox.writable = False
+
+    def resume_writing(self) -> None:
+        self.outbox.writable = True
+        self.outbox.flush()
+        if not self.outbox.writable:
+            return
+        self.done.set()
+
+    done: asyncio.Event
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Any:
+    disk = RealDisk(str(tmp_path), lambda call: None)
+    file = disk.open("data", create=True)
+    file.append([bytes(range(256)) * 8192])
+    yield file
+    file.close()
+
+
+def pieces(file: Any) -> list[Part]:
+    return [
+        b"head",
+        FileSlice(file, 10, 100),
+        memoryview(b"x" * 300_000),
+        FileSlice(file, 3, 1_900_000),
+        b"",
+        b"tail",
+        FileSlice(file, 0, module.JOIN_BYTES + 1),
+        b"end",
+    ]
+
+
+@pytest.mark.parametrize("sendfile", [True, False])
+def test_all_parts_arrive_whole_and_in_order_at_a_slow_reader(stored: Any, sendfile: bool) -> None:
+    async def run() -> bytes:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.create_connection(Protocol, sock=ours)
+        protocol.done = asyncio.Event()
+        if not sendfile:
+            protocol.outbox._socket = None
+        protocol.outbox.put(pieces(stored))
+        protocol.outbox.flush()
+        received = bytearray()
+        expected = sum(len(part) for part in pieces(stored))
+        while len(received) < expected:
+            received += await loop.sock_recv(theirs, 50_000)
+        transport.close()
+        theirs.close()
+        await asyncio.sleep(0)
+        return bytes(received)
+
+    expected = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in pieces(stored))
+    assert asyncio.run(run()) == expected
+
+
+def test_a_peer_that_never_reads_fills_the_outbox_and_asyncio_holds_one_chunk_only(stored: Any) -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        transport, protocol = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
+        protocol.done = asyncio.Event()
+        for _ in range(20):
+            protocol.outbox.put([FileSlice(stored, 0, 2_000_000), b"y" * 100_000])
+            protocol.outbox.flush()
+        assert protocol.outbox.full
+        assert transport.get_write_buffer_size() <= module.CHUNK_BYTES
+        transport.abort()
+        theirs.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
