@@ -48,7 +48,7 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end, in order, and return the position where they start. A failed append leaves the size unchanged."""
+        """Write all buffers at the end, in order, and return where they start. A failed append leaves the size unchanged."""
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer at the end of the file."""
@@ -144,12 +144,14 @@ NEW = -1
 class Change(NamedTuple):
     """One change of a registry entry: its new value, or None to remove it and all below it.
 
-    `version` is what the entry must have: a number from `Entry.version`, `NEW`, or None for any.
+    `version` is what the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` one, if it is
+    made by this change, goes when the session ends.
     """
 
     path: str
     value: bytes | None
     version: int | None = None
+    ephemeral: bool = False
 
 
 class Registry(Protocol):

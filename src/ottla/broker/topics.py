@@ -44,8 +44,8 @@ class Topics:
     def load(self, now: Now, *, clean: bool) -> None:
         """Read the registry, say in it that this broker is up, and open every partition's log.
 
-        Directories of partitions that no topic has are set aside under another name, and told; those that are missing begin empty, and are
-        told too. Raises `StorageFailed`, and ValueError for a registry that can't be read.
+        Directories of partitions that no topic has are set aside under another name; partitions whose directory is missing begin
+        empty; both are told. Raises `StorageFailed`, and ValueError for a registry that can't be read.
         """
         self.image = ClusterImage.load(self._broker.registry)
         self._announce(now)

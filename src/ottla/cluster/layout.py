@@ -59,6 +59,10 @@ def uuid_bytes(text: str) -> bytes:
     return uuid
 
 
+def cluster_id_json(cluster_id: str) -> bytes:
+    return _json({"version": "1", "id": cluster_id})
+
+
 def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
     """`endpoints` as PLAINTEXT://host:port."""
     protocols = {endpoint.partition("://")[0]: "PLAINTEXT" for endpoint in endpoints}

@@ -49,19 +49,26 @@ class SQLiteRegistry:
         return [name[len(parent) + 1 :] for (name,) in rows]
 
     def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
-        self._commit((Change(path, value, NEW),), ephemeral=ephemeral)
+        self.commit((Change(path, value, NEW, ephemeral),))
 
     def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        self._commit((Change(path, value, version),))
+        self.commit((Change(path, value, version),))
         entry = self.get(path)
         assert entry is not None
         return entry.version
 
     def delete(self, path: str, *, version: int | None = None) -> None:
-        self._commit((Change(path, None, version),))
+        self.commit((Change(path, None, version),))
 
     def commit(self, changes: Sequence[Change]) -> None:
-        self._commit(changes)
+        if not changes:
+            return
+        with self._failing(), self._transaction():
+            paths = [path for change in changes for path in self._apply(change)]
+        for path in paths:
+            for watched, call in tuple(self._watches):
+                if path == watched or path.startswith(watched.rstrip("/") + "/"):
+                    call(path)
 
     def watch(self, path: str, changed: Callable[[str], None]) -> None:
         self._watches.append((path, changed))
@@ -76,20 +83,10 @@ class SQLiteRegistry:
     def _end_session(self) -> None:
         with self._failing():
             rows = self._database.execute("SELECT path FROM entry WHERE ephemeral = 1").fetchall()
-        self._commit([Change(path, None) for (path,) in rows])
+        self.commit([Change(path, None) for (path,) in rows])
 
-    def _commit(self, changes: Sequence[Change], *, ephemeral: bool = False) -> None:
-        if not changes:
-            return
-        with self._failing(), self._transaction():
-            paths = [path for change in changes for path in self._apply(change, ephemeral)]
-        for path in paths:
-            for watched, call in tuple(self._watches):
-                if path == watched or path.startswith(watched.rstrip("/") + "/"):
-                    call(path)
-
-    def _apply(self, change: Change, ephemeral: bool) -> list[str]:
-        path, value, version = change
+    def _apply(self, change: Change) -> list[str]:
+        path, value, version, ephemeral = change
         present = self._version(path)
         _check(path, present, version)
         if value is None:

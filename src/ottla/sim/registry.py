@@ -48,17 +48,20 @@ class MemoryRegistry:
         return sorted(name for node in self.tree.nodes if node.startswith(prefix) and "/" not in (name := node[len(prefix) :]))
 
     def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
-        self._commit((Change(path, value, NEW),), self._session if ephemeral else None)
+        self.commit((Change(path, value, NEW, ephemeral),))
 
     def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        self._commit((Change(path, value, version),), None)
+        self.commit((Change(path, value, version),))
         return self.tree.nodes[path].version
 
     def delete(self, path: str, *, version: int | None = None) -> None:
-        self._commit((Change(path, None, version),), None)
+        self.commit((Change(path, None, version),))
 
     def commit(self, changes: Sequence[Change]) -> None:
-        self._commit(changes, None)
+        nodes = dict(self.tree.nodes)
+        paths = [path for change in changes for path in _apply(nodes, change, self._session)]
+        self.tree.nodes = nodes
+        self.tree.changed(paths)
 
     def watch(self, path: str, changed: Callable[[str], None]) -> None:
         self.tree.watches.append((self._session, path, changed))
@@ -67,17 +70,11 @@ class MemoryRegistry:
         """End the session."""
         self.tree.watches = [watch for watch in self.tree.watches if watch[0] != self._session]
         gone = [path for path, node in self.tree.nodes.items() if node.owner == self._session]
-        self._commit([Change(path, None) for path in gone], None)
-
-    def _commit(self, changes: Sequence[Change], owner: int | None) -> None:
-        nodes = dict(self.tree.nodes)
-        paths = [path for change in changes for path in _apply(nodes, change, owner)]
-        self.tree.nodes = nodes
-        self.tree.changed(paths)
+        self.commit([Change(path, None) for path in gone])
 
 
-def _apply(nodes: dict[str, _Node], change: Change, owner: int | None) -> list[str]:
-    path, value, version = change
+def _apply(nodes: dict[str, _Node], change: Change, session: int) -> list[str]:
+    path, value, version, ephemeral = change
     node = nodes.get(path)
     _check(path, node, version)
     if value is None:
@@ -89,7 +86,7 @@ def _apply(nodes: dict[str, _Node], change: Change, owner: int | None) -> list[s
         return gone
     made = _make_parents(nodes, path)
     if node is None:
-        nodes[path] = _Node(value, 0, owner)
+        nodes[path] = _Node(value, 0, session if ephemeral else None)
     else:
         nodes[path] = _Node(value, node.version + 1, node.owner)
     return [*made, path]

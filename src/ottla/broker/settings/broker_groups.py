@@ -35,3 +35,9 @@ class CoordinatorSettings(SettingsOf):
     transaction_max_timeout_ms = Setting(
         INT, 15 * MINUTE_MS, "Longest transaction timeout that a producer may ask for.", check=at_least(1)
     )
+    transaction_state_log_num_partitions = Setting(
+        INT, 50, "Partitions of __transaction_state; to be left alone once it exists.", check=at_least(1)
+    )
+    transaction_state_log_replication_factor = Setting(
+        SHORT, 3, "Replicas of __transaction_state, as far as there are brokers.", check=at_least(1)
+    )

@@ -14,7 +14,7 @@ from ottla.broker.settings.kinds import (
     between,
     minus_one_or,
 )
-from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf, unset
 from ottla.broker.settings.topic import CLEANUP, CODECS, DAY_MS, TIMESTAMP_TYPES
 
 MINUTE_MS = 60_000
@@ -38,11 +38,9 @@ class LogSettings(SettingsOf):
     log_cleaner_min_compaction_lag_ms = Setting(LONG, 0, "Default of min.compaction.lag.ms.", check=at_least(0), dynamic=True)
     log_cleanup_policy = Setting(LIST, ("delete",), "Default of cleanup.policy.", check=CLEANUP, dynamic=True)
     log_dir = Setting(STRING, "/tmp/kafka-logs", "The data directory where log.dirs is not set; --data-dir sets log.dirs.")
-    log_dirs = Setting(LIST, None, "The data directory (one; --data-dir sets it).", falls_back=("log.dir",))
+    log_dirs = unset(LIST, "The data directory (one; --data-dir sets it).", falls_back=("log.dir",))
     log_flush_interval_messages = Setting(LONG, LARGEST_LONG, "Default of flush.messages.", check=at_least(1), dynamic=True)
-    log_flush_interval_ms = Setting(
-        LONG, None, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",)
-    )
+    log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
     log_flush_scheduler_interval_ms = Setting(LONG, LARGEST_LONG, "Default of flush.ms where log.flush.interval.ms is not set.")
     log_index_interval_bytes = Setting(INT, 4096, "Default of index.interval.bytes.", check=at_least(0), dynamic=True)
     log_index_size_max_bytes = Setting(INT, 10 << 20, "Default of segment.index.bytes.", check=at_least(4), dynamic=True)
@@ -61,18 +59,18 @@ class LogSettings(SettingsOf):
     log_retention_bytes = Setting(LONG, -1, "Default of retention.bytes.", dynamic=True)
     log_retention_check_interval_ms = Setting(LONG, 5 * MINUTE_MS, "Time between two looks for old segments.", check=at_least(1))
     log_retention_hours = Setting(INT, 168, "Default of retention.ms, in hours, where neither minutes nor ms are set.")
-    log_retention_minutes = Setting(
-        INT, None, "Default of retention.ms, in minutes, where ms is not set.", falls_back=("log.retention.hours",)
+    log_retention_minutes = unset(
+        INT, "Default of retention.ms, in minutes, where ms is not set.", falls_back=("log.retention.hours",)
     )
-    log_retention_ms = Setting(
-        LONG, None, "Default of retention.ms.", dynamic=True, falls_back=("log.retention.minutes", "log.retention.hours")
+    log_retention_ms = unset(
+        LONG, "Default of retention.ms.", dynamic=True, falls_back=("log.retention.minutes", "log.retention.hours")
     )
     log_roll_hours = Setting(INT, 168, "Default of segment.ms, in hours, where log.roll.ms is not set.", check=at_least(1))
     log_roll_jitter_hours = Setting(
         INT, 0, "Default of segment.jitter.ms, in hours, where log.roll.jitter.ms is not set.", check=at_least(0)
     )
-    log_roll_jitter_ms = Setting(LONG, None, "Default of segment.jitter.ms.", dynamic=True, falls_back=("log.roll.jitter.hours",))
-    log_roll_ms = Setting(LONG, None, "Default of segment.ms.", dynamic=True, falls_back=("log.roll.hours",))
+    log_roll_jitter_ms = unset(LONG, "Default of segment.jitter.ms.", dynamic=True, falls_back=("log.roll.jitter.hours",))
+    log_roll_ms = unset(LONG, "Default of segment.ms.", dynamic=True, falls_back=("log.roll.hours",))
     log_segment_bytes = Setting(INT, 1 << 30, "Default of segment.bytes.", check=at_least(1 << 20), dynamic=True)
     log_segment_delete_delay_ms = Setting(LONG, MINUTE_MS, "Default of file.delete.delay.ms.", check=at_least(0), dynamic=True)
     message_max_bytes = Setting(INT, 1_048_588, "Default of max.message.bytes.", check=at_least(0), dynamic=True)

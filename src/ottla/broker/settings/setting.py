@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from ottla.broker.settings.kinds import PASSWORD, Check, Kind, Refused
 
@@ -32,7 +32,7 @@ class Setting(Generic[T]):
 
     def __init__(
         self,
-        kind: Kind[Any],
+        kind: Kind[T],
         default: T,
         sentence: str,
         *,
@@ -91,6 +91,11 @@ class Setting(Generic[T]):
     @property
     def shown_default(self) -> str | None:
         return self.show(self.default)
+
+
+def unset(kind: Kind[T], sentence: str, **options: Any) -> Setting[T | None]:
+    """A setting without a default: None until it is set. `options` are those of `Setting`."""
+    return Setting(cast("Kind[T | None]", kind), None, sentence, **options)
 
 
 class SettingsOf:

@@ -23,7 +23,7 @@ from ottla.broker.settings.kinds import (
     one_of,
     only,
 )
-from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -95,8 +95,8 @@ class TopicSettings(SettingsOf):
     index_interval_bytes = Setting(
         INT, 4096, "Bytes of log between two entries of an index.", check=at_least(0), broker="log.index.interval.bytes"
     )
-    internal_segment_bytes = Setting(
-        INT, None, "Size of a segment without the lower limit of segment.bytes, for tests.", check=at_least(1), hidden=True
+    internal_segment_bytes = unset(
+        INT, "Size of a segment without the lower limit of segment.bytes, for tests.", check=at_least(1), hidden=True
     )
     leader_replication_throttled_replicas = Setting(
         LIST, (), "Replicas whose copying is throttled where it leaves.", check=REPLICAS

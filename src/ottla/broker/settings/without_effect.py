@@ -27,7 +27,7 @@ _NAMES = """
     socket.connection.setup.timeout.ms socket.listen.backlog.size
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.partition.verification.enable
     transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-    transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.segment.bytes
+    transaction.state.log.min.isr transaction.state.log.segment.bytes
 """
 
 WITHOUT_EFFECT = frozenset(_NAMES.split())
