@@ -1,0 +1,23 @@
+"""AddOffsetsToTxn (API key 25): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, i64, message, since
+
+
+@message(key=25, valid="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Message):
+    """Request."""
+
+    transactional_id: str = since()
+    producer_id: i64 = since()
+    producer_epoch: i16 = since()
+    group_id: str = since()
+
+
+@message(key=25, valid="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()

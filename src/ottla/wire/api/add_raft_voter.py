@@ -1,0 +1,32 @@
+"""AddRaftVoter (API key 80): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+
+
+@message(key=80, valid="0-1", flexible="0+")
+class AddRaftVoterRequest(Message):
+    """Request."""
+
+    @struct
+    class Listener(Struct):
+        name: str = since()
+        host: str = since()
+        port: u16 = since()
+
+    cluster_id: str | None = since()
+    timeout_ms: i32 = since()
+    voter_id: i32 = since()
+    voter_directory_id: Uuid = since()
+    listeners: list[AddRaftVoterRequest.Listener] = since()
+    ack_when_committed: bool = since("1+", default=True)
+
+
+@message(key=80, valid="0-1", flexible="0+")
+class AddRaftVoterResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(ignorable=True)

@@ -1,0 +1,23 @@
+"""AllocateProducerIds (API key 67): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, i64, message, since
+
+
+@message(key=67, valid="0", flexible="0+")
+class AllocateProducerIdsRequest(Message):
+    """Request."""
+
+    broker_id: i32 = since()
+    broker_epoch: i64 = since(default=-1)
+
+
+@message(key=67, valid="0", flexible="0+")
+class AllocateProducerIdsResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    producer_id_start: i64 = since()
+    producer_id_len: i32 = since()

@@ -1,0 +1,39 @@
+"""AlterConfigs (API key 33): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=33, valid="0-2", flexible="2+")
+class AlterConfigsRequest(Message):
+    """Request."""
+
+    @struct
+    class AlterableConfig(Struct):
+        name: str = since()
+        value: str | None = since()
+
+    @struct
+    class AlterConfigsResource(Struct):
+        resource_type: i8 = since()
+        resource_name: str = since()
+        configs: list[AlterConfigsRequest.AlterableConfig] = since()
+
+    resources: list[AlterConfigsRequest.AlterConfigsResource] = since()
+    validate_only: bool = since()
+
+
+@message(key=33, valid="0-2", flexible="2+")
+class AlterConfigsResponse(Message):
+    """Response."""
+
+    @struct
+    class AlterConfigsResourceResponse(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+        resource_type: i8 = since()
+        resource_name: str = since()
+
+    throttle_time_ms: i32 = since()
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = since()

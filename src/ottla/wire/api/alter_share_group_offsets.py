@@ -1,0 +1,45 @@
+"""AlterShareGroupOffsets (API key 91): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+
+
+@message(key=91, valid="0", flexible="0+")
+class AlterShareGroupOffsetsRequest(Message):
+    """Request."""
+
+    @struct
+    class AlterShareGroupOffsetsRequestPartition(Struct):
+        partition_index: i32 = since()
+        start_offset: i64 = since()
+
+    @struct
+    class AlterShareGroupOffsetsRequestTopic(Struct):
+        topic_name: str = since()
+        partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition] = since()
+
+    group_id: str = since()
+    topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic] = since()
+
+
+@message(key=91, valid="0", flexible="0+")
+class AlterShareGroupOffsetsResponse(Message):
+    """Response."""
+
+    @struct
+    class AlterShareGroupOffsetsResponsePartition(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+
+    @struct
+    class AlterShareGroupOffsetsResponseTopic(Struct):
+        topic_name: str = since()
+        topic_id: Uuid = since()
+        partitions: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)
+    responses: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = since()

@@ -1,0 +1,40 @@
+"""AlterUserScramCredentials (API key 51): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=51, valid="0", flexible="0+")
+class AlterUserScramCredentialsRequest(Message):
+    """Request."""
+
+    @struct
+    class ScramCredentialDeletion(Struct):
+        name: str = since()
+        mechanism: i8 = since()
+
+    @struct
+    class ScramCredentialUpsertion(Struct):
+        name: str = since()
+        mechanism: i8 = since()
+        iterations: i32 = since()
+        salt: bytes = since()
+        salted_password: bytes = since()
+
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = since()
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = since()
+
+
+@message(key=51, valid="0", flexible="0+")
+class AlterUserScramCredentialsResponse(Message):
+    """Response."""
+
+    @struct
+    class AlterUserScramCredentialsResult(Struct):
+        user: str = since()
+        error_code: i16 = since()
+        error_message: str | None = since()
+
+    throttle_time_ms: i32 = since()
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = since()

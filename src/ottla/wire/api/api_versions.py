@@ -1,0 +1,46 @@
+"""ApiVersions (API key 18): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=18, valid="0-5", flexible="3+")
+class ApiVersionsRequest(Message):
+    """Request."""
+
+    client_software_name: str = since("3+", ignorable=True)
+    client_software_version: str = since("3+", ignorable=True)
+    cluster_id: str | None = since("5+", default=None, ignorable=True)
+    node_id: i32 = since("5+", default=-1, ignorable=True)
+
+
+@message(key=18, valid="0-5", flexible="3+")
+class ApiVersionsResponse(Message):
+    """Response."""
+
+    @struct
+    class ApiVersion(Struct):
+        api_key: i16 = since()
+        min_version: i16 = since()
+        max_version: i16 = since()
+
+    @struct
+    class SupportedFeatureKey(Struct):
+        name: str = since("3+")
+        min_version: i16 = since("3+")
+        max_version: i16 = since("3+")
+
+    @struct
+    class FinalizedFeatureKey(Struct):
+        name: str = since("3+")
+        max_version_level: i16 = since("3+")
+        min_version_level: i16 = since("3+")
+
+    error_code: i16 = since()
+    api_keys: list[ApiVersionsResponse.ApiVersion] = since()
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = since("3+", tag=0, ignorable=True)
+    finalized_features_epoch: i64 = since("3+", tag=1, default=-1, ignorable=True)
+    finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = since("3+", tag=2, ignorable=True)
+    zk_migration_ready: bool = since("3+", tag=3, ignorable=True)

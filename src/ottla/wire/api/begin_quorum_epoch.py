@@ -1,0 +1,60 @@
+"""BeginQuorumEpoch (API key 53): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+
+
+@message(key=53, valid="0-1", flexible="1+")
+class BeginQuorumEpochRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        voter_directory_id: Uuid = since("1+", ignorable=True)
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[BeginQuorumEpochRequest.PartitionData] = since()
+
+    @struct
+    class LeaderEndpoint(Struct):
+        name: str = since("1+")
+        host: str = since("1+")
+        port: u16 = since("1+")
+
+    cluster_id: str | None = since(default=None)
+    voter_id: i32 = since("1+", default=-1, ignorable=True)
+    topics: list[BeginQuorumEpochRequest.TopicData] = since()
+    leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
+
+
+@message(key=53, valid="0-1", flexible="1+")
+class BeginQuorumEpochResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[BeginQuorumEpochResponse.PartitionData] = since()
+
+    @struct
+    class NodeEndpoint(Struct):
+        node_id: i32 = since("1+")
+        host: str = since("1+")
+        port: u16 = since("1+")
+
+    error_code: i16 = since()
+    topics: list[BeginQuorumEpochResponse.TopicData] = since()
+    node_endpoints: list[BeginQuorumEpochResponse.NodeEndpoint] = since("1+", tag=0)

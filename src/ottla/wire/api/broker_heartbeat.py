@@ -1,0 +1,29 @@
+"""BrokerHeartbeat (API key 63): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Uuid, i16, i32, i64, message, since
+
+
+@message(key=63, valid="0-2", flexible="0+")
+class BrokerHeartbeatRequest(Message):
+    """Request."""
+
+    broker_id: i32 = since()
+    broker_epoch: i64 = since(default=-1)
+    current_metadata_offset: i64 = since()
+    want_fence: bool = since()
+    want_shut_down: bool = since()
+    offline_log_dirs: list[Uuid] = since("1+", tag=0)
+    cordoned_log_dirs: list[Uuid] | None = since("2+", tag=1, default=None)
+
+
+@message(key=63, valid="0-2", flexible="0+")
+class BrokerHeartbeatResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    is_caught_up: bool = since()
+    is_fenced: bool = since(default=True)
+    should_shut_down: bool = since()

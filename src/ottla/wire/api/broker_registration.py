@@ -1,0 +1,42 @@
+"""BrokerRegistration (API key 62): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+
+
+@message(key=62, valid="0-4", flexible="0+")
+class BrokerRegistrationRequest(Message):
+    """Request."""
+
+    @struct
+    class Listener(Struct):
+        name: str = since()
+        host: str = since()
+        port: u16 = since()
+        security_protocol: i16 = since()
+
+    @struct
+    class Feature(Struct):
+        name: str = since()
+        min_supported_version: i16 = since()
+        max_supported_version: i16 = since()
+
+    broker_id: i32 = since()
+    cluster_id: str = since()
+    incarnation_id: Uuid = since()
+    listeners: list[BrokerRegistrationRequest.Listener] = since()
+    features: list[BrokerRegistrationRequest.Feature] = since()
+    rack: str | None = since()
+    is_migrating_zk_broker: bool = since("1+")
+    log_dirs: list[Uuid] = since("2+", ignorable=True)
+    previous_broker_epoch: i64 = since("3+", default=-1, ignorable=True)
+
+
+@message(key=62, valid="0-4", flexible="0+")
+class BrokerRegistrationResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    broker_epoch: i64 = since(default=-1)

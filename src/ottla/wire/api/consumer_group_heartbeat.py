@@ -1,0 +1,48 @@
+"""ConsumerGroupHeartbeat (API key 68): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=68, valid="0-1", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
+    """Request."""
+
+    @struct
+    class TopicPartitions(Struct):
+        topic_id: Uuid = since()
+        partitions: list[i32] = since()
+
+    group_id: str = since()
+    member_id: str = since()
+    member_epoch: i32 = since()
+    instance_id: str | None = since(default=None)
+    rack_id: str | None = since(default=None)
+    rebalance_timeout_ms: i32 = since(default=-1)
+    subscribed_topic_names: list[str] | None = since(default=None)
+    subscribed_topic_regex: str | None = since("1+", default=None)
+    server_assignor: str | None = since(default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = since(default=None)
+
+
+@message(key=68, valid="0-1", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
+    """Response."""
+
+    @struct
+    class TopicPartitions(Struct):
+        topic_id: Uuid = since()
+        partitions: list[i32] = since()
+
+    @struct
+    class Assignment(Struct):
+        topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)
+    member_id: str | None = since(default=None)
+    member_epoch: i32 = since()
+    heartbeat_interval_ms: i32 = since()
+    assignment: ConsumerGroupHeartbeatResponse.Assignment | None = since(default=None)

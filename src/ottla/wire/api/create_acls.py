@@ -1,0 +1,35 @@
+"""CreateAcls (API key 30): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=30, valid="0-3", flexible="2+")
+class CreateAclsRequest(Message):
+    """Request."""
+
+    @struct
+    class AclCreation(Struct):
+        resource_type: i8 = since()
+        resource_name: str = since()
+        resource_pattern_type: i8 = since("1+", default=3)
+        principal: str = since()
+        host: str = since()
+        operation: i8 = since()
+        permission_type: i8 = since()
+
+    creations: list[CreateAclsRequest.AclCreation] = since()
+
+
+@message(key=30, valid="0-3", flexible="2+")
+class CreateAclsResponse(Message):
+    """Response."""
+
+    @struct
+    class AclCreationResult(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+
+    throttle_time_ms: i32 = since()
+    results: list[CreateAclsResponse.AclCreationResult] = since()

@@ -1,0 +1,37 @@
+"""CreateDelegationToken (API key 38): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=38, valid="0-3", flexible="2+")
+class CreateDelegationTokenRequest(Message):
+    """Request."""
+
+    @struct
+    class CreatableRenewers(Struct):
+        principal_type: str = since()
+        principal_name: str = since()
+
+    owner_principal_type: str | None = since("3+")
+    owner_principal_name: str | None = since("3+")
+    renewers: list[CreateDelegationTokenRequest.CreatableRenewers] = since()
+    max_lifetime_ms: i64 = since()
+
+
+@message(key=38, valid="0-3", flexible="2+")
+class CreateDelegationTokenResponse(Message):
+    """Response."""
+
+    error_code: i16 = since()
+    principal_type: str = since()
+    principal_name: str = since()
+    token_requester_principal_type: str = since("3+")
+    token_requester_principal_name: str = since("3+")
+    issue_timestamp_ms: i64 = since()
+    expiry_timestamp_ms: i64 = since()
+    max_timestamp_ms: i64 = since()
+    token_id: str = since()
+    hmac: bytes = since()
+    throttle_time_ms: i32 = since()

@@ -1,0 +1,38 @@
+"""CreatePartitions (API key 37): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=37, valid="0-3", flexible="2+")
+class CreatePartitionsRequest(Message):
+    """Request."""
+
+    @struct
+    class CreatePartitionsAssignment(Struct):
+        broker_ids: list[i32] = since()
+
+    @struct
+    class CreatePartitionsTopic(Struct):
+        name: str = since()
+        count: i32 = since()
+        assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = since()
+
+    topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = since()
+    timeout_ms: i32 = since()
+    validate_only: bool = since()
+
+
+@message(key=37, valid="0-3", flexible="2+")
+class CreatePartitionsResponse(Message):
+    """Response."""
+
+    @struct
+    class CreatePartitionsTopicResult(Struct):
+        name: str = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+
+    throttle_time_ms: i32 = since()
+    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = since()

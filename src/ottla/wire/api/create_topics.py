@@ -1,0 +1,59 @@
+"""CreateTopics (API key 19): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, since, struct
+
+
+@message(key=19, valid="0-7", flexible="5+")
+class CreateTopicsRequest(Message):
+    """Request."""
+
+    @struct
+    class CreatableReplicaAssignment(Struct):
+        partition_index: i32 = since()
+        broker_ids: list[i32] = since()
+
+    @struct
+    class CreatableTopicConfig(Struct):
+        name: str = since()
+        value: str | None = since()
+
+    @struct
+    class CreatableTopic(Struct):
+        name: str = since()
+        num_partitions: i32 = since()
+        replication_factor: i16 = since()
+        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = since()
+        configs: list[CreateTopicsRequest.CreatableTopicConfig] = since()
+
+    topics: list[CreateTopicsRequest.CreatableTopic] = since()
+    timeout_ms: i32 = since(default=60000)
+    validate_only: bool = since("1+")
+
+
+@message(key=19, valid="0-7", flexible="5+")
+class CreateTopicsResponse(Message):
+    """Response."""
+
+    @struct
+    class CreatableTopicConfigs(Struct):
+        name: str = since("5+")
+        value: str | None = since("5+")
+        read_only: bool = since("5+")
+        config_source: i8 = since("5+", default=-1, ignorable=True)
+        is_sensitive: bool = since("5+")
+
+    @struct
+    class CreatableTopicResult(Struct):
+        name: str = since()
+        topic_id: Uuid = since("7+", ignorable=True)
+        error_code: i16 = since()
+        error_message: str | None = since("1+", ignorable=True)
+        topic_config_error_code: i16 = since("5+", tag=0, ignorable=True)
+        num_partitions: i32 = since("5+", default=-1, ignorable=True)
+        replication_factor: i16 = since("5+", default=-1, ignorable=True)
+        configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = since("5+", ignorable=True)
+
+    throttle_time_ms: i32 = since("2+", ignorable=True)
+    topics: list[CreateTopicsResponse.CreatableTopicResult] = since()

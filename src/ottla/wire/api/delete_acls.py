@@ -1,0 +1,48 @@
+"""DeleteAcls (API key 31): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=31, valid="0-3", flexible="2+")
+class DeleteAclsRequest(Message):
+    """Request."""
+
+    @struct
+    class DeleteAclsFilter(Struct):
+        resource_type_filter: i8 = since()
+        resource_name_filter: str | None = since()
+        pattern_type_filter: i8 = since("1+", default=3)
+        principal_filter: str | None = since()
+        host_filter: str | None = since()
+        operation: i8 = since()
+        permission_type: i8 = since()
+
+    filters: list[DeleteAclsRequest.DeleteAclsFilter] = since()
+
+
+@message(key=31, valid="0-3", flexible="2+")
+class DeleteAclsResponse(Message):
+    """Response."""
+
+    @struct
+    class DeleteAclsMatchingAcl(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+        resource_type: i8 = since()
+        resource_name: str = since()
+        pattern_type: i8 = since("1+", default=3)
+        principal: str = since()
+        host: str = since()
+        operation: i8 = since()
+        permission_type: i8 = since()
+
+    @struct
+    class DeleteAclsFilterResult(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+        matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = since()
+
+    throttle_time_ms: i32 = since()
+    filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = since()

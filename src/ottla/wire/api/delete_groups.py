@@ -1,0 +1,26 @@
+"""DeleteGroups (API key 42): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=42, valid="0-3", flexible="2+")
+class DeleteGroupsRequest(Message):
+    """Request."""
+
+    groups_names: list[str] = since()
+
+
+@message(key=42, valid="0-3", flexible="2+")
+class DeleteGroupsResponse(Message):
+    """Response."""
+
+    @struct
+    class DeletableGroupResult(Struct):
+        group_id: str = since()
+        error_code: i16 = since()
+        error_message: str | None = since("3+", default=None, ignorable=True)
+
+    throttle_time_ms: i32 = since()
+    results: list[DeleteGroupsResponse.DeletableGroupResult] = since()

@@ -1,0 +1,40 @@
+"""DeleteShareGroupState (API key 86): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=86, valid="0", flexible="0+")
+class DeleteShareGroupStateRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition: i32 = since()
+
+    @struct
+    class DeleteStateData(Struct):
+        topic_id: Uuid = since()
+        partitions: list[DeleteShareGroupStateRequest.PartitionData] = since()
+
+    group_id: str = since()
+    topics: list[DeleteShareGroupStateRequest.DeleteStateData] = since()
+
+
+@message(key=86, valid="0", flexible="0+")
+class DeleteShareGroupStateResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionResult(Struct):
+        partition: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+
+    @struct
+    class DeleteStateResult(Struct):
+        topic_id: Uuid = since()
+        partitions: list[DeleteShareGroupStateResponse.PartitionResult] = since()
+
+    results: list[DeleteShareGroupStateResponse.DeleteStateResult] = since()

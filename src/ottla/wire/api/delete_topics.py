@@ -1,0 +1,34 @@
+"""DeleteTopics (API key 20): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=20, valid="0-6", flexible="4+")
+class DeleteTopicsRequest(Message):
+    """Request."""
+
+    @struct
+    class DeleteTopicState(Struct):
+        name: str | None = since("6+", default=None)
+        topic_id: Uuid = since("6+")
+
+    topics: list[DeleteTopicsRequest.DeleteTopicState] = since("6+")
+    topic_names: list[str] = since("0-5", ignorable=True)
+    timeout_ms: i32 = since()
+
+
+@message(key=20, valid="0-6", flexible="4+")
+class DeleteTopicsResponse(Message):
+    """Response."""
+
+    @struct
+    class DeletableTopicResult(Struct):
+        name: str | None = since(null="6+")
+        topic_id: Uuid = since("6+", ignorable=True)
+        error_code: i16 = since()
+        error_message: str | None = since("5+", default=None, ignorable=True)
+
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    responses: list[DeleteTopicsResponse.DeletableTopicResult] = since()

@@ -1,0 +1,42 @@
+"""DescribeAcls (API key 29): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=29, valid="0-3", flexible="2+")
+class DescribeAclsRequest(Message):
+    """Request."""
+
+    resource_type_filter: i8 = since()
+    resource_name_filter: str | None = since()
+    pattern_type_filter: i8 = since("1+", default=3)
+    principal_filter: str | None = since()
+    host_filter: str | None = since()
+    operation: i8 = since()
+    permission_type: i8 = since()
+
+
+@message(key=29, valid="0-3", flexible="2+")
+class DescribeAclsResponse(Message):
+    """Response."""
+
+    @struct
+    class AclDescription(Struct):
+        principal: str = since()
+        host: str = since()
+        operation: i8 = since()
+        permission_type: i8 = since()
+
+    @struct
+    class DescribeAclsResource(Struct):
+        resource_type: i8 = since()
+        resource_name: str = since()
+        pattern_type: i8 = since("1+", default=3)
+        acls: list[DescribeAclsResponse.AclDescription] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since()
+    resources: list[DescribeAclsResponse.DescribeAclsResource] = since()

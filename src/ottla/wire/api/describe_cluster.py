@@ -1,0 +1,36 @@
+"""DescribeCluster (API key 60): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=60, valid="0-2", flexible="0+")
+class DescribeClusterRequest(Message):
+    """Request."""
+
+    include_cluster_authorized_operations: bool = since()
+    endpoint_type: i8 = since("1+", default=1)
+    include_fenced_brokers: bool = since("2+")
+
+
+@message(key=60, valid="0-2", flexible="0+")
+class DescribeClusterResponse(Message):
+    """Response."""
+
+    @struct
+    class DescribeClusterBroker(Struct):
+        broker_id: i32 = since()
+        host: str = since()
+        port: i32 = since()
+        rack: str | None = since(default=None)
+        is_fenced: bool = since("2+")
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)
+    endpoint_type: i8 = since("1+", default=1)
+    cluster_id: str = since()
+    controller_id: i32 = since(default=-1)
+    brokers: list[DescribeClusterResponse.DescribeClusterBroker] = since()
+    cluster_authorized_operations: i32 = since(default=-(1 << 31))

@@ -1,0 +1,54 @@
+"""DescribeConfigs (API key 32): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=32, valid="0-4", flexible="4+")
+class DescribeConfigsRequest(Message):
+    """Request."""
+
+    @struct
+    class DescribeConfigsResource(Struct):
+        resource_type: i8 = since()
+        resource_name: str = since()
+        configuration_keys: list[str] | None = since()
+
+    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = since()
+    include_synonyms: bool = since("1+")
+    include_documentation: bool = since("3+")
+
+
+@message(key=32, valid="0-4", flexible="4+")
+class DescribeConfigsResponse(Message):
+    """Response."""
+
+    @struct
+    class DescribeConfigsSynonym(Struct):
+        name: str = since("1+")
+        value: str | None = since("1+")
+        source: i8 = since("1+")
+
+    @struct
+    class DescribeConfigsResourceResult(Struct):
+        name: str = since()
+        value: str | None = since()
+        read_only: bool = since()
+        is_default: bool = since("0")
+        config_source: i8 = since("1+", default=-1, ignorable=True)
+        is_sensitive: bool = since()
+        synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = since("1+", ignorable=True)
+        config_type: i8 = since("3+", ignorable=True)
+        documentation: str | None = since("3+", ignorable=True)
+
+    @struct
+    class DescribeConfigsResult(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+        resource_type: i8 = since()
+        resource_name: str = since()
+        configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = since()
+
+    throttle_time_ms: i32 = since()
+    results: list[DescribeConfigsResponse.DescribeConfigsResult] = since()

@@ -1,0 +1,44 @@
+"""DescribeDelegationToken (API key 41): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=41, valid="0-3", flexible="2+")
+class DescribeDelegationTokenRequest(Message):
+    """Request."""
+
+    @struct
+    class DescribeDelegationTokenOwner(Struct):
+        principal_type: str = since()
+        principal_name: str = since()
+
+    owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = since()
+
+
+@message(key=41, valid="0-3", flexible="2+")
+class DescribeDelegationTokenResponse(Message):
+    """Response."""
+
+    @struct
+    class DescribedDelegationTokenRenewer(Struct):
+        principal_type: str = since()
+        principal_name: str = since()
+
+    @struct
+    class DescribedDelegationToken(Struct):
+        principal_type: str = since()
+        principal_name: str = since()
+        token_requester_principal_type: str = since("3+")
+        token_requester_principal_name: str = since("3+")
+        issue_timestamp: i64 = since()
+        expiry_timestamp: i64 = since()
+        max_timestamp: i64 = since()
+        token_id: str = since()
+        hmac: bytes = since()
+        renewers: list[DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer] = since()
+
+    error_code: i16 = since()
+    tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken] = since()
+    throttle_time_ms: i32 = since()

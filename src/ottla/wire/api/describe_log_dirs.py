@@ -1,0 +1,47 @@
+"""DescribeLogDirs (API key 35): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=35, valid="0-5", flexible="2+")
+class DescribeLogDirsRequest(Message):
+    """Request."""
+
+    @struct
+    class DescribableLogDirTopic(Struct):
+        topic: str = since()
+        partitions: list[i32] = since()
+
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = since()
+
+
+@message(key=35, valid="0-5", flexible="2+")
+class DescribeLogDirsResponse(Message):
+    """Response."""
+
+    @struct
+    class DescribeLogDirsPartition(Struct):
+        partition_index: i32 = since()
+        partition_size: i64 = since()
+        offset_lag: i64 = since()
+        is_future_key: bool = since()
+
+    @struct
+    class DescribeLogDirsTopic(Struct):
+        name: str = since()
+        partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = since()
+
+    @struct
+    class DescribeLogDirsResult(Struct):
+        error_code: i16 = since()
+        log_dir: str = since()
+        topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = since()
+        total_bytes: i64 = since("4+", default=-1, ignorable=True)
+        usable_bytes: i64 = since("4+", default=-1, ignorable=True)
+        is_cordoned: bool = since("5+", ignorable=True)
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since("3+", ignorable=True)
+    results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = since()

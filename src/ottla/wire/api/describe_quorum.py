@@ -1,0 +1,66 @@
+"""DescribeQuorum (API key 55): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+
+
+@message(key=55, valid="0-2", flexible="0+")
+class DescribeQuorumRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[DescribeQuorumRequest.PartitionData] = since()
+
+    topics: list[DescribeQuorumRequest.TopicData] = since()
+
+
+@message(key=55, valid="0-2", flexible="0+")
+class DescribeQuorumResponse(Message):
+    """Response."""
+
+    @struct
+    class ReplicaState(Struct):
+        replica_id: i32 = since()
+        replica_directory_id: Uuid = since("2+")
+        log_end_offset: i64 = since()
+        last_fetch_timestamp: i64 = since("1+", default=-1, ignorable=True)
+        last_caught_up_timestamp: i64 = since("1+", default=-1, ignorable=True)
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since("2+", ignorable=True)
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+        high_watermark: i64 = since()
+        current_voters: list[DescribeQuorumResponse.ReplicaState] = since()
+        observers: list[DescribeQuorumResponse.ReplicaState] = since()
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[DescribeQuorumResponse.PartitionData] = since()
+
+    @struct
+    class Listener(Struct):
+        name: str = since("2+")
+        host: str = since("2+")
+        port: u16 = since("2+")
+
+    @struct
+    class Node(Struct):
+        node_id: i32 = since("2+")
+        listeners: list[DescribeQuorumResponse.Listener] = since("2+")
+
+    error_code: i16 = since()
+    error_message: str | None = since("2+", ignorable=True)
+    topics: list[DescribeQuorumResponse.TopicData] = since()
+    nodes: list[DescribeQuorumResponse.Node] = since("2+")

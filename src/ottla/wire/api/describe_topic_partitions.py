@@ -1,0 +1,58 @@
+"""DescribeTopicPartitions (API key 75): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=75, valid="0", flexible="0+")
+class DescribeTopicPartitionsRequest(Message):
+    """Request."""
+
+    @struct
+    class TopicRequest(Struct):
+        name: str = since()
+
+    @struct
+    class Cursor(Struct):
+        topic_name: str = since()
+        partition_index: i32 = since()
+
+    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = since()
+    response_partition_limit: i32 = since(default=2000)
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = since(default=None)
+
+
+@message(key=75, valid="0", flexible="0+")
+class DescribeTopicPartitionsResponse(Message):
+    """Response."""
+
+    @struct
+    class DescribeTopicPartitionsResponsePartition(Struct):
+        error_code: i16 = since()
+        partition_index: i32 = since()
+        leader_id: i32 = since()
+        leader_epoch: i32 = since(default=-1, ignorable=True)
+        replica_nodes: list[i32] = since()
+        isr_nodes: list[i32] = since()
+        eligible_leader_replicas: list[i32] | None = since(default=None)
+        last_known_elr: list[i32] | None = since(default=None)
+        offline_replicas: list[i32] = since(ignorable=True)
+
+    @struct
+    class DescribeTopicPartitionsResponseTopic(Struct):
+        error_code: i16 = since()
+        name: str | None = since()
+        topic_id: Uuid = since(ignorable=True)
+        is_internal: bool = since(ignorable=True)
+        partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = since()
+        topic_authorized_operations: i32 = since(default=-(1 << 31))
+
+    @struct
+    class Cursor(Struct):
+        topic_name: str = since()
+        partition_index: i32 = since()
+
+    throttle_time_ms: i32 = since(ignorable=True)
+    topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = since()
+    next_cursor: DescribeTopicPartitionsResponse.Cursor | None = since(default=None)

@@ -1,0 +1,36 @@
+"""DescribeTransactions (API key 65): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=65, valid="0", flexible="0+")
+class DescribeTransactionsRequest(Message):
+    """Request."""
+
+    transactional_ids: list[str] = since()
+
+
+@message(key=65, valid="0", flexible="0+")
+class DescribeTransactionsResponse(Message):
+    """Response."""
+
+    @struct
+    class TopicData(Struct):
+        topic: str = since()
+        partitions: list[i32] = since()
+
+    @struct
+    class TransactionState(Struct):
+        error_code: i16 = since()
+        transactional_id: str = since()
+        transaction_state: str = since()
+        transaction_timeout_ms: i32 = since()
+        transaction_start_time_ms: i64 = since()
+        producer_id: i64 = since()
+        producer_epoch: i16 = since()
+        topics: list[DescribeTransactionsResponse.TopicData] = since()
+
+    throttle_time_ms: i32 = since()
+    transaction_states: list[DescribeTransactionsResponse.TransactionState] = since()

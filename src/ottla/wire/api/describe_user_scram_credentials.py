@@ -1,0 +1,38 @@
+"""DescribeUserScramCredentials (API key 50): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=50, valid="0", flexible="0+")
+class DescribeUserScramCredentialsRequest(Message):
+    """Request."""
+
+    @struct
+    class UserName(Struct):
+        name: str = since()
+
+    users: list[DescribeUserScramCredentialsRequest.UserName] | None = since()
+
+
+@message(key=50, valid="0", flexible="0+")
+class DescribeUserScramCredentialsResponse(Message):
+    """Response."""
+
+    @struct
+    class CredentialInfo(Struct):
+        mechanism: i8 = since()
+        iterations: i32 = since()
+
+    @struct
+    class DescribeUserScramCredentialsResult(Struct):
+        user: str = since()
+        error_code: i16 = since()
+        error_message: str | None = since()
+        credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since()
+    results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = since()

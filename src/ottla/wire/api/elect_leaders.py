@@ -1,0 +1,39 @@
+"""ElectLeaders (API key 43): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=43, valid="0-2", flexible="2+")
+class ElectLeadersRequest(Message):
+    """Request."""
+
+    @struct
+    class TopicPartitions(Struct):
+        topic: str = since()
+        partitions: list[i32] = since()
+
+    election_type: i8 = since("1+")
+    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = since()
+    timeout_ms: i32 = since(default=60000)
+
+
+@message(key=43, valid="0-2", flexible="2+")
+class ElectLeadersResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionResult(Struct):
+        partition_id: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since()
+
+    @struct
+    class ReplicaElectionResult(Struct):
+        topic: str = since()
+        partition_result: list[ElectLeadersResponse.PartitionResult] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since("1+")
+    replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = since()

@@ -1,0 +1,25 @@
+"""EndTxn (API key 26): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, i64, message, since
+
+
+@message(key=26, valid="0-5", flexible="3+")
+class EndTxnRequest(Message):
+    """Request."""
+
+    transactional_id: str = since()
+    producer_id: i64 = since()
+    producer_epoch: i16 = since()
+    committed: bool = since()
+
+
+@message(key=26, valid="0-5", flexible="3+")
+class EndTxnResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    producer_id: i64 = since("5+", default=-1, ignorable=True)
+    producer_epoch: i16 = since("5+", default=-1, ignorable=True)

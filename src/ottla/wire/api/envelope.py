@@ -1,0 +1,22 @@
+"""Envelope (API key 58): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, message, since
+
+
+@message(key=58, valid="0", flexible="0+")
+class EnvelopeRequest(Message):
+    """Request."""
+
+    request_data: bytes = since()
+    request_principal: bytes | None = since()
+    client_host_address: bytes = since()
+
+
+@message(key=58, valid="0", flexible="0+")
+class EnvelopeResponse(Message):
+    """Response."""
+
+    response_data: bytes | None = since(default=None)
+    error_code: i16 = since()

@@ -1,0 +1,74 @@
+"""FetchSnapshot (API key 59): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+
+
+@message(key=59, valid="0-1", flexible="0+")
+class FetchSnapshotRequest(Message):
+    """Request."""
+
+    @struct
+    class SnapshotId(Struct):
+        end_offset: i64 = since()
+        epoch: i32 = since()
+
+    @struct
+    class PartitionSnapshot(Struct):
+        partition: i32 = since()
+        current_leader_epoch: i32 = since()
+        snapshot_id: FetchSnapshotRequest.SnapshotId = since()
+        position: i64 = since()
+        replica_directory_id: Uuid = since("1+", tag=0, ignorable=True)
+
+    @struct
+    class TopicSnapshot(Struct):
+        name: str = since()
+        partitions: list[FetchSnapshotRequest.PartitionSnapshot] = since()
+
+    cluster_id: str | None = since(tag=0, default=None)
+    replica_id: i32 = since(default=-1)
+    max_bytes: i32 = since(default=(1 << 31) - 1)
+    topics: list[FetchSnapshotRequest.TopicSnapshot] = since()
+
+
+@message(key=59, valid="0-1", flexible="0+")
+class FetchSnapshotResponse(Message):
+    """Response."""
+
+    @struct
+    class SnapshotId(Struct):
+        end_offset: i64 = since()
+        epoch: i32 = since()
+
+    @struct
+    class LeaderIdAndEpoch(Struct):
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class PartitionSnapshot(Struct):
+        index: i32 = since()
+        error_code: i16 = since()
+        snapshot_id: FetchSnapshotResponse.SnapshotId = since()
+        current_leader: FetchSnapshotResponse.LeaderIdAndEpoch | None = since(tag=0, default=None)
+        size: i64 = since()
+        position: i64 = since()
+        unaligned_records: Records = since()
+
+    @struct
+    class TopicSnapshot(Struct):
+        name: str = since()
+        partitions: list[FetchSnapshotResponse.PartitionSnapshot] = since()
+
+    @struct
+    class NodeEndpoint(Struct):
+        node_id: i32 = since("1+")
+        host: str = since("1+")
+        port: u16 = since("1+")
+
+    throttle_time_ms: i32 = since(ignorable=True)
+    error_code: i16 = since()
+    topics: list[FetchSnapshotResponse.TopicSnapshot] = since()
+    node_endpoints: list[FetchSnapshotResponse.NodeEndpoint] = since("1+", tag=0)

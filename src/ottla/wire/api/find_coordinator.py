@@ -1,0 +1,36 @@
+"""FindCoordinator (API key 10): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=10, valid="0-6", flexible="3+")
+class FindCoordinatorRequest(Message):
+    """Request."""
+
+    key: str = since("0-3")
+    key_type: i8 = since("1+")
+    coordinator_keys: list[str] = since("4+")
+
+
+@message(key=10, valid="0-6", flexible="3+")
+class FindCoordinatorResponse(Message):
+    """Response."""
+
+    @struct
+    class Coordinator(Struct):
+        key: str = since("4+")
+        node_id: i32 = since("4+")
+        host: str = since("4+")
+        port: i32 = since("4+")
+        error_code: i16 = since("4+")
+        error_message: str | None = since("4+", ignorable=True)
+
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    error_code: i16 = since("0-3")
+    error_message: str | None = since("1-3", ignorable=True)
+    node_id: i32 = since("0-3")
+    host: str = since("0-3")
+    port: i32 = since("0-3")
+    coordinators: list[FindCoordinatorResponse.Coordinator] = since("4+")

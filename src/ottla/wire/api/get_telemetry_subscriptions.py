@@ -1,0 +1,27 @@
+"""GetTelemetrySubscriptions (API key 71): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
+
+
+@message(key=71, valid="0", flexible="0+")
+class GetTelemetrySubscriptionsRequest(Message):
+    """Request."""
+
+    client_instance_id: Uuid = since()
+
+
+@message(key=71, valid="0", flexible="0+")
+class GetTelemetrySubscriptionsResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    client_instance_id: Uuid = since()
+    subscription_id: i32 = since()
+    accepted_compression_types: list[i8] = since()
+    push_interval_ms: i32 = since()
+    telemetry_max_bytes: i32 = since()
+    delta_temporality: bool = since()
+    requested_metrics: list[str] = since()

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs (API key 44): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=44, valid="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Message):
+    """Request."""
+
+    @struct
+    class AlterableConfig(Struct):
+        name: str = since()
+        config_operation: i8 = since()
+        value: str | None = since()
+
+    @struct
+    class AlterConfigsResource(Struct):
+        resource_type: i8 = since()
+        resource_name: str = since()
+        configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = since()
+
+    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = since()
+    validate_only: bool = since()
+
+
+@message(key=44, valid="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Message):
+    """Response."""
+
+    @struct
+    class AlterConfigsResourceResponse(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since()
+        resource_type: i8 = since()
+        resource_name: str = since()
+
+    throttle_time_ms: i32 = since()
+    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = since()

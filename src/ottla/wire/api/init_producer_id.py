@@ -1,0 +1,29 @@
+"""InitProducerId (API key 22): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, i64, message, since
+
+
+@message(key=22, valid="0-6", flexible="2+")
+class InitProducerIdRequest(Message):
+    """Request."""
+
+    transactional_id: str | None = since()
+    transaction_timeout_ms: i32 = since()
+    producer_id: i64 = since("3+", default=-1)
+    producer_epoch: i16 = since("3+", default=-1)
+    enable_2pc: bool = since("6+")
+    keep_prepared_txn: bool = since("6+")
+
+
+@message(key=22, valid="0-6", flexible="2+")
+class InitProducerIdResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since(ignorable=True)
+    error_code: i16 = since()
+    producer_id: i64 = since(default=-1)
+    producer_epoch: i16 = since()
+    ongoing_txn_producer_id: i64 = since("6+", default=-1)
+    ongoing_txn_producer_epoch: i16 = since("6+", default=-1)

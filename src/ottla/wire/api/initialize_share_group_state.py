@@ -1,0 +1,42 @@
+"""InitializeShareGroupState (API key 83): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+
+
+@message(key=83, valid="0", flexible="0+")
+class InitializeShareGroupStateRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition: i32 = since()
+        state_epoch: i32 = since()
+        start_offset: i64 = since()
+
+    @struct
+    class InitializeStateData(Struct):
+        topic_id: Uuid = since()
+        partitions: list[InitializeShareGroupStateRequest.PartitionData] = since()
+
+    group_id: str = since()
+    topics: list[InitializeShareGroupStateRequest.InitializeStateData] = since()
+
+
+@message(key=83, valid="0", flexible="0+")
+class InitializeShareGroupStateResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionResult(Struct):
+        partition: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+
+    @struct
+    class InitializeStateResult(Struct):
+        topic_id: Uuid = since()
+        partitions: list[InitializeShareGroupStateResponse.PartitionResult] = since()
+
+    results: list[InitializeShareGroupStateResponse.InitializeStateResult] = since()

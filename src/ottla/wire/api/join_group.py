@@ -1,0 +1,45 @@
+"""JoinGroup (API key 11): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=11, valid="0-9", flexible="6+")
+class JoinGroupRequest(Message):
+    """Request."""
+
+    @struct
+    class JoinGroupRequestProtocol(Struct):
+        name: str = since()
+        metadata: bytes = since()
+
+    group_id: str = since()
+    session_timeout_ms: i32 = since()
+    rebalance_timeout_ms: i32 = since("1+", default=-1, ignorable=True)
+    member_id: str = since()
+    group_instance_id: str | None = since("5+", default=None)
+    protocol_type: str = since()
+    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = since()
+    reason: str | None = since("8+", default=None, ignorable=True)
+
+
+@message(key=11, valid="0-9", flexible="6+")
+class JoinGroupResponse(Message):
+    """Response."""
+
+    @struct
+    class JoinGroupResponseMember(Struct):
+        member_id: str = since()
+        group_instance_id: str | None = since("5+", default=None, ignorable=True)
+        metadata: bytes = since()
+
+    throttle_time_ms: i32 = since("2+", ignorable=True)
+    error_code: i16 = since()
+    generation_id: i32 = since(default=-1)
+    protocol_type: str | None = since("7+", default=None, ignorable=True)
+    protocol_name: str | None = since(null="7+")
+    leader: str = since()
+    skip_assignment: bool = since("9+")
+    member_id: str = since()
+    members: list[JoinGroupResponse.JoinGroupResponseMember] = since()

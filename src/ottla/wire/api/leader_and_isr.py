@@ -1,0 +1,66 @@
+"""LeaderAndIsr (API key 4): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=4, valid="0-7", flexible="4+")
+class LeaderAndIsrRequest(Message):
+    """Request."""
+
+    @struct
+    class LeaderAndIsrPartitionState(Struct):
+        topic_name: str = since("0-1", ignorable=True)
+        partition_index: i32 = since()
+        controller_epoch: i32 = since()
+        leader: i32 = since()
+        leader_epoch: i32 = since()
+        isr: list[i32] = since()
+        partition_epoch: i32 = since()
+        replicas: list[i32] = since()
+        adding_replicas: list[i32] = since("3+", ignorable=True)
+        removing_replicas: list[i32] = since("3+", ignorable=True)
+        is_new: bool = since("1+", ignorable=True)
+        leader_recovery_state: i8 = since("6+")
+
+    @struct
+    class LeaderAndIsrTopicState(Struct):
+        topic_name: str = since("2+")
+        topic_id: Uuid = since("5+", ignorable=True)
+        partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = since("2+")
+
+    @struct
+    class LeaderAndIsrLiveLeader(Struct):
+        broker_id: i32 = since()
+        host_name: str = since()
+        port: i32 = since()
+
+    controller_id: i32 = since()
+    is_kraft_controller: bool = since("7+")
+    controller_epoch: i32 = since()
+    broker_epoch: i64 = since("2+", default=-1, ignorable=True)
+    type: i8 = since("5+")
+    ungrouped_partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = since("0-1")
+    topic_states: list[LeaderAndIsrRequest.LeaderAndIsrTopicState] = since("2+")
+    live_leaders: list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = since()
+
+
+@message(key=4, valid="0-7", flexible="4+")
+class LeaderAndIsrResponse(Message):
+    """Response."""
+
+    @struct
+    class LeaderAndIsrPartitionError(Struct):
+        topic_name: str = since("0-4", ignorable=True)
+        partition_index: i32 = since()
+        error_code: i16 = since()
+
+    @struct
+    class LeaderAndIsrTopicError(Struct):
+        topic_id: Uuid = since("5+")
+        partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = since("5+")
+
+    error_code: i16 = since()
+    partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = since("0-4")
+    topics: list[LeaderAndIsrResponse.LeaderAndIsrTopicError] = since("5+")

@@ -1,0 +1,35 @@
+"""LeaveGroup (API key 13): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=13, valid="0-5", flexible="4+")
+class LeaveGroupRequest(Message):
+    """Request."""
+
+    @struct
+    class MemberIdentity(Struct):
+        member_id: str = since("3+")
+        group_instance_id: str | None = since("3+", default=None)
+        reason: str | None = since("5+", default=None, ignorable=True)
+
+    group_id: str = since()
+    member_id: str = since("0-2")
+    members: list[LeaveGroupRequest.MemberIdentity] = since("3+")
+
+
+@message(key=13, valid="0-5", flexible="4+")
+class LeaveGroupResponse(Message):
+    """Response."""
+
+    @struct
+    class MemberResponse(Struct):
+        member_id: str = since("3+")
+        group_instance_id: str | None = since("3+")
+        error_code: i16 = since("3+")
+
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    error_code: i16 = since()
+    members: list[LeaveGroupResponse.MemberResponse] = since("3+")

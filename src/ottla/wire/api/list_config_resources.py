@@ -1,0 +1,26 @@
+"""ListConfigResources (API key 74): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=74, valid="0-1", flexible="0+")
+class ListConfigResourcesRequest(Message):
+    """Request."""
+
+    resource_types: list[i8] = since("1+")
+
+
+@message(key=74, valid="0-1", flexible="0+")
+class ListConfigResourcesResponse(Message):
+    """Response."""
+
+    @struct
+    class ConfigResource(Struct):
+        resource_name: str = since()
+        resource_type: i8 = since("1+", default=16, ignorable=True)
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    config_resources: list[ListConfigResourcesResponse.ConfigResource] = since()

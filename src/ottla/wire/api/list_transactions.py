@@ -1,0 +1,31 @@
+"""ListTransactions (API key 66): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=66, valid="0-2", flexible="0+")
+class ListTransactionsRequest(Message):
+    """Request."""
+
+    state_filters: list[str] = since()
+    producer_id_filters: list[i64] = since()
+    duration_filter: i64 = since("1+", default=-1)
+    transactional_id_pattern: str | None = since("2+", default=None)
+
+
+@message(key=66, valid="0-2", flexible="0+")
+class ListTransactionsResponse(Message):
+    """Response."""
+
+    @struct
+    class TransactionState(Struct):
+        transactional_id: str = since()
+        producer_id: i64 = since()
+        transaction_state: str = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    unknown_state_filters: list[str] = since()
+    transaction_states: list[ListTransactionsResponse.TransactionState] = since()

@@ -1,0 +1,41 @@
+"""OffsetDelete (API key 47): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=47, valid="0")
+class OffsetDeleteRequest(Message):
+    """Request."""
+
+    @struct
+    class OffsetDeleteRequestPartition(Struct):
+        partition_index: i32 = since()
+
+    @struct
+    class OffsetDeleteRequestTopic(Struct):
+        name: str = since()
+        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = since()
+
+    group_id: str = since()
+    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = since()
+
+
+@message(key=47, valid="0")
+class OffsetDeleteResponse(Message):
+    """Response."""
+
+    @struct
+    class OffsetDeleteResponsePartition(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+
+    @struct
+    class OffsetDeleteResponseTopic(Struct):
+        name: str = since()
+        partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = since()
+
+    error_code: i16 = since()
+    throttle_time_ms: i32 = since(ignorable=True)
+    topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = since()

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch (API key 23): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+
+
+@message(key=23, valid="0-4", flexible="4+")
+class OffsetForLeaderEpochRequest(Message):
+    """Request."""
+
+    @struct
+    class OffsetForLeaderPartition(Struct):
+        partition: i32 = since()
+        current_leader_epoch: i32 = since("2+", default=-1, ignorable=True)
+        leader_epoch: i32 = since()
+
+    @struct
+    class OffsetForLeaderTopic(Struct):
+        topic: str = since()
+        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = since()
+
+    replica_id: i32 = since("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = since()
+
+
+@message(key=23, valid="0-4", flexible="4+")
+class OffsetForLeaderEpochResponse(Message):
+    """Response."""
+
+    @struct
+    class EpochEndOffset(Struct):
+        error_code: i16 = since()
+        partition: i32 = since()
+        leader_epoch: i32 = since("1+", default=-1, ignorable=True)
+        end_offset: i64 = since(default=-1)
+
+    @struct
+    class OffsetForLeaderTopicResult(Struct):
+        topic: str = since()
+        partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = since()
+
+    throttle_time_ms: i32 = since("2+", ignorable=True)
+    topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = since()

@@ -1,0 +1,69 @@
+"""Produce (API key 0): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct
+
+
+@message(key=0, valid="0-13", flexible="9+")
+class ProduceRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionProduceData(Struct):
+        index: i32 = since()
+        records: Records | None = since()
+
+    @struct
+    class TopicProduceData(Struct):
+        name: str = since("0-12", ignorable=True)
+        topic_id: Uuid = since("13+", ignorable=True)
+        partition_data: list[ProduceRequest.PartitionProduceData] = since()
+
+    transactional_id: str | None = since("3+", default=None)
+    acks: i16 = since()
+    timeout_ms: i32 = since()
+    topic_data: list[ProduceRequest.TopicProduceData] = since()
+
+
+@message(key=0, valid="0-13", flexible="9+")
+class ProduceResponse(Message):
+    """Response."""
+
+    @struct
+    class BatchIndexAndErrorMessage(Struct):
+        batch_index: i32 = since("8+")
+        batch_index_error_message: str | None = since("8+", default=None)
+
+    @struct
+    class LeaderIdAndEpoch(Struct):
+        leader_id: i32 = since("10+", default=-1)
+        leader_epoch: i32 = since("10+", default=-1)
+
+    @struct
+    class PartitionProduceResponse(Struct):
+        index: i32 = since()
+        error_code: i16 = since()
+        base_offset: i64 = since()
+        log_append_time_ms: i64 = since("2+", default=-1, ignorable=True)
+        log_start_offset: i64 = since("5+", default=-1, ignorable=True)
+        record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = since("8+", ignorable=True)
+        error_message: str | None = since("8+", default=None, ignorable=True)
+        current_leader: ProduceResponse.LeaderIdAndEpoch | None = since("10+", tag=0, default=None)
+
+    @struct
+    class TopicProduceResponse(Struct):
+        name: str = since("0-12", ignorable=True)
+        topic_id: Uuid = since("13+", ignorable=True)
+        partition_responses: list[ProduceResponse.PartitionProduceResponse] = since()
+
+    @struct
+    class NodeEndpoint(Struct):
+        node_id: i32 = since("10+")
+        host: str = since("10+")
+        port: i32 = since("10+")
+        rack: str | None = since("10+", default=None)
+
+    responses: list[ProduceResponse.TopicProduceResponse] = since()
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    node_endpoints: list[ProduceResponse.NodeEndpoint] = since("10+", tag=0)

@@ -1,0 +1,24 @@
+"""PushTelemetry (API key 72): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
+
+
+@message(key=72, valid="0", flexible="0+")
+class PushTelemetryRequest(Message):
+    """Request."""
+
+    client_instance_id: Uuid = since()
+    subscription_id: i32 = since()
+    terminating: bool = since()
+    compression_type: i8 = since()
+    metrics: bytes = since()
+
+
+@message(key=72, valid="0", flexible="0+")
+class PushTelemetryResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()

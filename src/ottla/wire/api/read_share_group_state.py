@@ -1,0 +1,51 @@
+"""ReadShareGroupState (API key 84): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=84, valid="0", flexible="0+")
+class ReadShareGroupStateRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class ReadStateData(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
+
+    group_id: str = since()
+    topics: list[ReadShareGroupStateRequest.ReadStateData] = since()
+
+
+@message(key=84, valid="0", flexible="0+")
+class ReadShareGroupStateResponse(Message):
+    """Response."""
+
+    @struct
+    class StateBatch(Struct):
+        first_offset: i64 = since()
+        last_offset: i64 = since()
+        delivery_state: i8 = since()
+        delivery_count: i16 = since()
+
+    @struct
+    class PartitionResult(Struct):
+        partition: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+        state_epoch: i32 = since()
+        start_offset: i64 = since()
+        state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
+
+    @struct
+    class ReadStateResult(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ReadShareGroupStateResponse.PartitionResult] = since()
+
+    results: list[ReadShareGroupStateResponse.ReadStateResult] = since()

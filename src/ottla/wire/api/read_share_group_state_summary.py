@@ -1,0 +1,45 @@
+"""ReadShareGroupStateSummary (API key 87): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+
+
+@message(key=87, valid="0-1", flexible="0+")
+class ReadShareGroupStateSummaryRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class ReadStateSummaryData(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ReadShareGroupStateSummaryRequest.PartitionData] = since()
+
+    group_id: str = since()
+    topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = since()
+
+
+@message(key=87, valid="0-1", flexible="0+")
+class ReadShareGroupStateSummaryResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionResult(Struct):
+        partition: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+        state_epoch: i32 = since()
+        leader_epoch: i32 = since()
+        start_offset: i64 = since()
+        delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
+
+    @struct
+    class ReadStateSummaryResult(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ReadShareGroupStateSummaryResponse.PartitionResult] = since()
+
+    results: list[ReadShareGroupStateSummaryResponse.ReadStateSummaryResult] = since()

@@ -1,0 +1,23 @@
+"""RemoveRaftVoter (API key 81): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
+
+
+@message(key=81, valid="0", flexible="0+")
+class RemoveRaftVoterRequest(Message):
+    """Request."""
+
+    cluster_id: str | None = since()
+    voter_id: i32 = since()
+    voter_directory_id: Uuid = since()
+
+
+@message(key=81, valid="0", flexible="0+")
+class RemoveRaftVoterResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(ignorable=True)

@@ -1,0 +1,22 @@
+"""RenewDelegationToken (API key 39): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, i64, message, since
+
+
+@message(key=39, valid="0-2", flexible="2+")
+class RenewDelegationTokenRequest(Message):
+    """Request."""
+
+    hmac: bytes = since()
+    renew_period_ms: i64 = since()
+
+
+@message(key=39, valid="0-2", flexible="2+")
+class RenewDelegationTokenResponse(Message):
+    """Response."""
+
+    error_code: i16 = since()
+    expiry_timestamp_ms: i64 = since()
+    throttle_time_ms: i32 = since()

@@ -1,0 +1,68 @@
+"""ShareAcknowledge (API key 79): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=79, valid="0-2", flexible="0+")
+class ShareAcknowledgeRequest(Message):
+    """Request."""
+
+    @struct
+    class AcknowledgementBatch(Struct):
+        first_offset: i64 = since()
+        last_offset: i64 = since()
+        acknowledge_types: list[i8] = since()
+
+    @struct
+    class AcknowledgePartition(Struct):
+        partition_index: i32 = since()
+        acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = since()
+
+    @struct
+    class AcknowledgeTopic(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ShareAcknowledgeRequest.AcknowledgePartition] = since()
+
+    group_id: str | None = since(default=None)
+    member_id: str | None = since()
+    share_session_epoch: i32 = since()
+    is_renew_ack: bool = since("2+")
+    topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = since()
+
+
+@message(key=79, valid="0-2", flexible="0+")
+class ShareAcknowledgeResponse(Message):
+    """Response."""
+
+    @struct
+    class LeaderIdAndEpoch(Struct):
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+        current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch = since()
+
+    @struct
+    class ShareAcknowledgeTopicResponse(Struct):
+        topic_id: Uuid = since()
+        partitions: list[ShareAcknowledgeResponse.PartitionData] = since()
+
+    @struct
+    class NodeEndpoint(Struct):
+        node_id: i32 = since()
+        host: str = since()
+        port: i32 = since()
+        rack: str | None = since(default=None)
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)
+    acquisition_lock_timeout_ms: i32 = since("2+", ignorable=True)
+    responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = since()
+    node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint] = since()

@@ -1,0 +1,53 @@
+"""ShareGroupDescribe (API key 77): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=77, valid="0-1", flexible="0+")
+class ShareGroupDescribeRequest(Message):
+    """Request."""
+
+    group_ids: list[str] = since()
+    include_authorized_operations: bool = since()
+
+
+@message(key=77, valid="0-1", flexible="0+")
+class ShareGroupDescribeResponse(Message):
+    """Response."""
+
+    @struct
+    class TopicPartitions(Struct):
+        topic_id: Uuid = since()
+        topic_name: str = since()
+        partitions: list[i32] = since()
+
+    @struct
+    class Assignment(Struct):
+        topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions] = since()
+
+    @struct
+    class Member(Struct):
+        member_id: str = since()
+        rack_id: str | None = since(default=None)
+        member_epoch: i32 = since()
+        client_id: str = since()
+        client_host: str = since()
+        subscribed_topic_names: list[str] = since()
+        assignment: ShareGroupDescribeResponse.Assignment = since()
+
+    @struct
+    class DescribedGroup(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+        group_id: str = since()
+        group_state: str = since()
+        group_epoch: i32 = since()
+        assignment_epoch: i32 = since()
+        assignor_name: str = since()
+        members: list[ShareGroupDescribeResponse.Member] = since()
+        authorized_operations: i32 = since(default=-(1 << 31))
+
+    throttle_time_ms: i32 = since()
+    groups: list[ShareGroupDescribeResponse.DescribedGroup] = since()

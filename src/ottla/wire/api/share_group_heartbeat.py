@@ -1,0 +1,38 @@
+"""ShareGroupHeartbeat (API key 76): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+
+
+@message(key=76, valid="0-1", flexible="0+")
+class ShareGroupHeartbeatRequest(Message):
+    """Request."""
+
+    group_id: str = since()
+    member_id: str = since()
+    member_epoch: i32 = since()
+    rack_id: str | None = since(default=None)
+    subscribed_topic_names: list[str] | None = since(default=None)
+
+
+@message(key=76, valid="0-1", flexible="0+")
+class ShareGroupHeartbeatResponse(Message):
+    """Response."""
+
+    @struct
+    class TopicPartitions(Struct):
+        topic_id: Uuid = since()
+        partitions: list[i32] = since()
+
+    @struct
+    class Assignment(Struct):
+        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)
+    member_id: str | None = since(default=None)
+    member_epoch: i32 = since()
+    heartbeat_interval_ms: i32 = since()
+    assignment: ShareGroupHeartbeatResponse.Assignment | None = since(default=None)

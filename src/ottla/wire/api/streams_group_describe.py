@@ -1,0 +1,126 @@
+"""StreamsGroupDescribe (API key 89): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct, u16
+
+
+@message(key=89, valid="0-1", flexible="0+")
+class StreamsGroupDescribeRequest(Message):
+    """Request."""
+
+    group_ids: list[str] = since()
+    include_authorized_operations: bool = since()
+    include_topology_description: bool = since("1+")
+
+
+@message(key=89, valid="0-1", flexible="0+")
+class StreamsGroupDescribeResponse(Message):
+    """Response."""
+
+    @struct
+    class Endpoint(Struct):
+        host: str = since()
+        port: u16 = since()
+
+    @struct
+    class TaskOffset(Struct):
+        subtopology_id: str = since()
+        partition: i32 = since()
+        offset: i64 = since()
+
+    @struct
+    class Assignment(Struct):
+        active_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
+        standby_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
+        warmup_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
+
+    @struct
+    class TaskIds(Struct):
+        subtopology_id: str = since()
+        partitions: list[i32] = since()
+
+    @struct
+    class KeyValue(Struct):
+        key: str = since()
+        value: str = since()
+
+    @struct
+    class TopicInfo(Struct):
+        name: str = since()
+        partitions: i32 = since()
+        replication_factor: i16 = since()
+        topic_configs: list[StreamsGroupDescribeResponse.KeyValue] = since()
+
+    @struct
+    class TopologyDescription(Struct):
+        subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology] = since("1+")
+        global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore] = since("1+")
+
+    @struct
+    class TopologyDescriptionSubtopology(Struct):
+        subtopology_id: str = since("1+")
+        nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode] = since("1+")
+
+    @struct
+    class TopologyDescriptionNode(Struct):
+        name: str = since("1+")
+        node_type: i8 = since("1+")
+        source_topics: list[str] = since("1+")
+        sink_topic: str | None = since("1+", default=None)
+        stores: list[str] = since("1+")
+        successors: list[str] = since("1+")
+
+    @struct
+    class TopologyDescriptionGlobalStore(Struct):
+        source: StreamsGroupDescribeResponse.TopologyDescriptionNode = since("1+")
+        processor: StreamsGroupDescribeResponse.TopologyDescriptionNode = since("1+")
+
+    @struct
+    class Subtopology(Struct):
+        subtopology_id: str = since()
+        source_topics: list[str] = since()
+        repartition_sink_topics: list[str] = since()
+        state_changelog_topics: list[StreamsGroupDescribeResponse.TopicInfo] = since()
+        repartition_source_topics: list[StreamsGroupDescribeResponse.TopicInfo] = since()
+
+    @struct
+    class Topology(Struct):
+        epoch: i32 = since()
+        subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None = since(default=None)
+
+    @struct
+    class Member(Struct):
+        member_id: str = since()
+        member_epoch: i32 = since()
+        instance_id: str | None = since(default=None)
+        rack_id: str | None = since(default=None)
+        client_id: str = since()
+        client_host: str = since()
+        topology_epoch: i32 = since()
+        process_id: str = since()
+        user_endpoint: StreamsGroupDescribeResponse.Endpoint | None = since(default=None)
+        client_tags: list[StreamsGroupDescribeResponse.KeyValue] = since()
+        task_offsets: list[StreamsGroupDescribeResponse.TaskOffset] = since()
+        task_end_offsets: list[StreamsGroupDescribeResponse.TaskOffset] = since()
+        assignment: StreamsGroupDescribeResponse.Assignment = since()
+        target_assignment: StreamsGroupDescribeResponse.Assignment = since()
+        is_classic: bool = since()
+
+    @struct
+    class DescribedGroup(Struct):
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+        group_id: str = since()
+        group_state: str = since()
+        group_epoch: i32 = since()
+        assignment_epoch: i32 = since()
+        topology: StreamsGroupDescribeResponse.Topology | None = since(default=None)
+        members: list[StreamsGroupDescribeResponse.Member] = since()
+        authorized_operations: i32 = since(default=-(1 << 31))
+        topology_description: StreamsGroupDescribeResponse.TopologyDescription | None = since("1+", default=None)
+        topology_description_status: i8 = since("1+")
+        assignor_name: str | None = since("1+", default=None, ignorable=True)
+
+    throttle_time_ms: i32 = since()
+    groups: list[StreamsGroupDescribeResponse.DescribedGroup] = since()

@@ -1,0 +1,48 @@
+"""StreamsGroupTopologyDescriptionUpdate (API key 93): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+
+
+@message(key=93, valid="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+    """Request."""
+
+    @struct
+    class TopologyDescription(Struct):
+        subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology] = since()
+        global_stores: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionGlobalStore] = since()
+
+    @struct
+    class TopologyDescriptionSubtopology(Struct):
+        subtopology_id: str = since()
+        nodes: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode] = since()
+
+    @struct
+    class TopologyDescriptionNode(Struct):
+        name: str = since()
+        node_type: i8 = since()
+        source_topics: list[str] = since()
+        sink_topic: str | None = since(default=None)
+        stores: list[str] = since()
+        successors: list[str] = since()
+
+    @struct
+    class TopologyDescriptionGlobalStore(Struct):
+        source: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = since()
+        processor: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = since()
+
+    group_id: str = since()
+    member_id: str = since()
+    topology_epoch: i32 = since()
+    topology_description: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription = since()
+
+
+@message(key=93, valid="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since(default=None)

@@ -1,0 +1,34 @@
+"""SyncGroup (API key 14): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+
+
+@message(key=14, valid="0-5", flexible="4+")
+class SyncGroupRequest(Message):
+    """Request."""
+
+    @struct
+    class SyncGroupRequestAssignment(Struct):
+        member_id: str = since()
+        assignment: bytes = since()
+
+    group_id: str = since()
+    generation_id: i32 = since()
+    member_id: str = since()
+    group_instance_id: str | None = since("3+", default=None)
+    protocol_type: str | None = since("5+", default=None, ignorable=True)
+    protocol_name: str | None = since("5+", default=None, ignorable=True)
+    assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = since()
+
+
+@message(key=14, valid="0-5", flexible="4+")
+class SyncGroupResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since("1+", ignorable=True)
+    error_code: i16 = since()
+    protocol_type: str | None = since("5+", default=None, ignorable=True)
+    protocol_name: str | None = since("5+", default=None, ignorable=True)
+    assignment: bytes = since()

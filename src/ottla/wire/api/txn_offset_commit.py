@@ -1,0 +1,51 @@
+"""TxnOffsetCommit (API key 28): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+
+
+@message(key=28, valid="0-6", flexible="3+")
+class TxnOffsetCommitRequest(Message):
+    """Request."""
+
+    @struct
+    class TxnOffsetCommitRequestPartition(Struct):
+        partition_index: i32 = since()
+        committed_offset: i64 = since()
+        committed_leader_epoch: i32 = since("2+", default=-1, ignorable=True)
+        committed_metadata: str | None = since()
+
+    @struct
+    class TxnOffsetCommitRequestTopic(Struct):
+        name: str = since("0-5", ignorable=True)
+        topic_id: Uuid = since("6+", ignorable=True)
+        partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = since()
+
+    transactional_id: str = since()
+    group_id: str = since()
+    producer_id: i64 = since()
+    producer_epoch: i16 = since()
+    generation_id_or_member_epoch: i32 = since("3+", default=-1)
+    member_id: str = since("3+")
+    group_instance_id: str | None = since("3+", default=None)
+    topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = since()
+
+
+@message(key=28, valid="0-6", flexible="3+")
+class TxnOffsetCommitResponse(Message):
+    """Response."""
+
+    @struct
+    class TxnOffsetCommitResponsePartition(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+
+    @struct
+    class TxnOffsetCommitResponseTopic(Struct):
+        name: str = since("0-5", ignorable=True)
+        topic_id: Uuid = since("6+", ignorable=True)
+        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = since()
+
+    throttle_time_ms: i32 = since()
+    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = since()

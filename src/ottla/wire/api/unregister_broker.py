@@ -1,0 +1,21 @@
+"""UnregisterBroker (API key 64): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, message, since
+
+
+@message(key=64, valid="0", flexible="0+")
+class UnregisterBrokerRequest(Message):
+    """Request."""
+
+    broker_id: i32 = since()
+
+
+@message(key=64, valid="0", flexible="0+")
+class UnregisterBrokerResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since()

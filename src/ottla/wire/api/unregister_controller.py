@@ -1,0 +1,21 @@
+"""UnregisterController (API key 94): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i16, i32, message, since
+
+
+@message(key=94, valid="0", flexible="0+")
+class UnregisterControllerRequest(Message):
+    """Request."""
+
+    controller_id: i32 = since()
+
+
+@message(key=94, valid="0", flexible="0+")
+class UnregisterControllerResponse(Message):
+    """Response."""
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    error_message: str | None = since()

@@ -1,0 +1,44 @@
+"""UpdateRaftVoter (API key 82): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+
+
+@message(key=82, valid="0", flexible="0+")
+class UpdateRaftVoterRequest(Message):
+    """Request."""
+
+    @struct
+    class Listener(Struct):
+        name: str = since()
+        host: str = since()
+        port: u16 = since()
+
+    @struct
+    class KRaftVersionFeature(Struct):
+        min_supported_version: i16 = since()
+        max_supported_version: i16 = since()
+
+    cluster_id: str | None = since()
+    current_leader_epoch: i32 = since()
+    voter_id: i32 = since()
+    voter_directory_id: Uuid = since()
+    listeners: list[UpdateRaftVoterRequest.Listener] = since()
+    kraft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = since()
+
+
+@message(key=82, valid="0", flexible="0+")
+class UpdateRaftVoterResponse(Message):
+    """Response."""
+
+    @struct
+    class CurrentLeader(Struct):
+        leader_id: i32 = since(default=-1)
+        leader_epoch: i32 = since(default=-1)
+        host: str = since()
+        port: i32 = since()
+
+    throttle_time_ms: i32 = since()
+    error_code: i16 = since()
+    current_leader: UpdateRaftVoterResponse.CurrentLeader | None = since(tag=0, default=None)

@@ -1,0 +1,58 @@
+"""Vote (API key 52): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+
+
+@message(key=52, valid="0-2", flexible="0+")
+class VoteRequest(Message):
+    """Request."""
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        replica_epoch: i32 = since()
+        replica_id: i32 = since()
+        replica_directory_id: Uuid = since("1+", ignorable=True)
+        voter_directory_id: Uuid = since("1+", ignorable=True)
+        last_offset_epoch: i32 = since()
+        last_offset: i64 = since()
+        pre_vote: bool = since("2+")
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[VoteRequest.PartitionData] = since()
+
+    cluster_id: str | None = since(default=None)
+    voter_id: i32 = since("1+", default=-1, ignorable=True)
+    topics: list[VoteRequest.TopicData] = since()
+
+
+@message(key=52, valid="0-2", flexible="0+")
+class VoteResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionData(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+        leader_id: i32 = since()
+        leader_epoch: i32 = since()
+        vote_granted: bool = since()
+
+    @struct
+    class TopicData(Struct):
+        topic_name: str = since()
+        partitions: list[VoteResponse.PartitionData] = since()
+
+    @struct
+    class NodeEndpoint(Struct):
+        node_id: i32 = since("1+")
+        host: str = since("1+")
+        port: u16 = since("1+")
+
+    error_code: i16 = since()
+    topics: list[VoteResponse.TopicData] = since()
+    node_endpoints: list[VoteResponse.NodeEndpoint] = since("1+", tag=0)

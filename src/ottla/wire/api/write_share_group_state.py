@@ -1,0 +1,52 @@
+"""WriteShareGroupState (API key 85): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=85, valid="0-1", flexible="0+")
+class WriteShareGroupStateRequest(Message):
+    """Request."""
+
+    @struct
+    class StateBatch(Struct):
+        first_offset: i64 = since()
+        last_offset: i64 = since()
+        delivery_state: i8 = since()
+        delivery_count: i16 = since()
+
+    @struct
+    class PartitionData(Struct):
+        partition: i32 = since()
+        state_epoch: i32 = since()
+        leader_epoch: i32 = since()
+        start_offset: i64 = since()
+        delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
+        state_batches: list[WriteShareGroupStateRequest.StateBatch] = since()
+
+    @struct
+    class WriteStateData(Struct):
+        topic_id: Uuid = since()
+        partitions: list[WriteShareGroupStateRequest.PartitionData] = since()
+
+    group_id: str = since()
+    topics: list[WriteShareGroupStateRequest.WriteStateData] = since()
+
+
+@message(key=85, valid="0-1", flexible="0+")
+class WriteShareGroupStateResponse(Message):
+    """Response."""
+
+    @struct
+    class PartitionResult(Struct):
+        partition: i32 = since()
+        error_code: i16 = since()
+        error_message: str | None = since(default=None)
+
+    @struct
+    class WriteStateResult(Struct):
+        topic_id: Uuid = since()
+        partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()
+
+    results: list[WriteShareGroupStateResponse.WriteStateResult] = since()

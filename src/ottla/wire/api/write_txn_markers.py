@@ -1,0 +1,48 @@
+"""WriteTxnMarkers (API key 27): …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=27, valid="0-2", flexible="1+")
+class WriteTxnMarkersRequest(Message):
+    """Request."""
+
+    @struct
+    class WritableTxnMarkerTopic(Struct):
+        name: str = since()
+        partition_indexes: list[i32] = since()
+
+    @struct
+    class WritableTxnMarker(Struct):
+        producer_id: i64 = since()
+        producer_epoch: i16 = since()
+        transaction_result: bool = since()
+        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = since()
+        coordinator_epoch: i32 = since()
+        transaction_version: i8 = since("2+", ignorable=True)
+
+    markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = since()
+
+
+@message(key=27, valid="0-2", flexible="1+")
+class WriteTxnMarkersResponse(Message):
+    """Response."""
+
+    @struct
+    class WritableTxnMarkerPartitionResult(Struct):
+        partition_index: i32 = since()
+        error_code: i16 = since()
+
+    @struct
+    class WritableTxnMarkerTopicResult(Struct):
+        name: str = since()
+        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = since()
+
+    @struct
+    class WritableTxnMarkerResult(Struct):
+        producer_id: i64 = since()
+        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = since()
+
+    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = since()

@@ -1,0 +1,132 @@
+"""`encode` and `decode`: finds the compiled codec of a message and version, and says clearly what a failure was."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from ottla.wire.faults import Malformed, Unencodable
+from ottla.wire.reading import compile_reader
+from ottla.wire.runtime import Stop
+from ottla.wire.schema import Message
+from ottla.wire.writing import compile_writer
+
+M = TypeVar("M", bound=Message)
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Part: TypeAlias = Any
+"""Bytes, or what a records field was given (anything with `len()`)."""
+
+_SMALL = 4096
+"""A memoryview up to this size is copied: readers of bytes are faster than the copy is slow."""
+_DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
+_ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, OverflowError)
+
+_readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
+_any_readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
+_writers: dict[tuple[type[Message], int], Callable[..., None]] = {}
+
+
+def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
+    """Read a message that begins at `position` and fills the rest of `buf`.
+
+    Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for whatever the bytes may be, and
+    `ValueError` for a version that never was.
+    """
+    if type(buf) is memoryview:
+        return _decode_view(cls, version, buf, position)
+    read = _readers.get((cls, version)) or _new_reader(cls, version)
+    try:
+        msg, end = read(buf, memoryview(buf), position)
+    except _DECODING:
+        end = -1
+    if end != len(buf):
+        raise _malformed(cls, version, buf, position)
+    return msg  # type: ignore[no-any-return]  # generated code
+
+
+def _decode_view(cls: type[M], version: int, view: memoryview, position: int) -> M:
+    if view.nbytes != len(view) or not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    if len(view) <= _SMALL or not cls.WIRE.records:
+        read: Any = _readers.get((cls, version)) or _new_reader(cls, version)
+        buf: Any = view.tobytes()
+    else:
+        read = _any_readers.get((cls, version)) or _new_any_reader(cls, version)
+        buf = view
+    try:
+        msg, end = read(buf, view, position)
+    except _DECODING:
+        end = -1
+    if end != len(view):
+        raise _malformed(cls, version, view, position)
+    return msg  # type: ignore[no-any-return]  # generated code
+
+
+def encode(msg: Message, version: int) -> bytes:
+    """The bytes of a message. Raises `Unencodable` where a value does not fit the version."""
+    parts: list[Part] = []
+    write_parts(msg, version, parts, [])
+    try:
+        return b"".join(parts)
+    except TypeError as e:
+        raise Unencodable(type(msg).__name__, version, "", "records that are no buffer need encode_parts") from e
+
+
+def encode_parts(msg: Message, version: int) -> list[Part]:
+    """The bytes of a message in pieces: what records fields were given stays as it is, all between is joined."""
+    parts: list[Part] = []
+    cuts: list[int] = []
+    write_parts(msg, version, parts, cuts)
+    return join_between(parts, cuts)
+
+
+def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
+    """Append the small pieces of a message to `parts`, and to `cuts` the positions among them of records."""
+    cls = type(msg)
+    write = _writers.get((cls, version)) or _new_writer(cls, version)
+    try:
+        write(msg, parts, cuts)
+    except _ENCODING as e:
+        from ottla.wire.explain import unencodable
+
+        raise unencodable(msg, version, e) from e
+
+
+def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
+    """Join all parts but those at `cuts`."""
+    out: list[Part] = []
+    start = 0
+    for cut in cuts:
+        out += (b"".join(parts[start:cut]), parts[cut])
+        start = cut + 1
+    if start < len(parts):
+        out.append(b"".join(parts[start:]))
+    return out
+
+
+def _malformed(cls: type[Message], version: int, buf: Buffer, position: int) -> Malformed:
+    from ottla.wire.explain import malformed
+
+    return malformed(cls, version, buf, position)
+
+
+def _check_version(cls: type[Message], version: int) -> None:
+    if version not in cls.WIRE.valid:
+        valid = cls.WIRE.valid
+        raise ValueError(f"{cls.__name__} has no version {version}: use one of {valid.start} to {valid.stop - 1}")
+
+
+def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+    _check_version(cls, version)
+    return _readers.setdefault((cls, version), compile_reader(cls, version, any_buffer=False))
+
+
+def _new_any_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+    _check_version(cls, version)
+    return _any_readers.setdefault((cls, version), compile_reader(cls, version, any_buffer=True))
+
+
+def _new_writer(cls: type[Message], version: int) -> Callable[..., None]:
+    _check_version(cls, version)
+    return _writers.setdefault((cls, version), compile_writer(cls, version))

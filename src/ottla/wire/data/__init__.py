@@ -1,0 +1,49 @@
+"""Values that are stored in the log or travel inside other messages, one module for what belongs together.
+
+The key of a stored record begins with its type, the value with its version, two bytes each; so does what members of a classic
+group hand to one another. `encode_key`, `encode_value` and their counterparts add and read those two bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, TypeVar
+
+from ottla.wire.codec import Buffer, decode, encode
+from ottla.wire.faults import Malformed
+from ottla.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+_INT16: Final = Struct(">h")
+
+
+def encode_key(key: Message) -> bytes:
+    """The bytes of a record's key: its type, then its fields. Raises `Unencodable`."""
+    return _INT16.pack(key.WIRE.key) + encode(key, 0)
+
+
+def encode_value(value: Message, version: int) -> bytes:
+    """The bytes of a record's value, or of a value inside another: its version, then its fields. Raises `Unencodable`."""
+    return _INT16.pack(version) + encode(value, version)
+
+
+def peek(buf: Buffer) -> int:
+    """The first two bytes: the type of a key, the version of a value. Raises `Malformed`."""
+    try:
+        return int(_INT16.unpack_from(buf)[0])
+    except StructError as e:
+        raise Malformed("record", 0, "", 0, "ends before the two bytes of its type or version") from e
+
+
+def decode_key(cls: type[M], buf: Buffer) -> M:
+    """A record's key whose type was looked at with `peek`. Raises `Malformed`."""
+    return decode(cls, 0, buf, 2)
+
+
+def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
+    """Version and value. Raises `Malformed`, also for a version that is not known."""
+    version = peek(buf)
+    if version not in cls.WIRE.valid:
+        raise Malformed(cls.__name__, version, "", 0, "unknown version")
+    return version, decode(cls, version, buf, 2)

@@ -1,0 +1,15 @@
+"""aborted_txn: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i64, message, since
+
+
+@message(valid="0")
+class AbortedTxn(Message):
+    """Data."""
+
+    producer_id: i64 = since()
+    first_offset: i64 = since()
+    last_offset: i64 = since()
+    last_stable_offset: i64 = since()

@@ -1,0 +1,34 @@
+"""consumer_protocol: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i32, message, since, struct
+
+
+@message(valid="0-3")
+class ConsumerProtocolAssignment(Message):
+    """Data."""
+
+    @struct
+    class TopicPartition(Struct):
+        topic: str = since()
+        partitions: list[i32] = since()
+
+    assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition] = since()
+    user_data: bytes | None = since(default=None)
+
+
+@message(valid="0-3")
+class ConsumerProtocolSubscription(Message):
+    """Data."""
+
+    @struct
+    class TopicPartition(Struct):
+        topic: str = since("1+")
+        partitions: list[i32] = since("1+")
+
+    topics: list[str] = since()
+    user_data: bytes | None = since(default=None)
+    owned_partitions: list[ConsumerProtocolSubscription.TopicPartition] = since("1+", ignorable=True)
+    generation_id: i32 = since("2+", default=-1, ignorable=True)
+    rack_id: str | None = since("3+", default=None, ignorable=True)

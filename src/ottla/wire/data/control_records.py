@@ -1,0 +1,83 @@
+"""control_records: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+
+
+@message(valid="0")
+class ControlRecordTypeSchema(Message):
+    """Data."""
+
+    type: i16 = since()
+
+
+@message(valid="0")
+class EndTxnMarker(Message):
+    """Data."""
+
+    coordinator_epoch: i32 = since()
+
+
+@message(valid="0-1", flexible="0+")
+class LeaderChangeMessage(Message):
+    """Data."""
+
+    @struct
+    class Voter(Struct):
+        voter_id: i32 = since()
+        voter_directory_id: Uuid = since("1+")
+
+    version: i16 = since()
+    leader_id: i32 = since()
+    voters: list[LeaderChangeMessage.Voter] = since()
+    granting_voters: list[LeaderChangeMessage.Voter] = since()
+
+
+@message(valid="0", flexible="0+")
+class SnapshotHeaderRecord(Message):
+    """Data."""
+
+    version: i16 = since()
+    last_contained_log_timestamp: i64 = since()
+
+
+@message(valid="0", flexible="0+")
+class SnapshotFooterRecord(Message):
+    """Data."""
+
+    version: i16 = since()
+
+
+@message(valid="0", flexible="0+")
+class KRaftVersionRecord(Message):
+    """Data."""
+
+    version: i16 = since()
+    kraft_version: i16 = since()
+
+
+@message(valid="0", flexible="0+")
+class VotersRecord(Message):
+    """Data."""
+
+    @struct
+    class Endpoint(Struct):
+        name: str = since()
+        host: str = since()
+        port: u16 = since()
+
+    @struct
+    class KRaftVersionFeature(Struct):
+        min_supported_version: i16 = since()
+        max_supported_version: i16 = since()
+
+    @struct
+    class Voter(Struct):
+        voter_id: i32 = since()
+        voter_directory_id: Uuid = since()
+        endpoints: list[VotersRecord.Endpoint] = since()
+        kraft_version_feature: VotersRecord.KRaftVersionFeature = since()
+
+    version: i16 = since()
+    voters: list[VotersRecord.Voter] = since()

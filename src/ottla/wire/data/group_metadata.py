@@ -1,0 +1,35 @@
+"""group_metadata: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i32, i64, message, since, struct
+
+
+@message(key=2, valid="0")
+class GroupMetadataKey(Message):
+    """Data."""
+
+    group: str = since("0")
+
+
+@message(key=2, valid="0-4", flexible="4+")
+class GroupMetadataValue(Message):
+    """Data."""
+
+    @struct
+    class MemberMetadata(Struct):
+        member_id: str = since()
+        group_instance_id: str | None = since("3+", default=None, ignorable=True)
+        client_id: str = since()
+        client_host: str = since()
+        rebalance_timeout: i32 = since("1+", default=-1, ignorable=True)
+        session_timeout: i32 = since()
+        subscription: bytes = since()
+        assignment: bytes = since()
+
+    protocol_type: str = since()
+    generation: i32 = since()
+    protocol: str | None = since()
+    leader: str | None = since()
+    current_state_timestamp: i64 = since("2+", default=-1, ignorable=True)
+    members: list[GroupMetadataValue.MemberMetadata] = since()

@@ -1,0 +1,26 @@
+"""offset_commit: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Uuid, i32, i64, message, since
+
+
+@message(key=1, valid="0")
+class OffsetCommitKey(Message):
+    """Data."""
+
+    group: str = since("0")
+    topic: str = since("0")
+    partition: i32 = since("0")
+
+
+@message(key=1, valid="0-4", flexible="4+")
+class OffsetCommitValue(Message):
+    """Data."""
+
+    offset: i64 = since()
+    leader_epoch: i32 = since("3+", default=-1, ignorable=True)
+    metadata: str = since()
+    commit_timestamp: i64 = since()
+    expire_timestamp: i64 = since("1", default=-1, ignorable=True)
+    topic_id: Uuid = since("4+", tag=0, ignorable=True)

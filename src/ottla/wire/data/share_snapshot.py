@@ -1,0 +1,35 @@
+"""share_snapshot: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=0, valid="0")
+class ShareSnapshotKey(Message):
+    """Data."""
+
+    group_id: str = since("0")
+    topic_id: Uuid = since("0")
+    partition: i32 = since("0")
+
+
+@message(key=0, valid="0", flexible="0+")
+class ShareSnapshotValue(Message):
+    """Data."""
+
+    @struct
+    class StateBatch(Struct):
+        first_offset: i64 = since()
+        last_offset: i64 = since()
+        delivery_state: i8 = since()
+        delivery_count: i16 = since()
+
+    snapshot_epoch: i32 = since()
+    state_epoch: i32 = since()
+    leader_epoch: i32 = since()
+    start_offset: i64 = since()
+    delivery_complete_count: i32 = since(tag=0, default=-1)
+    create_timestamp: i64 = since()
+    write_timestamp: i64 = since()
+    state_batches: list[ShareSnapshotValue.StateBatch] = since()

@@ -1,0 +1,20 @@
+"""streams_group_target_assignment_metadata: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, i32, i64, message, since
+
+
+@message(key=20, valid="0")
+class StreamsGroupTargetAssignmentMetadataKey(Message):
+    """Data."""
+
+    group_id: str = since("0")
+
+
+@message(key=20, valid="0", flexible="0+")
+class StreamsGroupTargetAssignmentMetadataValue(Message):
+    """Data."""
+
+    assignment_epoch: i32 = since()
+    assignment_timestamp: i64 = since(tag=0, ignorable=True)

@@ -1,0 +1,34 @@
+"""transaction_log: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
+
+
+@message(key=0, valid="0")
+class TransactionLogKey(Message):
+    """Data."""
+
+    transactional_id: str = since("0")
+
+
+@message(key=0, valid="0-1", flexible="1+")
+class TransactionLogValue(Message):
+    """Data."""
+
+    @struct
+    class PartitionsSchema(Struct):
+        topic: str = since()
+        partition_ids: list[i32] = since()
+
+    producer_id: i64 = since()
+    previous_producer_id: i64 = since("1+", tag=0, default=-1)
+    next_producer_id: i64 = since("1+", tag=1, default=-1)
+    producer_epoch: i16 = since()
+    next_producer_epoch: i16 = since("1+", tag=3, default=-1)
+    transaction_timeout_ms: i32 = since()
+    transaction_status: i8 = since()
+    transaction_partitions: list[TransactionLogValue.PartitionsSchema] | None = since()
+    transaction_last_update_timestamp_ms: i64 = since()
+    transaction_start_timestamp_ms: i64 = since()
+    client_transaction_version: i16 = since("1+", tag=2)

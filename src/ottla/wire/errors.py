@@ -1,0 +1,415 @@
+"""The error codes of the protocol: name, whether to try again helps, and a sentence that says what to do.
+
+Plain ints by name (`from ottla.wire.errors import NONE, CORRUPT_MESSAGE`), and the table `ERRORS` by code. Knows nothing of
+who answers with which code.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Error(NamedTuple):
+    """One code. `retriable`: the same request may succeed later, perhaps after a refresh of the metadata."""
+
+    code: int
+    name: str
+    retriable: bool
+    sentence: str
+
+
+UNKNOWN_SERVER_ERROR: Final = -1
+NONE: Final = 0
+OFFSET_OUT_OF_RANGE: Final = 1
+CORRUPT_MESSAGE: Final = 2
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+INVALID_FETCH_SIZE: Final = 4
+LEADER_NOT_AVAILABLE: Final = 5
+NOT_LEADER_OR_FOLLOWER: Final = 6
+REQUEST_TIMED_OUT: Final = 7
+BROKER_NOT_AVAILABLE: Final = 8
+REPLICA_NOT_AVAILABLE: Final = 9
+MESSAGE_TOO_LARGE: Final = 10
+STALE_CONTROLLER_EPOCH: Final = 11
+OFFSET_METADATA_TOO_LARGE: Final = 12
+NETWORK_EXCEPTION: Final = 13
+COORDINATOR_LOAD_IN_PROGRESS: Final = 14
+COORDINATOR_NOT_AVAILABLE: Final = 15
+NOT_COORDINATOR: Final = 16
+INVALID_TOPIC_EXCEPTION: Final = 17
+RECORD_LIST_TOO_LARGE: Final = 18
+NOT_ENOUGH_REPLICAS: Final = 19
+NOT_ENOUGH_REPLICAS_AFTER_APPEND: Final = 20
+INVALID_REQUIRED_ACKS: Final = 21
+ILLEGAL_GENERATION: Final = 22
+INCONSISTENT_GROUP_PROTOCOL: Final = 23
+INVALID_GROUP_ID: Final = 24
+UNKNOWN_MEMBER_ID: Final = 25
+INVALID_SESSION_TIMEOUT: Final = 26
+REBALANCE_IN_PROGRESS: Final = 27
+INVALID_COMMIT_OFFSET_SIZE: Final = 28
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+GROUP_AUTHORIZATION_FAILED: Final = 30
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+INVALID_TIMESTAMP: Final = 32
+UNSUPPORTED_SASL_MECHANISM: Final = 33
+ILLEGAL_SASL_STATE: Final = 34
+UNSUPPORTED_VERSION: Final = 35
+TOPIC_ALREADY_EXISTS: Final = 36
+INVALID_PARTITIONS: Final = 37
+INVALID_REPLICATION_FACTOR: Final = 38
+INVALID_REPLICA_ASSIGNMENT: Final = 39
+INVALID_CONFIG: Final = 40
+NOT_CONTROLLER: Final = 41
+INVALID_REQUEST: Final = 42
+UNSUPPORTED_FOR_MESSAGE_FORMAT: Final = 43
+POLICY_VIOLATION: Final = 44
+OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
+DUPLICATE_SEQUENCE_NUMBER: Final = 46
+INVALID_PRODUCER_EPOCH: Final = 47
+INVALID_TXN_STATE: Final = 48
+INVALID_PRODUCER_ID_MAPPING: Final = 49
+INVALID_TRANSACTION_TIMEOUT: Final = 50
+CONCURRENT_TRANSACTIONS: Final = 51
+TRANSACTION_COORDINATOR_FENCED: Final = 52
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
+SECURITY_DISABLED: Final = 54
+OPERATION_NOT_ATTEMPTED: Final = 55
+KAFKA_STORAGE_ERROR: Final = 56
+LOG_DIR_NOT_FOUND: Final = 57
+SASL_AUTHENTICATION_FAILED: Final = 58
+UNKNOWN_PRODUCER_ID: Final = 59
+REASSIGNMENT_IN_PROGRESS: Final = 60
+DELEGATION_TOKEN_AUTH_DISABLED: Final = 61
+DELEGATION_TOKEN_NOT_FOUND: Final = 62
+DELEGATION_TOKEN_OWNER_MISMATCH: Final = 63
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: Final = 64
+DELEGATION_TOKEN_AUTHORIZATION_FAILED: Final = 65
+DELEGATION_TOKEN_EXPIRED: Final = 66
+INVALID_PRINCIPAL_TYPE: Final = 67
+NON_EMPTY_GROUP: Final = 68
+GROUP_ID_NOT_FOUND: Final = 69
+FETCH_SESSION_ID_NOT_FOUND: Final = 70
+INVALID_FETCH_SESSION_EPOCH: Final = 71
+LISTENER_NOT_FOUND: Final = 72
+TOPIC_DELETION_DISABLED: Final = 73
+FENCED_LEADER_EPOCH: Final = 74
+UNKNOWN_LEADER_EPOCH: Final = 75
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76
+STALE_BROKER_EPOCH: Final = 77
+OFFSET_NOT_AVAILABLE: Final = 78
+MEMBER_ID_REQUIRED: Final = 79
+PREFERRED_LEADER_NOT_AVAILABLE: Final = 80
+GROUP_MAX_SIZE_REACHED: Final = 81
+FENCED_INSTANCE_ID: Final = 82
+ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
+ELECTION_NOT_NEEDED: Final = 84
+NO_REASSIGNMENT_IN_PROGRESS: Final = 85
+GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
+INVALID_RECORD: Final = 87
+UNSTABLE_OFFSET_COMMIT: Final = 88
+THROTTLING_QUOTA_EXCEEDED: Final = 89
+PRODUCER_FENCED: Final = 90
+RESOURCE_NOT_FOUND: Final = 91
+DUPLICATE_RESOURCE: Final = 92
+UNACCEPTABLE_CREDENTIAL: Final = 93
+INCONSISTENT_VOTER_SET: Final = 94
+INVALID_UPDATE_VERSION: Final = 95
+FEATURE_UPDATE_FAILED: Final = 96
+PRINCIPAL_DESERIALIZATION_FAILURE: Final = 97
+SNAPSHOT_NOT_FOUND: Final = 98
+POSITION_OUT_OF_RANGE: Final = 99
+UNKNOWN_TOPIC_ID: Final = 100
+DUPLICATE_BROKER_REGISTRATION: Final = 101
+BROKER_ID_NOT_REGISTERED: Final = 102
+INCONSISTENT_TOPIC_ID: Final = 103
+INCONSISTENT_CLUSTER_ID: Final = 104
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
+INELIGIBLE_REPLICA: Final = 107
+NEW_LEADER_ELECTED: Final = 108
+OFFSET_MOVED_TO_TIERED_STORAGE: Final = 109
+FENCED_MEMBER_EPOCH: Final = 110
+UNRELEASED_INSTANCE_ID: Final = 111
+UNSUPPORTED_ASSIGNOR: Final = 112
+STALE_MEMBER_EPOCH: Final = 113
+MISMATCHED_ENDPOINT_TYPE: Final = 114
+UNSUPPORTED_ENDPOINT_TYPE: Final = 115
+UNKNOWN_CONTROLLER_ID: Final = 116
+UNKNOWN_SUBSCRIPTION_ID: Final = 117
+TELEMETRY_TOO_LARGE: Final = 118
+INVALID_REGISTRATION: Final = 119
+TRANSACTION_ABORTABLE: Final = 120
+INVALID_RECORD_STATE: Final = 121
+SHARE_SESSION_NOT_FOUND: Final = 122
+INVALID_SHARE_SESSION_EPOCH: Final = 123
+FENCED_STATE_EPOCH: Final = 124
+INVALID_VOTER_KEY: Final = 125
+DUPLICATE_VOTER: Final = 126
+VOTER_NOT_FOUND: Final = 127
+INVALID_REGULAR_EXPRESSION: Final = 128
+REBOOTSTRAP_REQUIRED: Final = 129
+STREAMS_INVALID_TOPOLOGY: Final = 130
+STREAMS_INVALID_TOPOLOGY_EPOCH: Final = 131
+STREAMS_TOPOLOGY_FENCED: Final = 132
+SHARE_SESSION_LIMIT_REACHED: Final = 133
+GROUP_DELETION_FAILED: Final = 134
+STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: Final = 135
+CONTROLLER_ID_NOT_REGISTERED: Final = 136
+
+
+def error_name(code: int) -> str:
+    """The name of a code, also of one that is not known."""
+    error = ERRORS.get(code)
+    return error.name if error else f"UNKNOWN_ERROR_{code}"
+
+
+def _table(*rows: tuple[str, bool, str]) -> dict[int, Error]:
+    codes: dict[str, int] = {name: value for name, value in globals().items() if isinstance(value, int)}
+    return {codes[name]: Error(codes[name], name, retriable, sentence) for name, retriable, sentence in rows}
+
+
+ERRORS: Final = _table(
+    ("UNKNOWN_SERVER_ERROR", False, "The broker met a failure it has no code for: look into its log for the cause."),
+    ("NONE", False, "Nothing is wrong."),
+    ("OFFSET_OUT_OF_RANGE", False, "The offset is outside of what the log still holds: start from the earliest or latest offset."),
+    (
+        "CORRUPT_MESSAGE",
+        True,
+        "A batch does not match its checksum or sizes: send it again, and check the network and the client if it recurs.",
+    ),
+    ("UNKNOWN_TOPIC_OR_PARTITION", True, "The broker does not know this topic or partition: check the name, or create the topic."),
+    ("INVALID_FETCH_SIZE", False, "The size asked for in the fetch cannot be served: ask for a positive number of bytes."),
+    ("LEADER_NOT_AVAILABLE", True, "The partition has no leader at the moment: refresh the metadata and try again."),
+    ("NOT_LEADER_OR_FOLLOWER", True, "This broker does not lead the partition: refresh the metadata and ask the leader."),
+    ("REQUEST_TIMED_OUT", True, "The request was not done in its time: try again, or allow a longer timeout."),
+    ("BROKER_NOT_AVAILABLE", False, "The broker is not there: refresh the metadata and try another one."),
+    ("REPLICA_NOT_AVAILABLE", True, "The replica is not on this broker: refresh the metadata and try again."),
+    ("MESSAGE_TOO_LARGE", False, "The message is larger than the topic allows: send smaller ones or raise max.message.bytes."),
+    (
+        "STALE_CONTROLLER_EPOCH",
+        False,
+        "The request comes from a controller that has been replaced: let the present controller send it.",
+    ),
+    (
+        "OFFSET_METADATA_TOO_LARGE",
+        False,
+        "The metadata stored with an offset is too large: shorten it or raise offset.metadata.max.bytes.",
+    ),
+    ("NETWORK_EXCEPTION", True, "The connection ended before the answer came: try again."),
+    ("COORDINATOR_LOAD_IN_PROGRESS", True, "The coordinator is still reading its state: try again in a moment."),
+    ("COORDINATOR_NOT_AVAILABLE", True, "The coordinator cannot be reached: ask for it again and retry."),
+    (
+        "NOT_COORDINATOR",
+        True,
+        "This broker does not coordinate the group or transaction: find the coordinator anew and retry there.",
+    ),
+    (
+        "INVALID_TOPIC_EXCEPTION",
+        False,
+        "The topic's name is not allowed: use up to 249 letters, digits, dots, underscores and hyphens; keep off internal ones.",
+    ),
+    ("RECORD_LIST_TOO_LARGE", False, "The batch is larger than a segment: send smaller batches or raise segment.bytes."),
+    (
+        "NOT_ENOUGH_REPLICAS",
+        True,
+        "Too few replicas are in sync for acks=all: bring replicas back or lower min.insync.replicas, then try again.",
+    ),
+    (
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        True,
+        "The records were written, but to fewer replicas than demanded: sending again may write them twice.",
+    ),
+    ("INVALID_REQUIRED_ACKS", False, "acks must be 0, 1 or -1: correct the producer's setting."),
+    ("ILLEGAL_GENERATION", False, "The generation is not the group's present one: join the group again."),
+    (
+        "INCONSISTENT_GROUP_PROTOCOL",
+        False,
+        "The member's protocols do not fit the group's: give all members the same type and at least one assignor in common.",
+    ),
+    ("INVALID_GROUP_ID", False, "The group id is empty or not allowed: set a group.id."),
+    ("UNKNOWN_MEMBER_ID", False, "The group does not know this member: join the group again."),
+    (
+        "INVALID_SESSION_TIMEOUT",
+        False,
+        "The session timeout is outside of what the broker allows: choose one between group.min and group.max.session.timeout.ms.",
+    ),
+    ("REBALANCE_IN_PROGRESS", False, "The group is rebalancing: join it again."),
+    (
+        "INVALID_COMMIT_OFFSET_SIZE",
+        False,
+        "The commit does not fit into one batch: commit fewer partitions at once or shorten the metadata.",
+    ),
+    ("TOPIC_AUTHORIZATION_FAILED", False, "The principal may not do this to the topic: ask for the permission."),
+    ("GROUP_AUTHORIZATION_FAILED", False, "The principal may not do this to the group: ask for the permission."),
+    ("CLUSTER_AUTHORIZATION_FAILED", False, "The principal may not do this to the cluster: ask for the permission."),
+    ("INVALID_TIMESTAMP", False, "A record's timestamp is out of range: correct it, or widen the topic's bounds on timestamps."),
+    ("UNSUPPORTED_SASL_MECHANISM", False, "The broker does not offer this SASL mechanism: choose one of those it lists."),
+    ("ILLEGAL_SASL_STATE", False, "The request does not fit the state of the authentication: authenticate first, once, in order."),
+    ("UNSUPPORTED_VERSION", False, "The broker does not serve this version of the API: use a version that ApiVersions lists."),
+    ("TOPIC_ALREADY_EXISTS", False, "A topic of this name exists: use it or choose another name."),
+    ("INVALID_PARTITIONS", False, "The number of partitions is not allowed: give at least 1, and more than there are when adding."),
+    ("INVALID_REPLICATION_FACTOR", False, "The replication factor is not allowed: choose one from 1 to the number of brokers."),
+    (
+        "INVALID_REPLICA_ASSIGNMENT",
+        False,
+        "The replica assignment is inconsistent: name existing brokers, each once per partition, without gaps in the indexes.",
+    ),
+    ("INVALID_CONFIG", False, "A setting is not known or its value is not allowed: correct it."),
+    ("NOT_CONTROLLER", True, "This broker is not the controller: refresh the metadata and ask the controller."),
+    ("INVALID_REQUEST", False, "The request contradicts itself: correct its fields."),
+    ("UNSUPPORTED_FOR_MESSAGE_FORMAT", False, "The format of the topic's messages cannot do this: use format 2 (0.11 and later)."),
+    ("POLICY_VIOLATION", False, "A policy of the cluster forbids this: change the request to fit it."),
+    (
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        False,
+        "The batch does not follow the last one of this producer: stop, and begin anew with a new producer id.",
+    ),
+    ("DUPLICATE_SEQUENCE_NUMBER", False, "The batch was written before: take it as written."),
+    ("INVALID_PRODUCER_EPOCH", False, "A newer instance of this producer took over: close this one."),
+    ("INVALID_TXN_STATE", False, "The transaction is in no state for this: begin, end or abort it in order."),
+    (
+        "INVALID_PRODUCER_ID_MAPPING",
+        False,
+        "The producer id does not belong to the transactional id: initialise the producer again.",
+    ),
+    (
+        "INVALID_TRANSACTION_TIMEOUT",
+        False,
+        "The transaction timeout is longer than allowed: lower it to transaction.max.timeout.ms or less.",
+    ),
+    ("CONCURRENT_TRANSACTIONS", True, "Another change of the same transaction is under way: try again in a moment."),
+    (
+        "TRANSACTION_COORDINATOR_FENCED",
+        False,
+        "The transaction's coordinator has been replaced: let the present one write the marker.",
+    ),
+    ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", False, "The principal may not use this transactional id: ask for the permission."),
+    ("SECURITY_DISABLED", False, "The cluster has no authorizer: configure one before you use ACLs."),
+    (
+        "OPERATION_NOT_ATTEMPTED",
+        False,
+        "Nothing was tried, since another part of the request failed: correct that part and send all again.",
+    ),
+    ("KAFKA_STORAGE_ERROR", True, "The broker's disk failed or is full: mend it, then try again."),
+    ("LOG_DIR_NOT_FOUND", False, "The directory is not one of the broker's: name one of log.dirs."),
+    ("SASL_AUTHENTICATION_FAILED", False, "The credentials were not accepted: check user and password, certificate or token."),
+    ("UNKNOWN_PRODUCER_ID", False, "The broker has forgotten this producer's state: begin anew with a new producer id."),
+    ("REASSIGNMENT_IN_PROGRESS", False, "Partitions are being moved: wait until the reassignment ends, or cancel it."),
+    (
+        "DELEGATION_TOKEN_AUTH_DISABLED",
+        False,
+        "The cluster has delegation tokens switched off: set the secret key on all brokers first.",
+    ),
+    ("DELEGATION_TOKEN_NOT_FOUND", False, "No such delegation token: create one."),
+    ("DELEGATION_TOKEN_OWNER_MISMATCH", False, "Only owner and renewers may do this to the token: act as one of them."),
+    (
+        "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+        False,
+        "Delegation tokens need an authenticated connection of another kind: use SASL without a token, or TLS both ways.",
+    ),
+    ("DELEGATION_TOKEN_AUTHORIZATION_FAILED", False, "The principal may not see this token: ask for the permission."),
+    ("DELEGATION_TOKEN_EXPIRED", False, "The token has expired: create a new one."),
+    ("INVALID_PRINCIPAL_TYPE", False, "The principal's type is not supported: use User."),
+    ("NON_EMPTY_GROUP", False, "The group has members: stop them first."),
+    ("GROUP_ID_NOT_FOUND", False, "No such group: check the name."),
+    ("FETCH_SESSION_ID_NOT_FOUND", True, "The broker has dropped this fetch session: begin a new one."),
+    ("INVALID_FETCH_SESSION_EPOCH", True, "The epoch of the fetch session is not the expected one: begin a new session."),
+    ("LISTENER_NOT_FOUND", True, "The leader has no such listener: open it on every broker, or use another one."),
+    ("TOPIC_DELETION_DISABLED", False, "Deleting topics is switched off: set delete.topic.enable=true."),
+    ("FENCED_LEADER_EPOCH", True, "The leader epoch given is older than the broker's: refresh the metadata and try again."),
+    ("UNKNOWN_LEADER_EPOCH", True, "The leader epoch given is newer than the broker's: try again in a moment."),
+    (
+        "UNSUPPORTED_COMPRESSION_TYPE",
+        False,
+        "The client's version cannot read this compression: use a newer client or another codec.",
+    ),
+    ("STALE_BROKER_EPOCH", False, "The broker's epoch is old, as it registered anew: use the present one."),
+    ("OFFSET_NOT_AVAILABLE", True, "The leader cannot tell this offset yet: try again in a moment."),
+    ("MEMBER_ID_REQUIRED", False, "The group wants a member id first: join again with the one in this answer."),
+    ("PREFERRED_LEADER_NOT_AVAILABLE", True, "The preferred leader is not there: bring it back and try again."),
+    ("GROUP_MAX_SIZE_REACHED", False, "The group is full: raise group.max.size or run fewer members."),
+    ("FENCED_INSTANCE_ID", False, "Another member took this group.instance.id: give each member its own and close this one."),
+    ("ELIGIBLE_LEADERS_NOT_AVAILABLE", True, "No replica can be elected: bring back one that is in sync and try again."),
+    ("ELECTION_NOT_NEEDED", True, "The leader is the wanted one already: nothing is to do."),
+    ("NO_REASSIGNMENT_IN_PROGRESS", False, "No reassignment of this partition is under way: nothing is to cancel."),
+    ("GROUP_SUBSCRIBED_TO_TOPIC", False, "The group is subscribed to the topic: unsubscribe before you delete its offsets."),
+    ("INVALID_RECORD", False, "A record does not hold to the topic's rules: correct the records named in the answer."),
+    ("UNSTABLE_OFFSET_COMMIT", True, "Offsets of a transaction that is still open lie there: try again when it has ended."),
+    ("THROTTLING_QUOTA_EXCEEDED", True, "The quota is used up: wait as long as the answer says, then try again."),
+    ("PRODUCER_FENCED", False, "A newer producer with this transactional id took over: close this one."),
+    ("RESOURCE_NOT_FOUND", False, "The thing named does not exist: check its name."),
+    ("DUPLICATE_RESOURCE", False, "The thing exists already, or is named twice: name it once."),
+    (
+        "UNACCEPTABLE_CREDENTIAL",
+        False,
+        "The credential does not hold to the rules: choose another user name, mechanism or number of iterations.",
+    ),
+    ("INCONSISTENT_VOTER_SET", False, "The sets of voters differ: give all controllers the same."),
+    ("INVALID_UPDATE_VERSION", False, "The version of the update is not newer: read the present state, then update that."),
+    ("FEATURE_UPDATE_FAILED", False, "The features could not be changed: bring all brokers to versions that support them."),
+    (
+        "PRINCIPAL_DESERIALIZATION_FAILURE",
+        False,
+        "A forwarded principal could not be read: use the same principal builder on all brokers.",
+    ),
+    ("SNAPSHOT_NOT_FOUND", False, "No such snapshot: fetch from the one that the leader names."),
+    ("POSITION_OUT_OF_RANGE", False, "The position is beyond the snapshot's end: start over from one inside."),
+    ("UNKNOWN_TOPIC_ID", True, "The broker does not know this topic id: refresh the metadata and try again."),
+    ("DUPLICATE_BROKER_REGISTRATION", False, "Another broker runs under this id: give each broker its own."),
+    ("BROKER_ID_NOT_REGISTERED", False, "The broker has not registered: let it register first."),
+    ("INCONSISTENT_TOPIC_ID", True, "The topic id is not that of the log: refresh the metadata and try again."),
+    ("INCONSISTENT_CLUSTER_ID", False, "The request is meant for another cluster: check the addresses."),
+    ("TRANSACTIONAL_ID_NOT_FOUND", False, "No such transactional id: check the name."),
+    ("FETCH_SESSION_TOPIC_ID_ERROR", True, "The topic ids of the fetch session do not hold together: begin a new session."),
+    ("INELIGIBLE_REPLICA", False, "The replica may not join those in sync: let the broker catch up and be unfenced first."),
+    ("NEW_LEADER_ELECTED", False, "A new leader was elected by the request: refresh the metadata."),
+    ("OFFSET_MOVED_TO_TIERED_STORAGE", False, "The offset lies in tiered storage: fetch its state from there."),
+    ("FENCED_MEMBER_EPOCH", False, "The member's epoch is older than the group's: join again from epoch 0."),
+    ("UNRELEASED_INSTANCE_ID", False, "The member that held this instance id has not left yet: wait for its session to end."),
+    ("UNSUPPORTED_ASSIGNOR", False, "The group does not know this assignor: choose one of those the broker offers."),
+    ("STALE_MEMBER_EPOCH", False, "The member's epoch is not its present one: take it from the last heartbeat and try again."),
+    (
+        "MISMATCHED_ENDPOINT_TYPE",
+        False,
+        "The address is of the wrong kind: give brokers to clients of brokers and controllers to those of controllers.",
+    ),
+    ("UNSUPPORTED_ENDPOINT_TYPE", False, "This kind of endpoint cannot be asked: ask for brokers or controllers."),
+    ("UNKNOWN_CONTROLLER_ID", False, "No such controller: check its id."),
+    ("UNKNOWN_SUBSCRIPTION_ID", False, "The broker has dropped this telemetry subscription: ask for a new one."),
+    ("TELEMETRY_TOO_LARGE", False, "The telemetry is larger than allowed: send less."),
+    (
+        "INVALID_REGISTRATION",
+        False,
+        "The registration was refused: look into the controller's log and correct the broker's settings.",
+    ),
+    ("TRANSACTION_ABORTABLE", False, "The transaction cannot go on: abort it and begin a new one."),
+    ("INVALID_RECORD_STATE", False, "The record is not in a state to be acknowledged: fetch it again."),
+    ("SHARE_SESSION_NOT_FOUND", True, "The broker has dropped this share session: begin a new one."),
+    ("INVALID_SHARE_SESSION_EPOCH", True, "The epoch of the share session is not the expected one: begin a new session."),
+    ("FENCED_STATE_EPOCH", False, "The state has been written under a newer epoch: read it again."),
+    ("INVALID_VOTER_KEY", False, "The key does not name a voter: check its id and directory id."),
+    ("DUPLICATE_VOTER", False, "The voter is there already: nothing is to add."),
+    ("VOTER_NOT_FOUND", False, "No such voter: check its id and directory id."),
+    ("INVALID_REGULAR_EXPRESSION", False, "The regular expression is not valid: correct it, in RE2's syntax."),
+    (
+        "REBOOTSTRAP_REQUIRED",
+        False,
+        "The client's view of the cluster is of no more use: bootstrap again from the configured addresses.",
+    ),
+    ("STREAMS_INVALID_TOPOLOGY", False, "The topology cannot be run: correct its source and internal topics."),
+    (
+        "STREAMS_INVALID_TOPOLOGY_EPOCH",
+        False,
+        "The topology's epoch is not the expected one: send the topology with the right epoch.",
+    ),
+    ("STREAMS_TOPOLOGY_FENCED", False, "The member's topology is older than the group's: update the application."),
+    ("SHARE_SESSION_LIMIT_REACHED", True, "The broker keeps no more share sessions: try again later."),
+    ("GROUP_DELETION_FAILED", False, "The group could not be deleted: read the message beside this code and try again."),
+    (
+        "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",
+        False,
+        "The description of the topology could not be stored: read the message beside this code.",
+    ),
+    ("CONTROLLER_ID_NOT_REGISTERED", False, "The controller has not registered: let it register first."),
+)

@@ -1,0 +1,32 @@
+"""What can go wrong between bytes and values: the peer's fault (`Malformed`) or the caller's (`Unencodable`)."""
+
+from __future__ import annotations
+
+
+class Malformed(ValueError):
+    """The peer's bytes do not follow the schema; the one exception that leaves `decode`.
+
+    `message` and `version` say what was being read, `path` the field (such as `topics[2].partitions[0].records`; empty
+    for the message itself), `position` the byte where reading stopped, and `reason` what was wrong there.
+    """
+
+    def __init__(self, message: str, version: int, path: str, position: int, reason: str) -> None:
+        where = f"{message} v{version}, {path}" if path else f"{message} v{version}"
+        super().__init__(f"{where} at byte {position}: {reason}")
+        self.message = message
+        self.version = version
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class Unencodable(ValueError):
+    """A value cannot travel in the version asked for; leaves `encode` and names message, version and field path."""
+
+    def __init__(self, message: str, version: int, path: str, reason: str) -> None:
+        where = f"{message} v{version}, {path}" if path else f"{message} v{version}"
+        super().__init__(f"{where}: {reason}")
+        self.message = message
+        self.version = version
+        self.path = path
+        self.reason = reason

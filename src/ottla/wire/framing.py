@@ -1,0 +1,136 @@
+"""Requests and responses as they stand between the sizes of the network: header and body.
+
+A frame is what follows the four bytes of its size. Encoded messages begin with that size; records fields stay pieces of their
+own. Knows headers and which one a version uses (data in `apis`); whom a frame comes from it does not know.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from ottla.wire.apis import API, REQUEST_HEADERS, Api
+from ottla.wire.codec import Buffer, Part, decode, join_between, write_parts
+from ottla.wire.faults import Malformed
+from ottla.wire.runtime import Stop, more
+from ottla.wire.schema import Message
+
+_HEADER: Final = Struct(">hhih")
+_WITHOUT_CLIENT_ID: Final = 8
+_INT32: Final = Struct(">i")
+_REQUEST: Final = Struct(">ihhih")
+_REQUEST_0: Final = Struct(">ihhi")
+_RESPONSE_0: Final = Struct(">ii")
+_RESPONSE_1: Final = Struct(">iib")
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request. The tagged fields of header version 2 are skipped: none is defined."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+class Unsupported(Malformed):
+    """A request of an API or version that never was; `header` is what was read of it."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")
+        self.header = header
+
+
+def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a request frame and the position where the body begins. Raises `Malformed`.
+
+    API or version may be unknown: then the position means nothing. Flexible versions are taken to go on beyond the highest known
+    one, so that the header of a too-new ApiVersions request can be answered.
+    """
+    position = 0
+    try:
+        key, version, correlation_id, length = _HEADER.unpack_from(buf)
+        if (key, version) in REQUEST_HEADERS:
+            return RequestHeader(key, version, correlation_id), _WITHOUT_CLIENT_ID
+        position = 10
+        client_id = None
+        if length >= 0:
+            position = 10 + length
+            client_id = str(buf[10:position], "utf-8")
+        api = API.get(key)
+        if api and version in api.flexible:
+            position = position + 1 if buf[position] == 0 else _skip_tags(buf, position)
+    except (StructError, IndexError, UnicodeDecodeError, Stop) as e:
+        raise Malformed("RequestHeader", 1, "client_id" if position else "", position, str(e) or "a varint is too long") from e
+    if position > len(buf):
+        raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")
+    return RequestHeader(key, version, correlation_id, client_id), position
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+    """Header and body of a request frame. Raises `Malformed`; as `Unsupported` where API or version never were."""
+    header, position = decode_request_header(frame)
+    api = API.get(header.api_key)
+    if api is None or header.api_version not in api.versions:
+        raise Unsupported(header)
+    return header, decode(api.request, header.api_version, frame, position)
+
+
+def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
+    """Correlation id and body of a response frame to a request of this API and version. Raises `Malformed`."""
+    api = API[api_key]
+    try:
+        (correlation_id,) = _INT32.unpack_from(frame)
+        position = _skip_tags(frame, 4) if api.response_header(version) else 4
+    except (StructError, IndexError, Stop) as e:
+        raise Malformed("ResponseHeader", api.response_header(version), "", 0, "the frame ends within the header") from e
+    return correlation_id, decode(api.response, version, frame, position)
+
+
+def encode_request(header: RequestHeader, body: Message) -> list[Part]:
+    """A whole request in pieces, its size first. Raises `Unencodable`."""
+    parts: list[Part] = [b""]
+    cuts: list[int] = []
+    write_parts(body, header.api_version, parts, cuts)
+    parts[0] = _request_header(API[header.api_key], header, sum(map(len, parts)))
+    return join_between(parts, cuts)
+
+
+def _request_header(api: Api, header: RequestHeader, body_size: int) -> bytes:
+    key, version, correlation_id, client_id = header
+    kind = api.request_header(version)
+    if kind == 0:
+        return _REQUEST_0.pack(8 + body_size, key, version, correlation_id)
+    tags = b"\0" if kind == 2 else b""
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    return _REQUEST.pack(10 + len(name) + len(tags) + body_size, key, version, correlation_id, length) + name + tags
+
+
+def encode_response(correlation_id: int, api_key: int, version: int, body: Message) -> list[Part]:
+    """A whole response in pieces, its size first. Raises `Unencodable`."""
+    parts: list[Part] = [b""]
+    cuts: list[int] = []
+    write_parts(body, version, parts, cuts)
+    size = sum(map(len, parts))
+    if API[api_key].response_header(version):
+        parts[0] = _RESPONSE_1.pack(size + 5, correlation_id, 0)
+    else:
+        parts[0] = _RESPONSE_0.pack(size + 4, correlation_id)
+    return join_between(parts, cuts)
+
+
+def _skip_tags(buf: Buffer, position: int) -> int:
+    """The position after a tag section."""
+    count, position = _varint(buf, position)
+    for _ in range(count):
+        _, position = _varint(buf, position)
+        size, position = _varint(buf, position)
+        position += size
+    return position
+
+
+def _varint(buf: Buffer, position: int) -> tuple[int, int]:
+    first = buf[position]
+    return more(buf, first, position + 1) if first > 127 else (first, position + 1)

@@ -1,0 +1,22 @@
+"""headers: …"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Message, PlainStr, i16, i32, message, since
+
+
+@message(valid="0-2", flexible="2+")
+class RequestHeader(Message):
+    """Data."""
+
+    request_api_key: i16 = since()
+    request_api_version: i16 = since()
+    correlation_id: i32 = since()
+    client_id: PlainStr | None = since("1+")
+
+
+@message(valid="0-1", flexible="1+")
+class ResponseHeader(Message):
+    """Data."""
+
+    correlation_id: i32 = since()

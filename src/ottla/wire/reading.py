@@ -1,0 +1,242 @@
+"""Writes the reader of a message in one version: straight-line Python, compiled on first use.
+
+Neighbouring fixed-width fields and the length that follows them are one `struct` call; nested structs stand inline. A length
+of up to 127 is trusted until the bytes run out (nothing larger than the input can come of it); larger counts are checked
+against what is left before anything is allocated. A slice beyond the end comes out short and is caught by the position at
+the end, which `codec` compares. What exactly is wrong is found by `explain`, so that good input pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct as Layout
+from struct import calcsize
+from typing import Any
+
+from ottla.wire import runtime
+from ottla.wire.schema import Field, Message, Struct
+from ottla.wire.source import Source
+
+_NAMES = {"new": object.__new__, "more": runtime.more, "Stop": runtime.Stop, "uuids": Layout(">16s").iter_unpack}
+_STRINGS = ("str", "plain")
+
+
+def compile_reader(cls: type[Message], version: int, *, any_buffer: bool) -> Callable[..., Any]:
+    """`read(buf, view, pos) -> (message, position)`; `buf` is bytes or bytearray unless `any_buffer`, `view` a memoryview of it."""
+    writer = _Reader(version, version in cls.WIRE.flexible, any_buffer)
+    kind = " any" if any_buffer else ""
+    return writer.message(cls).compile(f"<read {cls.__name__} v{version}{kind}>")
+
+
+def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
+    """The fewest bytes that a struct can take in a version; 1 at least, so that counts stay bounded."""
+    return max(1, _least(cls, version, flexible))
+
+
+def _least(cls: type[Struct], version: int, flexible: bool) -> int:
+    here = [f for f in cls.WIRE.fields if version in f.present and not (f.tag is not None and flexible)]
+    return int(flexible) + sum(_least_field(f, version, flexible) for f in here)
+
+
+def _least_field(f: Field, version: int, flexible: bool) -> int:
+    if f.fixed:
+        return calcsize(">" + f.kind)
+    if f.kind == "struct" and not f.array:
+        return 1 if version in f.nullable else _least(f.struct, version, flexible)
+    return calcsize(">" + head_code(f, flexible))
+
+
+def head_code(f: Field, flexible: bool) -> str:
+    """The format of a length: a byte (of a varint), or the older fixed widths."""
+    if flexible and f.kind != "plain":
+        return "B"
+    return "h" if f.kind in _STRINGS and not f.array else "i"
+
+
+class _Reader:
+    """One reader being written. `_run` holds fixed-width targets not read yet: they go into one `struct` call."""
+
+    def __init__(self, version: int, flexible: bool, any_buffer: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.any_buffer = any_buffer
+        self.out = Source("def read(buf, view, pos):", _NAMES)
+        self._run: list[tuple[str, str]] = []
+        self._row: tuple[str, str, str] | None = None  # a row of numbers before the run: (target, format, count)
+
+    def message(self, cls: type[Message]) -> Source:
+        self.out("size = len(buf)")
+        root = self.struct(cls)
+        self.out(f"return {root}, pos")
+        return self.out
+
+    def struct(self, cls: type[Struct]) -> str:
+        o = self.out.local("o")
+        self.out(f"{o} = new({self.out.bind('cls', cls)})")
+        self.fields(cls, o)
+        return o
+
+    def fields(self, cls: type[Struct], o: str) -> None:
+        here = [f for f in cls.WIRE.fields if self.version in f.present]
+        tagged = [f for f in here if f.tag is not None and self.flexible]
+        for f in cls.WIRE.fields:
+            if f not in here or f in tagged:
+                self.out(f"{o}.{f.name} = {self.default(f)}")
+            elif f.fixed:
+                self._run.append((f"{o}.{f.name}", f.kind))
+            else:
+                self.variable(f, f"{o}.{f.name}")
+        self.out(f"{o}.unknown_tags = ()")
+        if self.flexible:
+            self.tags(tagged, o)
+        else:
+            self.flush()
+
+    def default(self, f: Field) -> str:
+        if not f.fresh:
+            return repr(f.default)
+        return "[]" if f.array else f"{self.out.bind('cls', f.struct)}()"
+
+    # ------------------------------------------------------------------ fixed
+
+    def flush(self) -> None:
+        """Read the pending run."""
+        run, self._run = self._run, []
+        row, self._row = self._row, None
+        if row:
+            self._flush_row(row, run)
+        elif len(run) == 1 and run[0][1] == "B":
+            self.out(f"{run[0][0]} = buf[pos]", "pos += 1")
+        elif run:
+            layout = Layout(">" + "".join(code for _, code in run))
+            targets = ", ".join(target for target, _ in run)
+            self.out(f"{targets}, = {self.out.bind('unpack', layout.unpack_from)}(buf, pos)", f"pos += {layout.size}")
+
+    def _flush_row(self, row: tuple[str, str, str], run: list[tuple[str, str]]) -> None:
+        target, code, count = row
+        tail = "".join(code for _, code in run)
+        rows = self.out.bind("rows", runtime.Readers(code, tail))
+        targets = ", ".join([f"*{target}", *(t for t, _ in run)])
+        extra = calcsize(">" + tail)
+        self.out(f"{targets}, = {rows}[{count}](buf, pos)")
+        self.out(f"pos += {count} * {calcsize('>' + code)}" + (f" + {extra}" if extra else ""))
+
+    def head(self, code: str) -> str:
+        """Read a length, together with the run before it; the name that holds it."""
+        n = self.out.local("n")
+        self._run.append((n, code))
+        self.flush()
+        return n
+
+    # --------------------------------------------------------------- variable
+
+    def variable(self, f: Field, target: str) -> None:
+        if f.kind == "struct" and not f.array:
+            self.one_struct(f, target)
+            return
+        code = head_code(f, self.flexible)
+        n = self.head(code)
+        read = {"struct": self.structs, "str": self.strings}.get(f.kind, self.numbers) if f.array else self.scalar
+        if self.version in f.nullable:
+            with self.out.block(f"if {n}:" if code == "B" else f"if {n} >= 0:"):
+                read(f, target, n, code)
+                self.flush()
+            with self.out.block("else:"):
+                self.out(f"{target} = None")
+        else:
+            with self.out.block(f"if {n} < {int(code == 'B')}:"):
+                self.out("raise Stop")
+            read(f, target, n, code)
+
+    def one_struct(self, f: Field, target: str) -> None:
+        if self.version not in f.nullable:
+            self.out(f"{target} = {self.struct(f.struct)}")
+            return
+        tagged = f.tag is not None and self.flexible  # there a varint marks null, elsewhere a signed byte
+        there = self.head("B" if tagged else "b")
+        with self.out.block(f"if {there} < {int(tagged)}:"):
+            self.out(f"{target} = None")
+        with self.out.block("else:"):
+            self.out(f"{target} = {self.struct(f.struct)}")
+
+    def scalar(self, f: Field, target: str, n: str, code: str) -> None:
+        string = f.kind in _STRINGS
+        if code == "B":
+            with self.out.block(f"if {n} > 127:"):
+                self.out(f"{n}, pos = more(buf, {n}, pos)")
+                if string:
+                    self.out(f"if {n} > {runtime.LONGEST_STRING + 1}: raise Stop")
+            n = f"{n} - 1"
+        slice_ = f"[pos:(pos := pos + {n})]"
+        if not string:
+            self.out(f"{target} = view{slice_}" + (".tobytes()" if f.kind == "bytes" else ""))
+        elif self.any_buffer:
+            self.out(f"{target} = str(buf{slice_}, 'utf-8')")
+        else:
+            self.out(f"{target} = buf{slice_}.decode()")
+
+    def count(self, n: str, code: str, least: int) -> str:
+        """Bound the number of items of an array by what is left; the expression that says how many there are."""
+        items = f"{n} - 1" if code == "B" else n
+        with self.out.block(f"if {n} > 127:"):
+            if code == "B":
+                self.out(f"{n}, pos = more(buf, {n}, pos)")
+            self.out(f"if ({items}) * {least} > size - pos: raise Stop")
+        return items
+
+    def structs(self, f: Field, target: str, n: str, code: str) -> None:
+        self.count(n, code, least_size(f.struct, self.version, self.flexible))
+        items = self.out.local("items")
+        self.out(f"{target} = {items} = []")
+        with self.out.block(f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"):
+            o = self.struct(f.struct)
+            self.out(f"{items}.append({o})")
+
+    def strings(self, f: Field, target: str, n: str, code: str) -> None:
+        inner = "B" if self.flexible else "h"
+        self.count(n, code, calcsize(">" + inner))
+        items = self.out.local("items")
+        self.out(f"{target} = {items} = []")
+        with self.out.block(f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"):
+            k = self.head(inner)
+            with self.out.block(f"if {k} < {int(inner == 'B')}:"):
+                self.out("raise Stop")
+            self.scalar(f, "s", k, inner)
+            self.out(f"{items}.append(s)")
+
+    def numbers(self, f: Field, target: str, n: str, code: str) -> None:
+        width = calcsize(">" + f.kind)
+        count = self.count(n, code, width)
+        if f.kind == "16s":
+            self.out(f"{target} = [u for u, in uuids(view[pos:pos + ({count}) * 16])]", f"pos += ({count}) * 16")
+            return
+        if code == "B":
+            self.out(f"{n} -= 1")
+        self._row = (target, f.kind, n)  # read together with the fixed fields that follow
+
+    # ------------------------------------------------------------------- tags
+
+    def tags(self, tagged: list[Field], o: str) -> None:
+        n = self.head("B")
+        with self.out.block(f"if {n}:"):
+            tag, stop, unknown, k = (self.out.local(prefix) for prefix in ("tag", "stop", "unknown", "k"))
+            self.out(f"if {n} > 127: {n}, pos = more(buf, {n}, pos)", f"{unknown} = []")
+            with self.out.block(f"for _ in range({n}):"):
+                for name in (tag, k):
+                    self.out(f"{name} = buf[pos]", "pos += 1", f"if {name} > 127: {name}, pos = more(buf, {name}, pos)")
+                self.out(f"{stop} = pos + {k}", f"if {stop} > size: raise Stop")
+                branch = "if"
+                for f in tagged:
+                    with self.out.block(f"{branch} {tag} == {f.tag}:"):
+                        self.tag_value(f, f"{o}.{f.name}")
+                    branch = "elif"
+                keep = f"{unknown}.append(({tag}, view[pos:(pos := {stop})].tobytes()))"
+                self.out(f"else: {keep}" if tagged else keep, f"if pos != {stop}: raise Stop")
+            self.out(f"{o}.unknown_tags = tuple({unknown})")
+
+    def tag_value(self, f: Field, target: str) -> None:
+        if f.fixed:
+            self._run.append((target, f.kind))
+        else:
+            self.variable(f, target)
+        self.flush()

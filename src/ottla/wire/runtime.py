@@ -1,0 +1,93 @@
+"""What generated readers and writers call for the rare and the long: varints beyond a byte, rows of numbers.
+
+Knows bytes only; of fields and messages it knows nothing. `Stop` never leaves `codec`, which turns it into `Malformed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final
+
+LONGEST_STRING: Final = 0x7FFF
+"""Bytes in a string, in every version: Kafka refuses longer ones even where the length is a varint."""
+_ROWS_KEPT: Final = 256
+
+
+class Stop(Exception):
+    """Generated code met bytes, or a value, that cannot be right."""
+
+
+class Varints(dict[int, bytes]):
+    """n -> its unsigned varint; the small ones are there from the start, others are made and not kept."""
+
+    def __missing__(self, n: int) -> bytes:
+        out = bytearray()
+        while n > 0x7F:
+            out.append(n & 0x7F | 0x80)
+            n >>= 7
+        out.append(n)
+        return bytes(out)
+
+
+VARINT: Final = Varints({n: bytes([n]) for n in range(0x80)})
+VARINT.update({n: VARINT.__missing__(n) for n in range(0x80, 0x800)})
+
+
+def more(buf: bytes | bytearray | memoryview, n: int, pos: int) -> tuple[int, int]:
+    """Finish an unsigned varint whose first byte `n` has its high bit set; `pos` is the next byte."""
+    shift = 7
+    n &= 0x7F
+    while shift < 35:
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return n, pos
+        shift += 7
+    raise Stop
+
+
+def long_string(n: int) -> bytes:
+    """The compact length of a string of `n - 1` bytes, beyond a byte."""
+    if n > LONGEST_STRING + 1:
+        raise Stop
+    return VARINT[n]
+
+
+class Readers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """n -> `unpack_from` of n numbers of one format and then `tail`."""
+
+    def __init__(self, code: str, tail: str) -> None:
+        super().__init__()
+        self.code = code
+        self.tail = tail
+
+    def __missing__(self, n: int) -> Callable[..., tuple[Any, ...]]:
+        row = Struct(f">{n}{self.code}{self.tail}").unpack_from
+        return self.setdefault(n, row) if n < _ROWS_KEPT else row
+
+
+class Packers(dict[int, Callable[..., bytes]]):
+    """n -> `pack` of `head` and then n numbers of one format."""
+
+    def __init__(self, head: str, code: str) -> None:
+        super().__init__()
+        self.head = head
+        self.code = code
+
+    def __missing__(self, n: int) -> Callable[..., bytes]:
+        row = Struct(f">{self.head}{n}{self.code}").pack
+        return self.setdefault(n, row) if n < _ROWS_KEPT else row
+
+
+def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...], put: Callable[[bytes], None]) -> None:
+    """Put a tag section: how many, then tag, size and bytes of each, ascending. A tag both known and unknown is refused."""
+    tags = sorted([*known, *unknown])
+    if len({tag for tag, _ in tags}) != len(tags):
+        raise Stop
+    put(VARINT[len(tags)])
+    for tag, body in tags:
+        put(VARINT[tag])
+        put(VARINT[len(body)])
+        put(body)

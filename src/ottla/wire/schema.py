@@ -1,0 +1,228 @@
+"""The schema language: a message is declared once, for all its versions, as a typed class.
+
+    @message(key=12, valid="0-4", flexible="4+")
+    class HeartbeatRequest(Message):
+        group_id: str = since()
+        group_instance_id: str | None = since("3+", default=None)
+
+An annotation says what a field is, `since()` in which versions it travels. An instance carries no version: that is an
+argument of `encode` and `decode`. This module knows declarations only; how bytes are read and written it does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, dataclass_transform
+
+# A field has a lower-case name and `declare` refuses one that is named as an alias, so neither ever shadows the other.
+i8: TypeAlias = int
+i16: TypeAlias = int
+i32: TypeAlias = int
+i64: TypeAlias = int
+u16: TypeAlias = int
+u32: TypeAlias = int
+f64: TypeAlias = float
+Uuid: TypeAlias = bytes
+"""16 bytes."""
+PlainStr: TypeAlias = str
+"""A string with a two-byte length in flexible versions too: the client id of a request header."""
+Records: TypeAlias = Any
+"""Batches of records, unopened: a memoryview of the input after `decode`; anything with `len()` for `encode_parts`."""
+
+_KINDS: Final = {
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u16": "H",
+    "u32": "I",
+    "f64": "d",
+    "bool": "?",
+    "Uuid": "16s",
+    "str": "str",
+    "PlainStr": "plain",
+    "bytes": "bytes",
+    "Records": "records",
+}
+_ZERO: Final[dict[str, Any]] = {"?": False, "d": 0.0, "16s": bytes(16), "str": "", "plain": "", "bytes": b"", "records": None}
+_MISSING: Final = object()
+_VARIABLE: Final = frozenset({"str", "plain", "bytes", "records", "struct"})
+
+END: Final = 1 << 15
+"""One beyond the highest version there can be (versions are int16)."""
+NEVER: Final = range(0)
+
+T = TypeVar("T", bound="type[Struct]")
+M = TypeVar("M", bound="type[Message]")
+
+
+def versions(spec: str) -> range:
+    """`"3+"`, `"8-10"`, `"4"`, `"none"` as a range of versions."""
+    if spec == "none":
+        return NEVER
+    if spec.endswith("+"):
+        return range(int(spec[:-1]), END)
+    low, _, high = spec.partition("-")
+    return range(int(low), int(high or low) + 1)
+
+
+class Field:
+    """What the compilers know about one field.
+
+    `kind` is a struct format character for fixed-width values, else one of "str", "plain", "bytes", "records", "struct";
+    `of` is the class of a struct. `present` and `nullable` are ranges of versions. `default` is the value that a field has
+    where nobody set it; lists and structs get a new one each time (`fresh`).
+    """
+
+    __slots__ = ("array", "default", "fresh", "ignorable", "kind", "name", "nullable", "of", "present", "struct_name", "tag")
+
+    def __init__(self, name: str, hint: str, rule: _Since) -> None:
+        optional = hint.endswith(" | None")
+        base = hint.removesuffix(" | None")
+        self.name = name
+        self.array = base.startswith("list[")
+        if self.array:
+            base = base[5:-1]
+        self.struct_name = "" if base in _KINDS else base.rpartition(".")[2]
+        self.kind = _KINDS.get(base, "struct")
+        self.of: type[Struct] | None = None
+        self.present = versions(rule.versions)
+        self.tag = rule.tag
+        # A struct in a tag may be missing for good: None then stands for "not sent", though null is no value of the wire.
+        unsent = self.kind == "struct" and self.tag is not None and not self.array and rule.null is None
+        self.nullable = NEVER if unsent or not optional else versions(rule.null or rule.versions)
+        self.ignorable = rule.ignorable
+        self.fresh = rule.default is _MISSING and (self.array or self.kind == "struct")
+        self.default = rule.default
+        if rule.default is _MISSING and not self.fresh:
+            self.default = b"" if self.kind == "records" and not optional else _ZERO.get(self.kind, 0)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the field always takes the same number of bytes."""
+        return not self.array and self.kind not in _VARIABLE
+
+    @property
+    def struct(self) -> type[Struct]:
+        """The class of a struct field."""
+        assert self.of is not None, f"{self.name} is not a struct"
+        return self.of
+
+    def new_default(self) -> Any:
+        """The default, a new one where it is mutable."""
+        if not self.fresh:
+            return self.default
+        return [] if self.array else self.struct()
+
+
+class _Since:
+    """What `since()` was told; replaced by the default when the class is declared."""
+
+    __slots__ = ("default", "ignorable", "null", "tag", "versions")
+
+    def __init__(self, versions: str, default: Any, null: str | None, tag: int | None, ignorable: bool) -> None:
+        self.versions = versions
+        self.default = default
+        self.null = null
+        self.tag = tag
+        self.ignorable = ignorable
+
+
+def since(
+    versions: str = "0+", *, default: Any = _MISSING, null: str | None = None, tag: int | None = None, ignorable: bool = False
+) -> Any:
+    """Say in which versions a field travels, and how.
+
+    Without `default` it is zero, empty, or a struct of defaults. A field annotated `| None` may be null wherever it travels, or
+    only in the versions `null`. `tag` makes it a tagged field (KIP-482). A field that is set but does not travel in the version
+    asked for is an error, unless it is `ignorable`: it is then left out in silence.
+    """
+    return _Since(versions, default, null, tag, ignorable)
+
+
+class Wire:
+    """The schema of one class: of a message also its API key (or record type), valid and flexible versions."""
+
+    __slots__ = ("fields", "flexible", "key", "name", "records", "valid")
+
+    def __init__(self, name: str, fields: tuple[Field, ...], key: int = -1, valid: range = NEVER, flexible: range = NEVER) -> None:
+        self.name = name
+        self.fields = fields
+        self.key = key
+        self.valid = valid
+        self.flexible = flexible
+        self.records = False
+
+
+class Struct:
+    """A part of a message. `unknown_tags` keeps the tagged fields that the schema does not know: (tag, bytes), ascending."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+    WIRE: ClassVar[Wire]
+    unknown_tags: tuple[tuple[int, bytes], ...]
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # a message is mutable, thus unhashable
+
+    def __repr__(self) -> str:
+        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in self.WIRE.fields if getattr(self, f.name) != f.new_default())
+        tags = [f"unknown_tags={self.unknown_tags!r}"] if self.unknown_tags else []
+        return f"{type(self).__qualname__}({', '.join([*shown, *tags])})"
+
+
+class Message(Struct):
+    """A request, a response, a header, or a value that is stored or travels inside another."""
+
+    __slots__ = ()
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: T) -> T:
+    """Declare a part of a message; it may name other structs of the message as `Message.Struct`."""
+    return _declare(cls, -1, NEVER, NEVER)
+
+
+@dataclass_transform(kw_only_default=True)
+def message(*, key: int = -1, valid: str, flexible: str = "none") -> Callable[[M], M]:
+    """Declare a message: its API key (or its type, as a stored record), the versions ever valid, those with tagged fields."""
+
+    def decorate(cls: M) -> M:
+        done = _declare(cls, key, versions(valid), versions(flexible))
+        _resolve(done)
+        return done
+
+    return decorate
+
+
+def _declare(cls: T, key: int, valid: range, flexible: range) -> T:
+    fields = tuple(Field(name, hint, vars(cls)[name]) for name, hint in cls.__annotations__.items())
+    for f in fields:
+        if f.name in _KINDS:
+            raise TypeError(f"{cls.__qualname__}.{f.name} is named as a type of the schema language: rename one of them")
+        setattr(cls, f.name, _dataclass_default(f))
+    cls.__annotations__["unknown_tags"] = "tuple[tuple[int, bytes], ...]"
+    cls.unknown_tags = ()
+    cls.__doc__ = cls.__doc__ or cls.__qualname__  # else dataclass writes a signature, which takes longer than all the rest
+    done = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
+    done.WIRE = Wire(cls.__name__, fields, key, valid, flexible)
+    return cast("T", done)
+
+
+def _dataclass_default(f: Field) -> Any:
+    return dataclasses.field(default_factory=f.new_default) if f.fresh else f.default
+
+
+def _resolve(cls: type[Message]) -> None:
+    """Give every struct field of a message the class that it names."""
+    nested = {name: part for name, part in vars(cls).items() if isinstance(part, type) and issubclass(part, Struct)}
+    for owner in (cls, *nested.values()):
+        for f in owner.WIRE.fields:
+            if f.kind == "struct":
+                f.of = nested[f.struct_name]
+            if f.kind == "records":
+                cls.WIRE.records = True
