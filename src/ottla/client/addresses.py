@@ -1,0 +1,27 @@
+"""From `bootstrap_servers`, as people write it, to hosts and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.client.errors import SettingError
+
+DEFAULT_PORT = 9092
+
+
+def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
+    """("host:port,[::1]:9092" or a list of such) -> [(host, port)]. Raises `SettingError`."""
+    words = servers.split(",") if isinstance(servers, str) else list(servers)
+    found = [_parse(word.strip()) for word in words if word.strip()]
+    if not found:
+        raise SettingError("bootstrap_servers is empty: give it as host:port, several separated by commas.")
+    return found
+
+
+def _parse(word: str) -> tuple[str, int]:
+    host, colon, port = word.rpartition(":")
+    if not colon or (host and word.endswith("]")) or (":" in host and not host.endswith("]")):
+        host, port = word, str(DEFAULT_PORT)
+    if not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise SettingError(f"bootstrap_servers: {word!r} is not a host and port; write it as host:9092.")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,139 @@
+"""How a group's leader shares partitions out among members: range, round robin, and sticky (KIP-429's cooperative one too).
+
+Pure functions from subscriptions to assignments. They give the same answer whatever order members arrive in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.client.types import TopicPartition
+
+NO_GENERATION = -1
+
+
+class Subscription(NamedTuple):
+    """What one member asks for, and what it holds from the generation before."""
+
+    topics: list[str]
+    owned: list[TopicPartition]
+    generation_id: int = NO_GENERATION
+    group_instance_id: str | None = None
+
+
+Assignment = dict[str, list[TopicPartition]]
+"""member id -> its partitions"""
+Assign = Callable[[Mapping[str, Subscription], Mapping[str, int]], Assignment]
+"""(member id -> subscription, topic -> number of partitions) -> assignment of every member"""
+
+
+def _ordered(members: Mapping[str, Subscription]) -> list[str]:
+    """Static members first, by their lasting names, so that a restart changes nothing."""
+    return sorted(
+        members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
+    )
+
+
+def _by_topic(members: Mapping[str, Subscription]) -> dict[str, list[str]]:
+    wanting: dict[str, list[str]] = defaultdict(list)
+    for member in _ordered(members):
+        for topic in set(members[member].topics):
+            wanting[topic].append(member)
+    return wanting
+
+
+def assign_range(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+    """Each topic by itself, in runs of neighbouring partitions; the first members take what is left over."""
+    given: Assignment = {member: [] for member in members}
+    for topic, wanting in sorted(_by_topic(members).items()):
+        share, extra = divmod(counts.get(topic, 0), len(wanting))
+        start = 0
+        for index, member in enumerate(wanting):
+            end = start + share + (index < extra)
+            given[member].extend(TopicPartition(topic, partition) for partition in range(start, end))
+            start = end
+    return given
+
+
+def assign_round_robin(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+    """All topics' partitions in one row, dealt out in turn to the next member that wants the topic."""
+    given: Assignment = {member: [] for member in members}
+    order = _ordered(members)
+    turn = 0
+    for topic in sorted(_by_topic(members)):
+        for partition in range(counts.get(topic, 0)):
+            while topic not in members[order[turn % len(order)]].topics:
+                turn += 1
+            given[order[turn % len(order)]].append(TopicPartition(topic, partition))
+            turn += 1
+    return given
+
+
+def _still_owned(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
+    """Who keeps a claim to what: of two members that both claim a partition, the one of the later generation."""
+    owners: dict[TopicPartition, str] = {}
+    for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
+        subscription = members[member]
+        for where in subscription.owned:
+            if where.topic in subscription.topics and where.partition < counts.get(where.topic, 0):
+                owners[where] = member
+    return owners
+
+
+def assign_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+    """As even as subscriptions allow, moving as few partitions as that takes."""
+    owners = _still_owned(members, counts)
+    given: Assignment = {member: [] for member in members}
+    for where in sorted(owners):
+        given[owners[where]].append(where)
+    wanting = _by_topic(members)
+    free = [
+        TopicPartition(topic, partition)
+        for topic in wanting
+        for partition in range(counts.get(topic, 0))
+        if (topic, partition) not in owners
+    ]
+    # Topics that few want go first: the others can make up for them.
+    for where in sorted(free, key=lambda where: (len(wanting[where.topic]), where)):
+        given[min(wanting[where.topic], key=lambda member: len(given[member]))].append(where)
+    _level(given, wanting)
+    return {member: sorted(partitions) for member, partitions in given.items()}
+
+
+def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
+    """Move one partition at a time from a member with at least two more than another that wants it, until there is none."""
+    moved = True
+    while moved:
+        moved = False
+        for member in sorted(given, key=lambda member: -len(given[member])):
+            for where in reversed(given[member]):
+                poorest = min(wanting[where.topic], key=lambda other: len(given[other]))
+                if len(given[member]) - len(given[poorest]) > 1:
+                    given[member].remove(where)
+                    given[poorest].append(where)
+                    moved = True
+
+
+def assign_cooperative_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+    """As sticky, but a partition that must move is given to nobody yet: its owner gives it up first, and joins again (KIP-429)."""
+    owners = _still_owned(members, counts)
+    target = assign_sticky(members, counts)
+    return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
+
+
+class Assignor(NamedTuple):
+    """`cooperative`: members keep their partitions while they join."""
+
+    assign: Assign
+    cooperative: bool = False
+
+
+ASSIGNORS: dict[str, Assignor] = {
+    "range": Assignor(assign_range),
+    "roundrobin": Assignor(assign_round_robin),
+    "sticky": Assignor(assign_sticky),
+    "cooperative-sticky": Assignor(assign_cooperative_sticky, cooperative=True),
+}
+"""By the name under which members agree on one."""

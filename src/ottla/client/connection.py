@@ -1,0 +1,115 @@
+"""One connection to a broker: correlation ids, versions, which answer belongs to which request.
+
+Requests leave as buffers, answers come out of the bytes received. Knows no socket and no clock; a broker answers in the order it
+was asked, and an answer out of order means that the stream is broken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ottla import __version__
+from ottla.client.errors import ConnectionFailed, broker_error
+from ottla.client.frames import FrameReader
+from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared
+from ottla.ports import Buffer, Part
+from ottla.wire import Malformed
+from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.errors import UNSUPPORTED_VERSION
+from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.schema import Message
+
+_HELLO_VERSION = SPOKEN[API_VERSIONS][1]
+
+
+class Sent(NamedTuple):
+    """A request under way. `token` is the caller's own."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    token: object
+
+
+class Answer(NamedTuple):
+    """What a broker said to the request sent with `token`. The bodies' classes differ by api key, so the type ends here."""
+
+    token: Any
+    body: Any
+
+
+class Connection:
+    """The two directions of one connection. `versions` is empty until `greeted` has seen the broker's ApiVersions."""
+
+    def __init__(self, client_id: str | None) -> None:
+        self.versions: dict[int, int] = {}
+        self._client_id = client_id
+        self._reader = FrameReader()
+        self._sent: deque[Sent] = deque()
+        self._next_id = 0
+
+    @property
+    def unanswered(self) -> Sequence[Sent]:
+        return self._sent
+
+    def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
+        """The first request on every connection. Its answer goes to `greeted`."""
+        body = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+        return self._encode(API_VERSIONS, version, body, token, expect=True)
+
+    def greeted(self, body: Any) -> bool:
+        """Take the answer to `hello`. False: the broker is older than the request; say `hello(token, version=0)`."""
+        if body.error_code == UNSUPPORTED_VERSION:
+            return False
+        if body.error_code:
+            raise broker_error(body.error_code, "The broker refused to say what it serves")
+        self.versions = negotiate((api.api_key, api.min_version, api.max_version) for api in body.api_keys)
+        return True
+
+    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True) -> list[Part]:
+        """The buffers of a request, in the highest shared version.
+
+        Without `expect` no answer will come (acks=0). Raises `NotSupported`.
+        """
+        version = self.versions.get(api_key)
+        if version is None:
+            raise not_shared(api_key)
+        return self._encode(api_key, version, body, token, expect=expect)
+
+    def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
+        self._next_id = (self._next_id + 1) & 0x7FFFFFFF
+        parts = encode_request(RequestHeader(api_key, version, self._next_id, self._client_id), body)
+        if expect:
+            self._sent.append(Sent(self._next_id, api_key, version, token))
+        return parts
+
+    def buffer(self) -> memoryview:
+        """Where the socket may write next."""
+        return self._reader.buffer()
+
+    def filled(self, count: int) -> list[Answer]:
+        """The answers that `count` more bytes complete.
+
+        Raises `ConnectionFailed` where the stream makes no sense; close it then.
+        """
+        frames = self._reader.filled(count)
+        return [self._answer(frame) for frame in frames] if frames else []
+
+    def _answer(self, frame: Buffer) -> Answer:
+        if not self._sent:
+            raise ConnectionFailed("The broker sent an answer that nobody asked for; the connection cannot be used further.")
+        asked = self._sent.popleft()
+        version = asked.version
+        if asked.api_key == API_VERSIONS and int.from_bytes(frame[4:6], "big") == UNSUPPORTED_VERSION:
+            version = 0
+        try:
+            correlation_id, body = decode_response(asked.api_key, version, frame)
+        except Malformed as error:
+            raise ConnectionFailed(
+                f"The broker's answer could not be read ({error}); the connection cannot be used further."
+            ) from error
+        if correlation_id != asked.correlation_id:
+            raise ConnectionFailed(f"The broker answered request {correlation_id} in place of {asked.correlation_id}.")
+        return Answer(asked.token, body)

@@ -1,0 +1,97 @@
+"""Fetch requests and answers: many partitions of one broker in one request; records stay views of the answer's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.client.types import TopicPartition
+from ottla.client.visible import Aborted
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+
+NO_SESSION_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How much a broker may answer, and how long it may wait for it. Kafka's names and defaults."""
+
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    read_committed: bool = False
+
+
+class Wanted(NamedTuple):
+    """From where a partition is to be read; `leader_epoch` -1 if not known."""
+
+    offset: int
+    leader_epoch: int
+
+
+class FetchedPartition(NamedTuple):
+    """One partition's part of an answer.
+
+    `records`: whole batches, the first may begin before the offset asked for, the last may be torn.
+    """
+
+    where: TopicPartition
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[Aborted]
+    records: memoryview
+
+
+def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits) -> FetchRequest:
+    """One request for partitions that one broker leads, in the order given within each topic."""
+    partition = FetchRequest.FetchPartition
+    topics = [
+        FetchRequest.FetchTopic(
+            topic=topic,
+            partitions=[
+                partition(
+                    partition=where.partition,
+                    fetch_offset=wanted[where].offset,
+                    current_leader_epoch=wanted[where].leader_epoch,
+                    partition_max_bytes=limits.max_partition_fetch_bytes,
+                )
+                for where in group
+            ],
+        )
+        for topic, group in _in_order(wanted)
+    ]
+    return FetchRequest(
+        max_wait_ms=limits.fetch_max_wait_ms,
+        min_bytes=limits.fetch_min_bytes,
+        max_bytes=limits.fetch_max_bytes,
+        isolation_level=int(limits.read_committed),
+        session_epoch=NO_SESSION_EPOCH,
+        topics=topics,
+    )
+
+
+def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:
+    # A broker fills its answer from the front; the caller's order is what keeps the last partition from starving.
+    topics: dict[str, list[TopicPartition]] = {}
+    for where in wanted:
+        topics.setdefault(where.topic, []).append(where)
+    return topics.items()
+
+
+def read_fetch(answer: FetchResponse) -> Iterator[FetchedPartition]:
+    """Each partition of an answer whose own `error_code` is NONE."""
+    for topic in answer.responses:
+        for found in topic.partitions:
+            yield FetchedPartition(
+                TopicPartition(topic.topic, found.partition_index),
+                found.error_code,
+                found.high_watermark,
+                found.last_stable_offset,
+                found.log_start_offset,
+                [Aborted(transaction.producer_id, transaction.first_offset) for transaction in found.aborted_transactions or ()],
+                memoryview(found.records or b""),
+            )

@@ -1,0 +1,126 @@
+"""One partition's batches on their way out: their order, sequences and retries (KIP-98).
+
+Batches leave in the order they came. Once one must be sent again, nothing leaves until all that is under way has been answered;
+then those to repeat go first, in their old order, with their old sequences, so that the broker can tell a repetition from news.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.errors import KafkaError
+from ottla.client.types import TopicPartition
+from ottla.records.batch import write_crc
+
+NO_OFFSET = -1
+NO_SEQUENCE = -1
+_PRODUCER_POSITION = 43
+_PRODUCER = struct.Struct(">qhi")
+
+
+class Identity(NamedTuple):
+    """What InitProducerId gave out."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """A ready batch. `finish` is called once; `error` is None then, or says why the records were not written."""
+
+    where: TopicPartition
+    data: bytearray
+    record_count: int
+    deadline_ms: int
+    when_done: Callable[[Outgoing], None] | None = None
+    order: int = 0
+    sequence: int = NO_SEQUENCE
+    done: bool = False
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = -1
+    error: KafkaError | None = None
+
+    def finish(self, *, base_offset: int = NO_OFFSET, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
+        self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
+        self.done = True
+        if self.when_done is not None:
+            self.when_done(self)
+
+    def identify(self, identity: Identity, sequence: int) -> None:
+        """Write who produces it and its first record's sequence into the batch's header."""
+        self.sequence = sequence
+        _PRODUCER.pack_into(self.data, _PRODUCER_POSITION, identity.producer_id, identity.producer_epoch, sequence)
+        write_crc(self.data, 0, len(self.data))
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The batches of one partition: waiting, under way, and come back."""
+
+    where: TopicPartition
+    queue: deque[Outgoing] = field(default_factory=deque)
+    under_way: list[Outgoing] = field(default_factory=list)
+    returned: list[Outgoing] = field(default_factory=list)
+    identity: Identity | None = None
+    next_sequence: int = 0
+    not_before_ms: int = 0
+    resetting: bool = False
+
+    @property
+    def idle(self) -> bool:
+        return not (self.queue or self.under_way or self.returned)
+
+    def settle(self) -> None:
+        """Once nothing is under way, put what came back in front of what waits, and drop a sequence that has a gap."""
+        if self.under_way:
+            return
+        if self.returned:
+            self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.order, reverse=True))
+            self.returned.clear()
+        if self.resetting:
+            self.resetting, self.identity, self.next_sequence = False, None, 0
+            for batch in self.queue:
+                batch.sequence = NO_SEQUENCE
+
+    def may_send(self, now_ms: int, max_under_way: int) -> bool:
+        held = self.returned or self.resetting
+        return bool(self.queue) and not held and len(self.under_way) < max_under_way and self.not_before_ms <= now_ms
+
+    def take(self) -> Outgoing:
+        """The next batch, with its sequence if the lane has an identity; it is under way from now on."""
+        batch = self.queue.popleft()
+        if self.identity is not None and batch.sequence == NO_SEQUENCE:
+            batch.identify(self.identity, self.next_sequence)
+            self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
+        self.under_way.append(batch)
+        return batch
+
+    def repeat(self, batch: Outgoing, not_before_ms: int) -> None:
+        self.under_way.remove(batch)
+        self.returned.append(batch)
+        self.not_before_ms = not_before_ms
+        self.settle()
+
+    def end(self, batch: Outgoing, *, gap: bool) -> None:
+        """`batch` is over, well or not. A `gap` in the sequences means that those after it need new ones."""
+        if batch in self.under_way:
+            self.under_way.remove(batch)
+        self.resetting = self.resetting or gap
+        self.settle()
+
+    def is_first(self, batch: Outgoing) -> bool:
+        """Whether nothing older than `batch` is still to be written."""
+        return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
+
+    def expired(self, now_ms: int) -> list[Outgoing]:
+        """Batches out of time that are not under way, taken out."""
+        gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
+        if gone:
+            self.returned = [batch for batch in self.returned if batch not in gone]
+            self.queue = deque(batch for batch in self.queue if batch not in gone)
+        return gone

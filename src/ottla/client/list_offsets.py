@@ -1,0 +1,35 @@
+"""Offsets by time: the requests for ListOffsets and the reading of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from ottla.client.types import OffsetAndTimestamp, TopicPartition
+from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Partitions grouped by topic, as most requests want them."""
+    for topic, group in groupby(sorted(partitions), key=lambda where: where.topic):
+        yield topic, list(group)
+
+
+def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int) -> ListOffsetsRequest:
+    """`wanted`: per partition a timestamp in ms, or one of EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP."""
+    partition = ListOffsetsRequest.ListOffsetsPartition
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(
+            name=topic, partitions=[partition(partition_index=where.partition, timestamp=wanted[where]) for where in group]
+        )
+        for topic, group in by_topic(wanted)
+    ]
+    return ListOffsetsRequest(isolation_level=int(read_committed), topics=topics, timeout_ms=timeout_ms)
+
+
+def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:
+    """(partition, error code, offset) of each partition in the answer."""
+    for topic in answer.topics:
+        for found in topic.partitions:
+            offset = OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch)
+            yield TopicPartition(topic.name, found.partition_index), found.error_code, offset

@@ -1,0 +1,117 @@
+"""What a client knows of the cluster: brokers, topics, and who leads each partition.
+
+A cache fed by Metadata answers. It never asks by itself: it says what is missing, and drivers ask. An older leader epoch never
+replaces a newer one (KIP-320), so that an answer from a broker that lags behind cannot undo what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from ottla.client.types import Node, TopicPartition
+from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.errors import NONE
+
+NO_LEADER = -1
+
+
+class PartitionInfo(NamedTuple):
+    partition: int
+    leader: int
+    leader_epoch: int
+    error_code: int
+
+
+class TopicInfo(NamedTuple):
+    """`error_code` is NONE where `partitions` (by index) can be used."""
+
+    name: str
+    topic_id: bytes
+    error_code: int
+    is_internal: bool
+    partitions: dict[int, PartitionInfo]
+
+
+def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creation: bool) -> MetadataRequest:
+    """Ask about some topics, or (None) about all of them."""
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
+
+
+class Metadata:
+    """The cache. `nodes` by id, `topics` by name, `version` counts the answers taken."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.topics: dict[str, TopicInfo] = {}
+        self.cluster_id: str | None = None
+        self.controller_id = NO_LEADER
+        self.version = 0
+        self.updated_ms: int | None = None
+
+    def update(self, answer: MetadataResponse, now_ms: int) -> None:
+        """Take an answer; topics it does not name stay as they were."""
+        if answer.brokers:
+            self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
+        self.cluster_id = answer.cluster_id
+        self.controller_id = answer.controller_id
+        for topic in answer.topics:
+            if topic.name is not None:
+                self.topics[topic.name] = self._topic(topic, topic.name)
+        self.version += 1
+        self.updated_ms = now_ms
+
+    def _topic(self, topic: MetadataResponse.MetadataResponseTopic, name: str) -> TopicInfo:
+        known = self.topics.get(name)
+        before = known.partitions if known and known.topic_id == topic.topic_id else {}
+        partitions = {}
+        for found in topic.partitions:
+            leader = found.leader_id if found.error_code == NONE or found.leader_id >= 0 else NO_LEADER
+            fresh = PartitionInfo(found.partition_index, leader, found.leader_epoch, found.error_code)
+            old = before.get(fresh.partition)
+            stale = old is not None and fresh.leader_epoch != -1 and old.leader_epoch > fresh.leader_epoch
+            partitions[fresh.partition] = old if stale and old is not None else fresh
+        return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The leader's node id, or -1 while none is known that can be reached."""
+        known = self.topics.get(topic)
+        found = known.partitions.get(partition) if known else None
+        return found.leader if found is not None and found.leader in self.nodes else NO_LEADER
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        known = self.topics.get(topic)
+        found = known.partitions.get(partition) if known else None
+        return found.leader_epoch if found is not None else -1
+
+    def partition_count(self, topic: str) -> int:
+        """0 while the topic is not known."""
+        known = self.topics.get(topic)
+        return len(known.partitions) if known is not None and known.error_code == NONE else 0
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        known = self.topics.get(topic)
+        return [TopicPartition(topic, index) for index in sorted(known.partitions)] if known else []
+
+    def missing(self, topics: Iterable[str]) -> list[str]:
+        """Those of `topics` of which nothing usable is known."""
+        return [topic for topic in topics if not self.partition_count(topic)]
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """The broker named as leader said that it is not: nothing goes there until metadata names one again."""
+        known = self.topics.get(topic)
+        if known is not None and partition in known.partitions:
+            known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
+        """Partitions grouped by leader, and those without one."""
+        grouped: dict[int, list[TopicPartition]] = {}
+        homeless: list[TopicPartition] = []
+        for where in partitions:
+            node_id = self.leader(*where)
+            if node_id == NO_LEADER:
+                homeless.append(where)
+            else:
+                grouped.setdefault(node_id, []).append(where)
+        return grouped, homeless

@@ -1,0 +1,72 @@
+"""Committed offsets: the requests that keep and ask for them, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ottla.client.list_offsets import by_topic
+from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+NOTHING_COMMITTED = -1
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation_id: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """Keep `offsets`; without a member, for a group that nobody has joined."""
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition
+    topics = [
+        OffsetCommitRequest.OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                partition(
+                    partition_index=where.partition,
+                    committed_offset=offsets[where].offset,
+                    committed_leader_epoch=offsets[where].leader_epoch,
+                    committed_metadata=offsets[where].metadata,
+                )
+                for where in group
+            ],
+        )
+        for topic, group in by_topic(offsets)
+    ]
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        topics=topics,
+    )
+
+
+def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
+    """(partition, error code) of each partition in the answer."""
+    for topic in answer.topics:
+        for part in topic.partitions:
+            yield TopicPartition(topic.name, part.partition_index), part.error_code
+
+
+def fetch_offsets_request(
+    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
+) -> OffsetFetchRequest:
+    """Ask what was committed for `partitions`, or (None) for all."""
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic
+    topics = None
+    if partitions is not None:
+        topics = [topic(name=name, partition_indexes=[where.partition for where in group]) for name, group in by_topic(partitions)]
+    return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=require_stable)
+
+
+def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
+    """(partition, error code, offset) of each partition in the answer; the answer's own `error_code` comes first."""
+    for topic in answer.topics:
+        for part in topic.partitions:
+            found = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
+            yield TopicPartition(topic.name, part.partition_index), part.error_code, found

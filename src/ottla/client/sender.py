@@ -1,0 +1,243 @@
+"""Ready batches become Produce requests: which lane sends now, to whom, and what an answer means for each batch.
+
+Knows leaders (through the metadata cache), sequences and retries; nothing of records, which stay closed. Both the producer and
+the synchronous path of Spark tasks send through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.errors import KafkaError, TimedOut, broker_error
+from ottla.client.lane import Identity, Lane, Outgoing
+from ottla.client.metadata import NO_LEADER, Metadata
+from ottla.client.types import TopicPartition
+from ottla.wire import errors as codes
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+
+_WRONG_LEADER = frozenset(
+    {
+        codes.UNKNOWN_TOPIC_OR_PARTITION,
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_OR_FOLLOWER,
+        codes.REPLICA_NOT_AVAILABLE,
+        codes.KAFKA_STORAGE_ERROR,
+        codes.FENCED_LEADER_EPOCH,
+    }
+)
+_IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class SendSettings:
+    """Kafka's producer settings that concern ready batches, with Kafka's defaults.
+
+    `acks`: -1 all in sync, 1 the leader, 0 no answer.
+    """
+
+    acks: int = -1
+    enable_idempotence: bool = True
+    max_in_flight_requests_per_connection: int = 5
+    max_request_size: int = 1_048_576
+    request_timeout_ms: int = 30_000
+    delivery_timeout_ms: int = 120_000
+    retry_backoff_ms: int = 100
+
+
+class Send(NamedTuple):
+    """A Produce request to go to `node_id`; give it back with its answer."""
+
+    node_id: int
+    request: ProduceRequest
+    batches: list[Outgoing]
+
+
+@dataclass(slots=True)
+class Sender:
+    """The machine.
+
+    `identity` is needed before anything can leave while `wants_identity`; `wants_metadata` names topics to ask about.
+    """
+
+    metadata: Metadata
+    settings: SendSettings
+    identity: Identity | None = None
+    wants_identity: bool = False
+    wants_metadata: set[str] = field(default_factory=set)
+    _lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
+    _busy: dict[TopicPartition, Lane] = field(default_factory=dict)
+    _requests: dict[int, int] = field(default_factory=dict)
+    _count: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether every batch given so far is done."""
+        return not self._busy
+
+    def add(self, batch: Outgoing) -> None:
+        """Queue a batch behind the others of its partition."""
+        self._count += 1
+        batch.order = self._count
+        lane = self._lanes.get(batch.where)
+        if lane is None:
+            lane = self._lanes[batch.where] = Lane(batch.where)
+        lane.queue.append(batch)
+        self._busy[batch.where] = lane
+
+    def identified(self, identity: Identity) -> None:
+        """InitProducerId answered."""
+        self.identity = identity
+        self.wants_identity = False
+
+    def requests(self, now_ms: int) -> list[Send]:
+        """What can leave now: at most one batch of a partition in a request, within the requests under way that are allowed."""
+        sends: list[Send] = []
+        most = self.settings.max_in_flight_requests_per_connection
+        while True:
+            chosen = self._choose(now_ms, most)
+            if not chosen:
+                return sends
+            sends.extend(self._send(node_id, lanes) for node_id, lanes in chosen.items())
+
+    def _choose(self, now_ms: int, most: int) -> dict[int, list[Lane]]:
+        chosen: dict[int, list[Lane]] = {}
+        sizes: dict[int, int] = {}
+        for lane in self._busy.values():
+            if not lane.may_send(now_ms, most) or not self._has_identity(lane):
+                continue
+            node_id = self._leader(lane)
+            if node_id == NO_LEADER or self._requests.get(node_id, 0) >= most:
+                continue
+            size = sizes.get(node_id, 0) + len(lane.queue[0].data)
+            if node_id in chosen and size > self.settings.max_request_size:
+                continue
+            sizes[node_id] = size
+            chosen.setdefault(node_id, []).append(lane)
+        return chosen
+
+    def _has_identity(self, lane: Lane) -> bool:
+        if not self.settings.enable_idempotence or lane.identity is not None:
+            return True
+        lane.identity = self.identity
+        self.wants_identity = self.wants_identity or self.identity is None
+        return lane.identity is not None
+
+    def _leader(self, lane: Lane) -> int:
+        node_id = self.metadata.leader(*lane.where)
+        if node_id == NO_LEADER:
+            self.wants_metadata.add(lane.where.topic)
+        return node_id
+
+    def _send(self, node_id: int, lanes: list[Lane]) -> Send:
+        topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+        taken = []
+        for lane in lanes:
+            batch = lane.take()
+            taken.append(batch)
+            part = ProduceRequest.PartitionProduceData(index=lane.where.partition, records=batch.data)
+            topics.setdefault(lane.where.topic, []).append(part)
+            # To the end of the line: partitions take turns when one request cannot hold them all.
+            self._busy[lane.where] = self._busy.pop(lane.where)
+        data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
+        acks, timeout_ms = self.settings.acks, self.settings.request_timeout_ms
+        self._requests[node_id] = self._requests.get(node_id, 0) + 1
+        return Send(node_id, ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data), taken)
+
+    def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
+        """The broker answered `send`: each batch is done, or goes out again."""
+        self._requests[send.node_id] -= 1
+        found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+        for batch in send.batches:
+            part = found.get(batch.where)
+            if part is None:
+                self._judge(batch, codes.UNKNOWN_SERVER_ERROR, None, now_ms)
+            elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
+                self._finish(batch, base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms)
+            else:
+                self._judge(batch, part.error_code, part.error_message, now_ms)
+
+    def sent_unanswered(self, send: Send) -> None:
+        """`send` left with acks=0: nobody will ever say more."""
+        self._requests[send.node_id] -= 1
+        for batch in send.batches:
+            self._finish(batch)
+
+    def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
+        """No answer came: whether the records were written is unknown, and with sequences a repetition is safe."""
+        self._requests[send.node_id] -= 1
+        for batch in send.batches:
+            self.wants_metadata.add(batch.where.topic)
+            if error.retriable:
+                self._repeat_or_expire(batch, error, now_ms)
+            else:
+                self._finish(batch, error=error, gap=True)
+
+    def _judge(self, batch: Outgoing, code: int, message: str | None, now_ms: int) -> None:
+        lane = self._lanes[batch.where]
+        error = broker_error(code, f"Producing to {batch.where.topic}-{batch.where.partition}", message)
+        if code in _WRONG_LEADER:
+            self.metadata.forget_leader(*batch.where)
+            self.wants_metadata.add(batch.where.topic)
+        if code in _IDENTITY_LOST:
+            self._new_identity(lane)
+        follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
+        if error.retriable or code in _IDENTITY_LOST or follows_failure:
+            self._repeat_or_expire(batch, error, now_ms)
+        else:
+            self._finish(batch, error=error, gap=True)
+
+    def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int) -> None:
+        if now_ms >= batch.deadline_ms:
+            self._finish(batch, error=self._too_late(error), gap=True)
+        else:
+            self._lanes[batch.where].repeat(batch, now_ms + self.settings.retry_backoff_ms)
+
+    def _new_identity(self, lane: Lane) -> None:
+        if self.settings.enable_idempotence:
+            lane.resetting = True
+            if self.identity == lane.identity:
+                self.identity = None
+
+    def _finish(
+        self,
+        batch: Outgoing,
+        *,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        error: KafkaError | None = None,
+        gap: bool = False,
+    ) -> None:
+        lane = self._lanes[batch.where]
+        if gap and batch.sequence >= 0:
+            self._new_identity(lane)
+        lane.end(batch, gap=lane.resetting)
+        if lane.idle:
+            self._busy.pop(lane.where, None)
+        batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
+
+    def _too_late(self, cause: KafkaError | None) -> TimedOut:
+        why = f"; the last error was: {cause}" if cause else ", because no leader could be reached"
+        return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
+
+    def expire(self, now_ms: int) -> None:
+        """Give up what waited longer than its deadline; what is under way is left to its answer."""
+        for lane in list(self._busy.values()):
+            for batch in lane.expired(now_ms):
+                self._finish(batch, error=self._too_late(None), gap=True)
+
+    def give_up(self, error: KafkaError) -> None:
+        """End every batch that is not under way with `error`: the producer is closing, or cannot go on."""
+        for lane in list(self._busy.values()):
+            for batch in lane.expired(1 << 62):
+                self._finish(batch, error=error, gap=True)
+
+    def next_wake_ms(self, now_ms: int) -> int | None:
+        """When something changes by time alone: a back-off ends or a batch expires. None: nothing is waiting."""
+        times = []
+        for lane in self._busy.values():
+            if lane.not_before_ms > now_ms:
+                times.append(lane.not_before_ms)
+            elif lane.queue or lane.returned:
+                times.append((lane.queue or lane.returned)[0].deadline_ms)
+        return min(times, default=None)

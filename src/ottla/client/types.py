@@ -1,0 +1,64 @@
+"""The small values that people and machines of the client hand to one another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class Node(NamedTuple):
+    """A broker as metadata names it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """`offset` is -1 where no record is that young; `timestamp` (ms) is -1 where the broker gave none."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: the next record to read. `offset` is -1 where nothing was committed."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a produced record landed.
+
+    `offset` is -1 with acks=0, or where the broker recognised a repeated batch without saying its offset.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as a consumer hands it out. `timestamp` in ms; `timestamp_type`: 0 set by the producer, 1 by the broker."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
+"""What ListOffsets takes in place of a time in ms."""

@@ -1,0 +1,60 @@
+"""Which versions of which requests this client speaks, and which of them a broker does too (KIP-511).
+
+Capped where a later version names topics by id only, or asks for several groups at once, which nothing here needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.client.errors import NotSupported
+from ottla.wire.apis import API
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
+INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
+
+SPOKEN: Mapping[int, tuple[int, int]] = {
+    PRODUCE: (3, 12),
+    FETCH: (4, 12),
+    LIST_OFFSETS: (1, 9),
+    METADATA: (4, 12),
+    OFFSET_COMMIT: (2, 9),
+    OFFSET_FETCH: (2, 7),
+    FIND_COORDINATOR: (0, 3),
+    JOIN_GROUP: (2, 9),
+    HEARTBEAT: (0, 4),
+    LEAVE_GROUP: (0, 5),
+    SYNC_GROUP: (0, 5),
+    DESCRIBE_GROUPS: (0, 5),
+    LIST_GROUPS: (0, 4),
+    API_VERSIONS: (0, 3),
+    CREATE_TOPICS: (2, 7),
+    DELETE_TOPICS: (1, 5),
+    INIT_PRODUCER_ID: (0, 4),
+    DESCRIBE_CONFIGS: (1, 4),
+    CREATE_PARTITIONS: (0, 3),
+    DELETE_GROUPS: (0, 2),
+    DESCRIBE_CLUSTER: (0, 1),
+}
+"""api key -> lowest and highest version that this client writes and reads."""
+
+
+def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+    """The highest version both ends speak, by api key, from a broker's (api key, lowest, highest)."""
+    shared: dict[int, int] = {}
+    for key, lowest, highest in served:
+        mine = SPOKEN.get(key)
+        if mine is not None and max(lowest, mine[0]) <= min(highest, mine[1]):
+            shared[key] = min(highest, mine[1])
+    return shared
+
+
+def not_shared(api_key: int) -> NotSupported:
+    """The error for a request that the broker does not serve in any version spoken here."""
+    lowest, highest = SPOKEN[api_key]
+    return NotSupported(
+        f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "
+        "use a newer broker."
+    )

@@ -1,0 +1,61 @@
+"""Which batches of a fetched buffer a reader may see: control batches never, those of aborted transactions not with read_committed.
+
+Looks at batch headers only; records stay closed. Buffers without transactions, nearly all, pass uncut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.records.batch import BatchHeader, batches
+
+
+class Aborted(NamedTuple):
+    """A transaction that was given up: its producer's records from `first_offset` until its next control batch are void."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Visible(NamedTuple):
+    """`pieces`: runs of whole batches. `next_offset`: where the next fetch begins, or None if there was no whole batch."""
+
+    pieces: list[memoryview]
+    next_offset: int | None
+    record_count: int
+
+
+def visible(records: memoryview, aborted: Iterable[Aborted] = ()) -> Visible:
+    """Cut out what a reader must not see. `aborted` is what the broker listed with the answer (empty for read_uncommitted)."""
+    void = sorted(aborted, key=lambda transaction: transaction.first_offset)
+    pieces: list[memoryview] = []
+    active: set[int] = set()
+    start = end = count = 0
+    next_offset: int | None = None
+    for position, header in batches(records):
+        if void:
+            _open_aborted(void, active, header)
+        if _hidden(header, active):
+            if end > start:
+                pieces.append(records[start:end])
+            start = end = position + header.size
+        else:
+            end = position + header.size
+            count += header.record_count
+        next_offset = header.next_offset
+    if end > start:
+        pieces.append(records[start:end])
+    return Visible(pieces, next_offset, count)
+
+
+def _open_aborted(void: list[Aborted], active: set[int], header: BatchHeader) -> None:
+    while void and void[0].first_offset <= header.last_offset:
+        active.add(void.pop(0).producer_id)
+
+
+def _hidden(header: BatchHeader, active: set[int]) -> bool:
+    if header.is_control:
+        active.discard(header.producer_id)
+        return True
+    return header.is_transactional and header.producer_id in active
