@@ -70,7 +70,7 @@ def encode(msg: Message, version: int) -> bytes:
     try:
         return b"".join(parts)
     except TypeError as e:
-        raise Unencodable(type(msg).__name__, version, "", "records that are no buffer need encode_parts") from e
+        raise _unencodable(msg, version, e) from e
 
 
 def encode_parts(msg: Message, version: int) -> list[Part]:
@@ -78,7 +78,10 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
     parts: list[Part] = []
     cuts: list[int] = []
     write_parts(msg, version, parts, cuts)
-    return join_between(parts, cuts)
+    try:
+        return join_between(parts, cuts)
+    except TypeError as e:
+        raise _unencodable(msg, version, e) from e
 
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
@@ -88,9 +91,7 @@ def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) 
     try:
         write(msg, parts, cuts)
     except _ENCODING as e:
-        from ottla.wire.explain import unencodable
-
-        raise unencodable(msg, version, e) from e
+        raise _unencodable(msg, version, e) from e
 
 
 def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
@@ -109,6 +110,12 @@ def _malformed(cls: type[Message], version: int, buf: Buffer, position: int) -> 
     from ottla.wire.explain import malformed
 
     return malformed(cls, version, buf, position)
+
+
+def _unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
+    from ottla.wire.explain import unencodable
+
+    return unencodable(msg, version, cause)
 
 
 def _check_version(cls: type[Message], version: int) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ottla.wire.apis import API, REQUEST_HEADERS, Api
 from ottla.wire.codec import Buffer, Part, decode, join_between, write_parts
 from ottla.wire.faults import Malformed
-from ottla.wire.runtime import Stop, more
+from ottla.wire.runtime import Stop, varint
 from ottla.wire.schema import Message
 
 _HEADER: Final = Struct(">hhih")
@@ -123,14 +123,9 @@ def encode_response(correlation_id: int, api_key: int, version: int, body: Messa
 
 def _skip_tags(buf: Buffer, position: int) -> int:
     """The position after a tag section."""
-    count, position = _varint(buf, position)
+    count, position = varint(buf, position)
     for _ in range(count):
-        _, position = _varint(buf, position)
-        size, position = _varint(buf, position)
+        _, position = varint(buf, position)
+        size, position = varint(buf, position)
         position += size
     return position
-
-
-def _varint(buf: Buffer, position: int) -> tuple[int, int]:
-    first = buf[position]
-    return more(buf, first, position + 1) if first > 127 else (first, position + 1)

@@ -17,7 +17,14 @@ from ottla.wire import runtime
 from ottla.wire.schema import Field, Message, Struct
 from ottla.wire.source import Source
 
-_NAMES = {"new": object.__new__, "more": runtime.more, "Stop": runtime.Stop, "uuids": Layout(">16s").iter_unpack}
+_NAMES = {
+    "new": object.__new__,
+    "more": runtime.more,
+    "varint": runtime.varint,
+    "read_tags": runtime.read_tags,
+    "uuids": Layout(">16s").iter_unpack,
+    "Stop": runtime.Stop,
+}
 _STRINGS = ("str", "plain")
 
 
@@ -218,12 +225,14 @@ class _Reader:
 
     def tags(self, tagged: list[Field], o: str) -> None:
         n = self.head("B")
+        if not tagged:
+            self.out(f"if {n}: {o}.unknown_tags, pos = read_tags(buf, view, {n}, pos)")
+            return
         with self.out.block(f"if {n}:"):
             tag, stop, unknown, k = (self.out.local(prefix) for prefix in ("tag", "stop", "unknown", "k"))
             self.out(f"if {n} > 127: {n}, pos = more(buf, {n}, pos)", f"{unknown} = []")
             with self.out.block(f"for _ in range({n}):"):
-                for name in (tag, k):
-                    self.out(f"{name} = buf[pos]", "pos += 1", f"if {name} > 127: {name}, pos = more(buf, {name}, pos)")
+                self.out(f"{tag}, pos = varint(buf, pos)", f"{k}, pos = varint(buf, pos)")
                 self.out(f"{stop} = pos + {k}", f"if {stop} > size: raise Stop")
                 branch = "if"
                 for f in tagged:
@@ -231,7 +240,7 @@ class _Reader:
                         self.tag_value(f, f"{o}.{f.name}")
                     branch = "elif"
                 keep = f"{unknown}.append(({tag}, view[pos:(pos := {stop})].tobytes()))"
-                self.out(f"else: {keep}" if tagged else keep, f"if pos != {stop}: raise Stop")
+                self.out(f"else: {keep}", f"if pos != {stop}: raise Stop")
             self.out(f"{o}.unknown_tags = tuple({unknown})")
 
     def tag_value(self, f: Field, target: str) -> None:

@@ -81,6 +81,27 @@ class Packers(dict[int, Callable[..., bytes]]):
         return self.setdefault(n, row) if n < _ROWS_KEPT else row
 
 
+def read_tags(buf: bytes | bytearray | memoryview, view: memoryview, n: int, pos: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
+    """Read a tag section, all of whose tags are unknown, after the first byte `n` of its count."""
+    if n > 127:
+        n, pos = more(buf, n, pos)
+    tags = []
+    for _ in range(n):
+        tag, pos = varint(buf, pos)
+        size, pos = varint(buf, pos)
+        if size > len(view) - pos:
+            raise Stop
+        tags.append((tag, view[pos : pos + size].tobytes()))
+        pos += size
+    return tuple(tags), pos
+
+
+def varint(buf: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
+    """An unsigned varint and the position after it."""
+    first = buf[pos]
+    return more(buf, first, pos + 1) if first > 127 else (first, pos + 1)
+
+
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...], put: Callable[[bytes], None]) -> None:
     """Put a tag section: how many, then tag, size and bytes of each, ascending. A tag both known and unknown is refused."""
     tags = sorted([*known, *unknown])

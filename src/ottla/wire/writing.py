@@ -58,7 +58,7 @@ class _Writer:
             if f in tagged:
                 continue
             if f.fixed:
-                self._run.append((f"{o}.{f.name}", f.kind))
+                self.fixed(f, f"{o}.{f.name}")
             else:
                 self.variable(f, f"{o}.{f.name}")
         if self.flexible:
@@ -78,6 +78,11 @@ class _Writer:
         return differs(f, x, default_class)
 
     # ------------------------------------------------------------------ fixed
+
+    def fixed(self, f: Field, x: str) -> None:
+        if f.kind == "16s":  # struct would cut or fill what has another length
+            self.out(f"if len({x}) != 16: raise Stop")
+        self._run.append((x, f.kind))
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         layout = Layout(">" + "".join(code for _, code in run))
@@ -227,7 +232,7 @@ class _Writer:
         body, outer = self.out.local("body"), self.out.local("outer")
         self.out(f"{body} = []", f"{outer} = put", f"put = {body}.append")
         if f.fixed:
-            self._run.append((x, f.kind))
+            self.fixed(f, x)
         else:
             self.variable(f, x)
         self.flush()

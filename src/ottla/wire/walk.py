@@ -1,0 +1,197 @@
+"""Reads a message field by field, as the protocol's grammar stands, and remembers where each field lies.
+
+Slower than the compiled readers and written independently of them: it says where malformed bytes go wrong, shows a frame as a
+readable tree, and is what the tests hold the compiled readers against.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from ottla.wire.faults import Malformed
+from ottla.wire.reading import head_code, least_size
+from ottla.wire.runtime import LONGEST_STRING
+from ottla.wire.schema import Field, Message, Struct
+
+_WORDS = {
+    "b": "int8",
+    "h": "int16",
+    "i": "int32",
+    "q": "int64",
+    "H": "uint16",
+    "I": "uint32",
+    "d": "float64",
+    "?": "bool",
+    "16s": "uuid",
+}
+
+
+class Leaf(NamedTuple):
+    """One value and the bytes it came from; lengths and counts count as part of what they measure."""
+
+    path: str
+    start: int
+    end: int
+    value: Any
+
+
+def leaves(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> list[Leaf]:
+    """Every value of a message with its place, in the order of the bytes. Raises `Malformed`."""
+    return _Walk(cls, version, buf, position).run()
+
+
+class _Walk:
+    def __init__(self, cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> None:
+        self.cls = cls
+        self.version = version
+        self.flexible = version in cls.WIRE.flexible
+        self.view = memoryview(buf)
+        self.position = position
+        self.found: list[Leaf] = []
+
+    def run(self) -> list[Leaf]:
+        self.struct(self.cls, "")
+        if self.position != len(self.view):
+            raise self.fault("", f"{len(self.view) - self.position} bytes are left over")
+        return self.found
+
+    def fault(self, path: str, reason: str) -> Malformed:
+        return Malformed(self.cls.__name__, self.version, path, self.position, reason)
+
+    # ------------------------------------------------------------- primitives
+
+    def take(self, path: str, size: int, what: str) -> memoryview:
+        left = len(self.view) - self.position
+        if size > left:
+            raise self.fault(path, f"{what} of {size} bytes runs past the end: {left} are left")
+        self.position += size
+        return self.view[self.position - size : self.position]
+
+    def fixed(self, path: str, code: str) -> Any:
+        size = struct.calcsize(">" + code)
+        return struct.unpack(">" + code, self.take(path, size, _WORDS[code]))[0]
+
+    def varint(self, path: str) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            byte: int = self.take(path, 1, "varint")[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise self.fault(path, "a varint is longer than 5 bytes")
+
+    def length(self, path: str, code: str, nullable: bool) -> int | None:
+        """A length or count; None for null."""
+        start = self.position
+        size = self.varint(path) - 1 if code == "B" else self.fixed(path, code)
+        if size >= 0:
+            return int(size)
+        if nullable:
+            return None
+        self.position = start
+        raise self.fault(path, "is null, which it must not be in this version")
+
+    # ----------------------------------------------------------------- fields
+
+    def struct(self, cls: type[Struct], path: str) -> None:
+        here = [f for f in cls.WIRE.fields if self.version in f.present]
+        tagged = {f.tag: f for f in here if f.tag is not None and self.flexible}
+        for f in here:
+            if f.tag is None or not self.flexible:
+                self.field(f, f"{path}.{f.name}" if path else f.name)
+        if self.flexible:
+            self.tags(tagged, path)
+
+    def field(self, f: Field, path: str) -> None:
+        start = self.position
+        if f.fixed:
+            value = self.fixed(path, f.kind)
+            self.found.append(Leaf(path, start, self.position, value))
+        elif f.array:
+            self.array(f, path)
+        elif f.kind == "struct":
+            self.one_struct(f, path)
+        else:
+            text = self.content(path, f.kind, head_code(f, self.flexible), self.version in f.nullable)
+            self.found.append(Leaf(path, start, self.position, text))
+
+    def one_struct(self, f: Field, path: str) -> None:
+        if self.version in f.nullable:
+            start = self.position
+            tagged = f.tag is not None and self.flexible
+            if (self.varint(path) == 0) if tagged else (self.fixed(path, "b") < 0):
+                self.found.append(Leaf(path, start, self.position, None))
+                return
+        self.struct(f.struct, path)
+
+    def content(self, path: str, kind: str, code: str, nullable: bool) -> str | bytes | None:
+        start = self.position
+        size = self.length(path, code, nullable)
+        if size is None:
+            return None
+        if kind in ("bytes", "records"):
+            return self.take(path, size, kind).tobytes()
+        if size > LONGEST_STRING:
+            self.position = start
+            raise self.fault(path, f"a string of {size} bytes is longer than {LONGEST_STRING}")
+        try:
+            return str(self.take(path, size, "string"), "utf-8")
+        except UnicodeDecodeError as e:
+            self.position += e.start - size
+            raise self.fault(path, "is not UTF-8") from e
+
+    def array(self, f: Field, path: str) -> None:
+        start = self.position
+        count = self.length(path, head_code(f, self.flexible), self.version in f.nullable)
+        if not count:
+            self.found.append(Leaf(path, start, self.position, None if count is None else []))
+            return
+        least = self.least(f)
+        left = len(self.view) - self.position
+        if count * least > left:
+            self.position = start
+            raise self.fault(path, f"{count} items of {least} bytes or more cannot be in the {left} that are left")
+        for i in range(count):
+            self.item(f, f"{path}[{i}]")
+
+    def least(self, f: Field) -> int:
+        if f.kind == "struct":
+            return least_size(f.struct, self.version, self.flexible)
+        return struct.calcsize(">" + (self.string_code if f.kind == "str" else f.kind))
+
+    @property
+    def string_code(self) -> str:
+        return "B" if self.flexible else "h"
+
+    def item(self, f: Field, path: str) -> None:
+        start = self.position
+        if f.kind == "struct":
+            self.struct(f.struct, path)
+            return
+        value = self.content(path, "str", self.string_code, False) if f.kind == "str" else self.fixed(path, f.kind)
+        self.found.append(Leaf(path, start, self.position, value))
+
+    # ------------------------------------------------------------------- tags
+
+    def tags(self, tagged: dict[int, Field], path: str) -> None:
+        where = f"{path}.tags" if path else "tags"
+        for _ in range(self.varint(where)):
+            start = self.position
+            tag = self.varint(where)
+            size = self.varint(where)
+            left = len(self.view) - self.position
+            if size > left:
+                raise self.fault(where, f"tag {tag} of {size} bytes runs past the end: {left} are left")
+            stop = self.position + size
+            self.tag(tagged.get(tag), tag, path, start, stop)
+            if self.position != stop:
+                raise self.fault(where, f"tag {tag} should end at byte {stop}")
+
+    def tag(self, f: Field | None, tag: int, path: str, start: int, stop: int) -> None:
+        prefix = f"{path}." if path else ""
+        if f is not None:
+            self.field(f, prefix + f.name)
+            return
+        self.found.append(Leaf(f"{prefix}unknown_tags[{tag}]", start, stop, self.view[self.position : stop].tobytes()))
+        self.position = stop
