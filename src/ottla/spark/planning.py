@@ -11,20 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ottla.client.types import TopicPartition
 from ottla.spark.errors import DataLoss, OptionError
 
 EARLIEST, LATEST = -2, -1
 
 
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
 PartitionOffsets = dict[TopicPartition, int]
+
+
+def names(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions as Kafka's tools write them: flights-0, flights-1."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +99,12 @@ def from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
     """Offsets given for each partition must be given for all and for no other, or some would be read by accident."""
     named = set(named)
-    missing = [str(each) for each in partitions if each not in named]
-    strange = [str(each) for each in sorted(named.difference(partitions))]
+    missing = names(each for each in partitions if each not in named)
+    strange = names(sorted(named.difference(partitions)))
     if missing:
-        raise OptionError(f"{option} leaves out {', '.join(missing)}: name every partition, with -2 for earliest or -1 for latest.")
+        raise OptionError(f"{option} leaves out {missing}: name every partition, with -2 for earliest or -1 for latest.")
     if strange:
-        raise OptionError(f"{option} names {', '.join(strange)}, which this query does not read: leave them out.")
+        raise OptionError(f"{option} names {strange}, which this query does not read: leave them out.")
 
 
 def _from_times(
@@ -116,7 +114,7 @@ def _from_times(
     late = [each for each in timestamps_ms if found.get(each) is None]
     if late and not latest_otherwise:
         raise OptionError(
-            f"{option}: {', '.join(map(str, late))} hold no record at or after the given time; "
+            f"{option}: {names(late)} hold no record at or after the given time; "
             'set startingOffsetsByTimestampStrategy to "latest" to start at the end there.'
         )
     ends = lookup.latest(late) if late else {}
@@ -169,8 +167,11 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """What lies between two sets of offsets; partitions with nothing to read have no range."""
-    return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] > start[each]]
+    """What lies between two sets of offsets; partitions with nothing to read have no range.
+
+    An end before its start is kept: the partition was made anew, and `lost` tells it.
+    """
+    return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] != start[each]]
 
 
 def _cut(whole: Range, parts: int) -> list[Range]:
@@ -197,13 +198,23 @@ def lost(
     """One clause for each partition whose next record to read is gone; none if all is well."""
     clauses = []
     for each, offset in sorted(start.items()):
+        name = names([each])
         if each not in latest:
-            clauses.append(f"{each} was to be read from offset {offset} and is gone")
+            clauses.append(f"{name} was to be read from offset {offset} and is gone")
         elif offset < earliest[each]:
-            clauses.append(f"{each} was to be read from offset {offset} and begins at {earliest[each]} now")
+            clauses.append(f"{name} was to be read from offset {offset} and begins at {earliest[each]} now")
         elif offset > latest[each]:
-            clauses.append(f"{each} was to be read from offset {offset} and ends at {latest[each]} now")
+            clauses.append(f"{name} was to be read from offset {offset} and ends at {latest[each]} now")
     return clauses
+
+
+def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> list[str]:
+    """One clause for each range that reaches beyond the end of its partition."""
+    return [
+        f"{names([where])} was to be read to offset {each.end} and ends at {latest[where]} now"
+        for each in wholes
+        if (where := TopicPartition(each.topic, each.partition)) in latest and each.start <= latest[where] < each.end
+    ]
 
 
 def data_loss(clauses: Sequence[str]) -> DataLoss:
@@ -213,12 +224,12 @@ def data_loss(clauses: Sequence[str]) -> DataLoss:
     )
 
 
-def clipped(
-    start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
-) -> PartitionOffsets:
-    """Where to read on when losses are accepted: never before the first record, from the first one of a partition made anew."""
-    found = {}
-    for each, last in latest.items():
-        offset = start.get(each, earliest[each])
-        found[each] = earliest[each] if offset > last else max(offset, earliest[each])
-    return found
+def trimmed(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
+    """What is left of the ranges, for those who accept losses. A partition made anew, with less in it, is read from its start."""
+    left = []
+    for each in wholes:
+        where = TopicPartition(each.topic, each.partition)
+        if where in latest:
+            start = max(each.start, earliest[where]) if each.start <= latest[where] else earliest[where]
+            left.append(each._replace(start=start, end=min(each.end, latest[where])))
+    return [each for each in left if each.size > 0]

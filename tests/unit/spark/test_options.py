@@ -6,9 +6,10 @@ import pickle
 
 import pytest
 
+from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import DEFAULT_COLUMNS, Subscription, read_options, write_options
-from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Everywhere, Offsets, TopicPartition
+from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Everywhere, Offsets
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.planning import (
     EARLIEST,
@@ -18,15 +19,15 @@ from ottla.spark.planning import (
     Offsets,
     PartitionOffsets,
     Range,
-    TopicPartition,
-    clipped,
     from_json,
     limited,
     lost,
+    lost_ends,
     ranges,
     resolve,
     split,
     to_json,
+    trimmed,
 )
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -129,5 +130,12 @@ def test_losses_are_told_for_each_partition():
     assert lost({A0: 10}, {A0: 10}, {A0: 10}) == []
 
 
+def test_a_range_beyond_the_end_of_its_partition_is_told():
+    assert lost_ends([Range("a", 0, 90, 120), Range("a", 1, 0, 5)], {A0: 100, A1: 5}) == [
+        "a-0 was to be read to offset 120 and ends at 100 now"
+    ]
+
+
 def test_accepted_losses_read_on_with_what_is_left():
-    assert clipped({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20}) == {A0: 10, A1: 0}
+    wholes = [Range("a", 0, 3, 120), Range("a", 1, 50, 60), Range("b", 0, 1, 2)]
+    assert trimmed(wholes, {A0: 10, A1: 2}, {A0: 100, A1: 20}) == [Range("a", 0, 10, 100), Range("a", 1, 2, 20)]

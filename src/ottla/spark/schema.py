@@ -1,0 +1,82 @@
+"""The columns that rows have in Spark: those of Spark's Kafka connector, and what a query may narrow or widen.
+
+A query may ask for fewer columns (option `columns`, or `.schema(...)`), and for key and value as STRING where they hold text.
+Knows PySpark's types; nothing of brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ottla.spark.errors import OptionError
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+TYPES: dict[str, tuple[DataType, ...]] = {
+    "key": (BinaryType(), StringType()),
+    "value": (BinaryType(), StringType()),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "offset": (LongType(),),
+    "timestamp": (TimestampType(),),
+    "timestampType": (IntegerType(),),
+    "headers": (HEADERS,),
+}
+"""For each column of the source the types it can have; the first is the one it has by itself."""
+
+SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
+
+
+def source_schema(columns: Iterable[str]) -> StructType:
+    return StructType([StructField(name, TYPES[name][0]) for name in columns])
+
+
+def _name(kind: DataType) -> str:
+    return kind.simpleString().upper()
+
+
+def _shape(kind: DataType) -> str:
+    """A type without what is nullable in it: Spark narrows that by itself, and it says nothing about the values."""
+    return kind.simpleString()
+
+
+def check_read_schema(schema: StructType) -> None:
+    """Raises `OptionError` unless a query's own schema is made of the source's columns."""
+    for column in schema.fields:
+        kinds = TYPES.get(column.name)
+        if kinds is None:
+            raise OptionError(f"There is no column {column.name}: a schema may hold {', '.join(TYPES)}.")
+        if _shape(column.dataType) not in map(_shape, kinds):
+            right = " or ".join(map(_name, kinds))
+            raise OptionError(f"Column {column.name} cannot be {_name(column.dataType)}, but {right}; cast it in the query.")
+        if not column.nullable:
+            raise OptionError(f"Column {column.name} must be nullable: leave out NOT NULL.")
+
+
+def check_write_schema(schema: StructType, topic: str | None) -> None:
+    """Raises `OptionError` unless rows have a value, know their topic, and hold nothing the sink would leave out."""
+    names = schema.fieldNames()
+    if "value" not in names:
+        raise OptionError("The rows to write have no column value: name one so, such as df.select(to_json(...).alias('value')).")
+    if topic is None and "topic" not in names:
+        raise OptionError("Nothing says which topic to write to: give option topic or a column named topic.")
+    for column in schema.fields:
+        kinds = SINK_TYPES.get(column.name)
+        if kinds is None:
+            raise OptionError(
+                f"The sink takes no column {column.name}: select {', '.join(SINK_TYPES)}, and encode the rest into value."
+            )
+        if _shape(column.dataType) not in map(_shape, kinds):
+            right = " or ".join(map(_name, kinds))
+            raise OptionError(f"Column {column.name} is {_name(column.dataType)} and must be {right}; cast or encode it.")

@@ -1,0 +1,59 @@
+"""What Spark finds under the name `ottla`: reads and writes, in batches and as streams."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from ottla.spark.errors import OptionError
+from ottla.spark.options import read_options, write_options
+from ottla.spark.reading import BatchReader, StreamReader
+from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
+from ottla.spark.writing import BatchWriter, StreamWriter
+
+
+class OttlaDataSource(DataSource):
+    """`format("ottla")`. Options are those of Spark's Kafka connector; `columns` (such as "key,value") narrows the rows.
+
+    Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`.
+    Rows written have value and may have key, headers, topic, partition. The sink is at-least-once: see `ottla.spark.writing`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> StructType:
+        # Spark does not say whether a batch or a stream will be read; what only one of them takes is checked by its reader.
+        for streaming in (True, False):
+            try:
+                return source_schema(read_options(self.options, streaming=streaming).columns)
+            except OptionError as error:
+                failure = error
+        raise failure
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_read_schema(schema)
+        return BatchReader(read_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_read_schema(schema)
+        return StreamReader(read_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = write_options(self.options)
+        if overwrite:
+            raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
+        check_write_schema(schema, options.topic)
+        return BatchWriter(options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        options = write_options(self.options)
+        check_write_schema(schema, options.topic)
+        return StreamWriter(options, schema)
