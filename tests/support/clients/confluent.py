@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.support.clients.face import Client, Member, Message, Row
 
@@ -18,6 +19,11 @@ def seen(message: Any) -> Message:
         raise AssertionError(str(message.error()))
     headers = tuple(message.headers() or ())
     return Message(message.partition(), message.offset(), message.key(), message.value(), headers, message.timestamp()[1])
+
+
+def is_transient(error: KafkaError | None) -> bool:
+    """Whether librdkafka only reports that the broker is away for now."""
+    return error is not None and error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 class ConfluentMember(Member):
@@ -40,8 +46,7 @@ class ConfluentMember(Member):
     def poll(self) -> list[Message]:
         messages = self._consumer.consume(500, 0.05)
         self.assigned = frozenset(part.partition for part in self._consumer.assignment())
-        transient = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
-        return [seen(message) for message in messages if not (message.error() and message.error().code() in transient)]
+        return [seen(message) for message in messages if not is_transient(message.error())]
 
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)
@@ -74,7 +79,7 @@ class Confluent(Client):
             return report
 
         for number, row in enumerate(rows):
-            where = {"partition": row.partition, "timestamp": row.timestamp_ms, "headers": list(row.headers)}
+            where: dict[str, Any] = {"partition": row.partition, "timestamp": row.timestamp_ms, "headers": list(row.headers)}
             producer.produce(topic, row.value, row.key, on_delivery=delivered(number), **where)
         assert producer.flush(30) == 0, "not all was delivered in 30 s"
         return [offsets[number] for number in range(len(rows))]

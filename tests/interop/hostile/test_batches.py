@@ -1,0 +1,159 @@
+"""Batches of records that lie about themselves: the code that Kafka answers, and nothing written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.frames import Batch, Raw, produce_v7, request
+from tests.support.peers import Peer
+from tests.support.waiting import eventually
+
+CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_REQUIRED_ACKS, INVALID_RECORD = 2, 3, 10, 21, 87
+OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
+Unique = Callable[[str], str]
+
+THREE = Batch((b"one", b"two", b"three"))
+WHOLE = THREE.encode()
+LENGTH = len(WHOLE) - 12
+
+REFUSED = {
+    "wrong CRC": (THREE.lying(crc=12345).encode(), CORRUPT_MESSAGE),
+    "length too large by one": (THREE.lying(length=LENGTH + 1).encode(), INVALID_RECORD),
+    "length far too large": (THREE.lying(length=LENGTH + 1000).encode(), INVALID_RECORD),
+    "length too small by one": (THREE.lying(length=LENGTH - 1).encode(), CORRUPT_MESSAGE),
+    "length below a header": (THREE.lying(length=10).encode(), CORRUPT_MESSAGE),
+    "length zero": (THREE.lying(length=0).encode(), CORRUPT_MESSAGE),
+    "length negative": (THREE.lying(length=-5).encode(), CORRUPT_MESSAGE),
+    "count too large": (THREE.lying(count=4).encode(), INVALID_RECORD),
+    "count too small": (THREE.lying(count=2).encode(), INVALID_RECORD),
+    "count zero": (THREE.lying(count=0).encode(), INVALID_RECORD),
+    "count negative": (THREE.lying(count=-1).encode(), INVALID_RECORD),
+    "no record": (THREE.lying(count=0, last_offset_delta=-1, body=b"").encode(), INVALID_RECORD),
+    "last offset delta too large": (THREE.lying(last_offset_delta=7).encode(), INVALID_RECORD),
+    "magic 0": (THREE.lying(magic=0).encode(), INVALID_RECORD),
+    "magic 1": (THREE.lying(magic=1).encode(), INVALID_RECORD),
+    "magic 3": (THREE.lying(magic=3).encode(), CORRUPT_MESSAGE),
+    "magic -1": (THREE.lying(magic=-1).encode(), CORRUPT_MESSAGE),
+    "last byte missing": (THREE.lying(cut=1).encode(), INVALID_RECORD),
+    "cut off after the magic": (WHOLE[:17], INVALID_RECORD),
+    "cut off in the header": (WHOLE[:60], INVALID_RECORD),
+    "nothing at all": (b"", INVALID_RECORD),
+    "two batches": (WHOLE + WHOLE, INVALID_RECORD),
+    "control batch": (THREE.lying(attributes=0x20).encode(), INVALID_RECORD),
+    "producer id without sequence": (THREE.lying(producer_id=7, producer_epoch=0).encode(), INVALID_RECORD),
+    "too large for the topic": (Batch((b"x" * 1_100_000,)).encode(), MESSAGE_TOO_LARGE),
+}
+
+
+@pytest.fixture
+def raw(broker: Peer) -> Iterator[Raw]:
+    with Raw(broker.address) as connection:
+        yield connection
+
+
+@pytest.fixture
+def topic(raw: Raw, unique: Unique) -> str:
+    """A topic with three good records."""
+    name = unique("batches")
+    assert raw.create_topic(name) == 0
+    eventually(lambda: raw.produce(name, WHOLE) == (0, 0), what="the new topic takes records")
+    return name
+
+
+def test_a_new_topic_takes_records_as_soon_as_its_creation_is_answered(raw: Raw, unique: Unique, peer_name: str) -> None:
+    if peer_name != "ottla":
+        pytest.skip("Apache Kafka may answer that nobody leads the partition yet")
+    for _ in range(20):
+        topic = unique("at-once")
+        assert raw.create_topic(topic) == 0
+        assert raw.produce(topic, WHOLE) == (0, 0)
+
+
+@pytest.mark.parametrize("lie", REFUSED)
+def test_it_is_refused_and_nothing_is_written(raw: Raw, topic: str, lie: str) -> None:
+    records, code = REFUSED[lie]
+    assert raw.produce(topic, records)[0] == code
+    assert raw.latest_offset(topic) == 3
+    assert raw.produce(topic, WHOLE) == (0, 3), "good batches are taken as before"
+
+
+def test_null_records_write_nothing(broker: Peer, raw: Raw, topic: str, peer_name: str) -> None:
+    if peer_name != "ottla":
+        pytest.skip("Apache Kafka 4.3 never answers a partition without records")
+    with Raw(broker.address) as bad, contextlib.suppress(EOFError):
+        assert bad.produce(topic, None)[0] != 0
+    assert raw.latest_offset(topic) == 3
+
+
+def test_an_unknown_codec_is_refused(raw: Raw, topic: str) -> None:
+    assert raw.produce(topic, THREE.lying(attributes=5).encode())[0] != 0
+    assert raw.latest_offset(topic) == 3
+
+
+def test_an_unknown_partition_is_refused(raw: Raw, topic: str) -> None:
+    assert raw.produce(topic, WHOLE, partition=5)[0] == UNKNOWN_TOPIC_OR_PARTITION
+    assert raw.produce(topic, WHOLE, partition=-1)[0] == UNKNOWN_TOPIC_OR_PARTITION
+    assert raw.produce(f"{topic}-missing", WHOLE)[0] == UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("acks", [2, -2, 5])
+def test_acks_that_mean_nothing_are_refused(raw: Raw, topic: str, acks: int) -> None:
+    assert raw.produce(topic, WHOLE, acks=acks)[0] == INVALID_REQUIRED_ACKS
+    assert raw.latest_offset(topic) == 3
+
+
+def test_without_acks_a_good_batch_has_no_reply(raw: Raw, topic: str) -> None:
+    raw.send(request(0, 7, 77, produce_v7(topic, 0, WHOLE, acks=0)))
+    assert raw.latest_offset(topic) == 6, "the next reply on the connection is that of ListOffsets"
+
+
+def test_without_acks_a_bad_batch_closes_the_connection(broker: Peer, raw: Raw, topic: str) -> None:
+    with Raw(broker.address) as bad:
+        bad.send(request(0, 7, 77, produce_v7(topic, 0, REFUSED["wrong CRC"][0], acks=0)))
+        assert bad.is_closed()
+    assert raw.latest_offset(topic) == 3
+
+
+def test_bytes_behind_the_batch_are_not_written(raw: Raw, topic: str) -> None:
+    assert raw.produce(topic, WHOLE + bytes(5)) == (0, 3)
+    assert raw.produce(topic, WHOLE) == (0, 6)
+    assert len(raw.fetch(topic, 0)[2]) == 3 * len(WHOLE)
+
+
+def test_a_repeated_sequence_is_written_once(raw: Raw, topic: str) -> None:
+    first = THREE.lying(producer_id=4001, producer_epoch=0, base_sequence=0).encode()
+    assert raw.produce(topic, first) == (0, 3)
+    assert raw.produce(topic, first) == (0, 3)
+    assert raw.latest_offset(topic) == 6
+
+
+def test_a_gap_in_the_sequence_or_an_old_epoch_is_refused(raw: Raw, topic: str) -> None:
+    mine = THREE.lying(producer_id=4002, producer_epoch=1, base_sequence=0)
+    assert raw.produce(topic, mine.encode()) == (0, 3)
+    assert raw.produce(topic, mine.lying(base_sequence=30).encode())[0] == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert raw.produce(topic, mine.lying(producer_epoch=0, base_sequence=3).encode())[0] == INVALID_PRODUCER_EPOCH
+    assert raw.latest_offset(topic) == 6
+
+
+def test_what_is_fetched_is_what_was_written_but_for_offset_and_epoch(raw: Raw, topic: str) -> None:
+    code, high_watermark, records = raw.fetch(topic, 0)
+    assert (code, high_watermark, len(records)) == (0, 3, len(WHOLE))
+    assert records[16:] == WHOLE[16:]
+    assert records[:8] == bytes(8)
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 10**12])
+def test_a_fetch_outside_the_log_is_out_of_range(raw: Raw, topic: str, offset: int) -> None:
+    assert raw.fetch(topic, offset)[0] == 1
+
+
+def test_a_fetch_in_the_middle_of_a_batch_gives_the_whole_batch(raw: Raw, topic: str) -> None:
+    assert raw.fetch(topic, 2)[2] == raw.fetch(topic, 0)[2]
+
+
+def test_a_fetch_gives_one_batch_even_beyond_its_limit(raw: Raw, topic: str) -> None:
+    raw.produce(topic, WHOLE)
+    assert len(raw.fetch(topic, 0, max_bytes=1)[2]) == len(WHOLE)

@@ -1,0 +1,33 @@
+"""Apache Kafka's own command-line tools, run from its class path."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from bench.apache_kafka import Unavailable, class_path, java
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+PRODUCE = "org.apache.kafka.tools.ConsoleProducer"
+CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+LIGHT = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+
+
+def java_tools() -> list[str]:
+    """The command that a tool's class name and arguments are added to. Skips the test where it cannot be had."""
+    try:
+        return [java(), *LIGHT, "-cp", class_path()]
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka's tools cannot run: {missing}")
+
+
+def run(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> str:
+    """What the tool printed. Fails the test when the tool fails, and shows all it said."""
+    done = subprocess.run([*java_tools(), tool, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s)
+    assert done.returncode == 0, f"{tool} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
