@@ -1,0 +1,255 @@
+"""The coordinators of groups, one for each partition of `__consumer_offsets`: found, fed, and kept to what is durable.
+
+Composes `ottla.coord` with the broker's logs and timers; knows no rule about groups. What a coordinator decides is appended,
+then applied; its replies leave once all that it rests on is on stable storage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.partitions import Partition
+from ottla.broker.replay import stored_records
+from ottla.broker.request import Reply, Request, Waiting
+from ottla.coord.coordinator import Coordinator
+from ottla.coord.outcome import Asked, Due, Outcome, Timer, TimerKey, TopicsDeleted
+from ottla.coord.outcome import Reply as Told
+from ottla.coord.partitioning import partition_of
+from ottla.coord.records import Stored, encode_record
+from ottla.coord.refusal import refused
+from ottla.coord.settings import MINUTE_MS, GroupSettings
+from ottla.ports import Now, StorageFailed
+from ottla.records.batch import read_header
+from ottla.records.columns import build
+from ottla.wire import Unencodable
+from ottla.wire.api.heartbeat import HeartbeatRequest
+from ottla.wire.errors import INVALID_GROUP_ID, KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.broker")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+RETRY_MS = 1_000
+"""How soon a deadline comes back whose consequences could not be stored."""
+
+LONGEST_GROUP_ID = 32_767
+"""Bytes that the stored formats can hold; newer versions of requests can say more."""
+
+
+class Owed:
+    """A reply that a coordinator owes: `message` is None until it may leave."""
+
+    __slots__ = ("body", "key", "message")
+
+    def __init__(self, body: Any, token: int) -> None:
+        self.body = body
+        self.key = ("coordinator", token)
+        self.message: Any = None
+
+
+class Shard:
+    """One coordinator, the partition that keeps it, and the replies it owes by token."""
+
+    __slots__ = ("machine", "owed", "partition")
+
+    def __init__(self, partition: Partition, machine: Coordinator) -> None:
+        self.partition = partition
+        self.machine = machine
+        self.owed: dict[int, Owed] = {}
+
+
+class Coordination:
+    """All coordinators of this broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._shards: dict[int, Shard] = {}
+        self._tokens = count()
+
+    def load(self, now: Now) -> None:
+        """Replay every partition of `__consumer_offsets`, if it exists."""
+        for index in range(self._count()):
+            self._shard(index, now)
+
+    def ensure(self, now: Now) -> int:
+        """Make `__consumer_offsets` if it is not there; the answer is an error code."""
+        if self._count():
+            return NONE
+        outcomes = self._broker.topics.create_by_default([OFFSETS_TOPIC], now)
+        return outcomes[0].error_code
+
+    def ask(self, group_id: str, body: Any, request: Request) -> Owed:
+        """Have the group's coordinator decide a request, or the part of one that concerns it."""
+        if len(group_id) > LONGEST_GROUP_ID // 3 and len(group_id.encode()) > LONGEST_GROUP_ID:
+            return self._refuse(body, INVALID_GROUP_ID)
+        partitions = self._count()
+        shard = self._shard(partition_of(group_id, partitions), request.now) if partitions else None
+        return self._ask(shard, body, request)
+
+    def ask_all(self, body: Any, request: Request) -> list[Owed]:
+        """Have every coordinator decide a request."""
+        return [self._ask(shard, body, request) for shard in self._all(request.now)]
+
+    def topics_deleted(self, names: Iterable[str], now: Now) -> None:
+        """Forget what was committed for topics that are no more."""
+        deleted = Asked(TopicsDeleted(frozenset(names)))
+        for shard in self._all(now):
+            self._carry_out(shard, shard.machine.decide(deleted, now), now)
+
+    def reply(self, owed: list[Owed], combine: Callable[[list[Any]], Any], *, blocking: bool = False) -> Reply:
+        """What a handler answers: all that is owed, combined into one message, once all of it may leave."""
+
+        def retry(now: Now, expired: bool) -> Reply:
+            messages = [each.message for each in owed if each.message is not None]
+            return combine(messages) if len(messages) == len(owed) else keep
+
+        keep = Waiting(tuple(each.key for each in owed), None, retry, blocking=blocking)
+        return retry(Now(0, 0), False)
+
+    def _count(self) -> int:
+        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    def _all(self, now: Now) -> Iterator[Shard]:
+        for index in range(self._count()):
+            shard = self._shard(index, now)
+            if shard is not None:
+                yield shard
+
+    def _shard(self, index: int, now: Now) -> Shard | None:
+        """The coordinator of a partition, replayed if it is new; None if its partition can't be used."""
+        partition = self._broker.partitions.get(OFFSETS_TOPIC, index)
+        shard = self._shards.get(index)
+        if shard is not None and shard.partition is not partition:
+            self._abandon(shard)
+            shard = None
+        if partition is None or partition.offline is not None:
+            return None
+        return shard or self._load(partition, now)
+
+    def _load(self, partition: Partition, now: Now) -> Shard | None:
+        machine = Coordinator(self._group_settings(), self._new_id)
+        try:
+            for record in stored_records(partition):
+                machine.apply(record)
+        except StorageFailed as failure:
+            log.error("%s can't be read, so its groups have no coordinator: %s", partition, failure)
+            return None
+        if machine.groups:
+            log.info("%s: %d groups, %d committed offsets", partition, len(machine.groups), len(machine.offsets))
+        shard = self._shards[partition.index] = Shard(partition, machine)
+        self._carry_out(shard, machine.recall(now), now)
+        return shard
+
+    def _abandon(self, shard: Shard) -> None:
+        """Throw a coordinator away; whoever waits for it is told to look for another."""
+        if self._shards.get(shard.partition.index) is shard:
+            del self._shards[shard.partition.index]
+        for token, owed in list(shard.owed.items()):
+            self._deliver(shard, Told(token, refused(owed.body, NOT_COORDINATOR)))
+
+    def _group_settings(self) -> GroupSettings:
+        settings = self._broker.settings
+        return GroupSettings(
+            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            group_max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+        )
+
+    def _new_id(self) -> str:
+        """A random UUID (version 4) as text."""
+        raw = bytearray(self._broker.random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _refuse(self, body: Any, error_code: int) -> Owed:
+        owed = Owed(body, next(self._tokens))
+        owed.message = refused(body, error_code)
+        return owed
+
+    def _ask(self, shard: Shard | None, body: Any, request: Request) -> Owed:
+        if shard is None:
+            return self._refuse(body, NOT_COORDINATOR)
+        token = next(self._tokens)
+        owed = Owed(body, token)
+        asked = Asked(body, request.version, request.client_id or "", f"/{request.peer.host}", token)
+        outcome = shard.machine.decide(asked, request.now)
+        shard.owed[token] = owed
+        error_code = self._carry_out(shard, outcome, request.now, at_once=type(body) is HeartbeatRequest)
+        if error_code:
+            self._deliver(shard, Told(token, refused(body, error_code)))
+        return owed
+
+    def _carry_out(self, shard: Shard, outcome: Outcome, now: Now, *, at_once: bool = False) -> int:
+        """Append, apply, set timers, and let the replies leave when they may.
+
+        If the append is refused nothing has changed, neither in the log nor in the machine, and the outcome is dropped. A reply
+        `at_once` shows nothing that could still be lost.
+        """
+        stored = outcome.stored
+        if stored:
+            error_code = _append(shard.partition, stored, now)
+            if error_code:
+                return error_code
+        for record in outcome.records:
+            shard.machine.apply(record)
+        for timer in outcome.timers:
+            self._set_timer(shard, timer)
+        if outcome.replies and at_once:
+            self._tell(shard, outcome.replies, NONE)
+        elif outcome.replies:
+            end = shard.partition.log.log_end_offset
+            shard.partition.when_synced(end, partial(self._tell, shard, outcome.replies))
+        return NONE
+
+    def _tell(self, shard: Shard, replies: tuple[Told, ...], error_code: int) -> None:
+        if error_code:
+            self._abandon(shard)
+            return
+        for told in replies:
+            self._deliver(shard, told)
+
+    def _deliver(self, shard: Shard, told: Told) -> None:
+        owed = shard.owed.pop(told.token, None)
+        if owed is not None:
+            owed.message = told.message
+            self._broker.wake(owed.key)
+
+    def _set_timer(self, shard: Shard, timer: Timer) -> None:
+        key = ("coordinator", shard.partition.index, timer.key)
+        if timer.deadline_ms is None:
+            self._broker.timers.cancel(key)
+        else:
+            self._broker.timers.at(key, timer.deadline_ms, partial(self._due, shard, timer.key))
+
+    def _due(self, shard: Shard, key: TimerKey, now: Now) -> None:
+        if self._shards.get(shard.partition.index) is not shard or shard.partition.offline is not None:
+            return
+        outcome = shard.machine.decide(Asked(Due(key)), now)
+        if self._carry_out(shard, outcome, now):
+            self._set_timer(shard, Timer(key, now.mono_ms + RETRY_MS))
+
+
+def _append(partition: Partition, records: list[Stored], now: Now) -> int:
+    """Append records as one batch; the answer is an error code, as a group's client understands it."""
+    try:
+        encoded = [encode_record(record) for record in records]
+    except Unencodable as unencodable:
+        log.error("%s: a record was refused: %s", partition, unencodable)
+        return UNKNOWN_SERVER_ERROR
+    keys, values = [key for key, _ in encoded], [value for _, value in encoded]
+    batch = bytearray(build(keys, values, [now.wall_ms] * len(encoded)))
+    appended = partition.append(batch, (read_header(batch),), now, origin_client=False)
+    return NOT_COORDINATOR if appended.error_code == KAFKA_STORAGE_ERROR else appended.error_code

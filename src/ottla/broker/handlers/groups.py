@@ -1,0 +1,99 @@
+"""Groups: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups.
+
+Each goes to the coordinator of its group, or in parts to several; nothing about groups is decided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.broker.broker import Broker
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.api.list_groups import ListGroupsResponse
+from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE
+
+GROUP, TRANSACTION = 0, 1
+MANY_KEYS_FROM = 4
+
+READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
+EVERY_GROUP_OPERATION = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
+"""As long as there are no ACLs, everybody may do all that can be done to a group."""
+
+
+def handle_find_coordinator(broker: Broker, request: Request) -> Reply:
+    """This broker coordinates everything. The first that looks for a group's coordinator has `__consumer_offsets` made."""
+    body: FindCoordinatorRequest = request.body
+    error_code = INVALID_REQUEST if body.key_type not in (GROUP, TRANSACTION) else NONE
+    if body.key_type == GROUP and broker.coordination.ensure(request.now):
+        error_code = COORDINATOR_NOT_AVAILABLE
+    node_id = -1 if error_code else broker.node_id
+    host, port = ("", -1) if error_code else broker.advertised(request.peer)
+    if request.version < MANY_KEYS_FROM:
+        message = ERRORS[error_code].sentence if error_code else "NONE"
+        return FindCoordinatorResponse(error_code=error_code, error_message=message, node_id=node_id, host=host, port=port)
+    found = FindCoordinatorResponse.Coordinator
+    return FindCoordinatorResponse(
+        coordinators=[
+            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message="")
+            for key in body.coordinator_keys
+        ]
+    )
+
+
+def handle_of_one_group(broker: Broker, request: Request) -> Reply:
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the group's coordinator answers."""
+    coordination = broker.coordination
+    return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], _only, blocking=True)
+
+
+def _only(messages: list[Any]) -> Any:
+    return messages[0]
+
+
+def handle_list_groups(broker: Broker, request: Request) -> Reply:
+    def combine(messages: list[ListGroupsResponse]) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=[group for message in messages for group in message.groups])
+
+    return broker.coordination.reply(broker.coordination.ask_all(request.body, request), combine)
+
+
+def handle_describe_groups(broker: Broker, request: Request) -> Reply:
+    body: DescribeGroupsRequest = request.body
+
+    def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+        groups = [group for message in messages for group in message.groups]
+        for group in groups:
+            if body.include_authorized_operations and not group.error_code:
+                group.authorized_operations = EVERY_GROUP_OPERATION
+        return DescribeGroupsResponse(groups=groups)
+
+    asked = [broker.coordination.ask(group_id, DescribeGroupsRequest(groups=[group_id]), request) for group_id in body.groups]
+    return broker.coordination.reply(asked, combine)
+
+
+def handle_delete_groups(broker: Broker, request: Request) -> Reply:
+    names = dict.fromkeys(request.body.groups_names)
+
+    def combine(messages: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+        results = [result for message in messages for result in message.results]
+        for result in results:
+            result.error_message = ERRORS[result.error_code].sentence if result.error_code else None
+        return DeleteGroupsResponse(results=results)
+
+    asked = [broker.coordination.ask(name, DeleteGroupsRequest(groups_names=[name]), request) for name in names]
+    return broker.coordination.reply(asked, combine)
+
+
+HANDLERS: Handlers = {
+    10: (range(7), handle_find_coordinator),
+    11: (range(10), handle_of_one_group),
+    12: (range(5), handle_of_one_group),
+    13: (range(6), handle_of_one_group),
+    14: (range(6), handle_of_one_group),
+    15: (range(7), handle_describe_groups),
+    16: (range(6), handle_list_groups),
+    42: (range(4), handle_delete_groups),
+}

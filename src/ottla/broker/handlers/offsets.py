@@ -1,0 +1,205 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the cluster; coordinators do the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.broker.broker import Broker
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+
+TOPIC_IDS_FROM = 10
+TOP_LEVEL_ERROR_FROM = 2
+MANY_GROUPS_FROM = 8
+
+CommitTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+CommittedTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+CommittedPartition = OffsetCommitResponse.OffsetCommitResponsePartition
+FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+FetchTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+OldTopic = OffsetFetchResponse.OffsetFetchResponseTopic
+OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
+
+
+def handle_offset_commit(broker: Broker, request: Request) -> Reply:
+    """Commit for those partitions that exist; the others have an error of their own."""
+    body: OffsetCommitRequest = request.body
+    known: list[CommitTopic] = []
+    unknown: list[CommittedTopic] = []
+    for topic in body.topics:
+        _sort_out(broker, topic, request.version, known, unknown)
+    if not known and unknown:
+        return OffsetCommitResponse(topics=unknown)
+
+    def combine(messages: list[OffsetCommitResponse]) -> OffsetCommitResponse:
+        return _with_unknown(messages[0], unknown)
+
+    part = replace(body, topics=known) if unknown else body
+    return broker.coordination.reply([broker.coordination.ask(body.group_id, part, request)], combine)
+
+
+def _sort_out(broker: Broker, topic: CommitTopic, version: int, known: list[CommitTopic], unknown: list[CommittedTopic]) -> None:
+    """Find a topic by its id or name, and part its partitions in those that exist and those that don't."""
+    missing = UNKNOWN_TOPIC_OR_PARTITION
+    if version >= TOPIC_IDS_FROM:
+        topic.name = broker.topics.name_of(topic.topic_id) or ""
+        missing = missing if topic.name else UNKNOWN_TOPIC_ID
+    image = broker.topics.get(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    if image is not None and version < TOPIC_IDS_FROM:
+        topic.topic_id = image.topic_id
+    absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+    if absent:
+        parts = [CommittedPartition(partition_index=each.partition_index, error_code=missing) for each in absent]
+        unknown.append(CommittedTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
+        topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    if topic.partitions:
+        known.append(topic)
+
+
+def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic]) -> OffsetCommitResponse:
+    by_name = {topic.name: topic for topic in response.topics}
+    for topic in unknown:
+        answered = by_name.get(topic.name)
+        if answered is None:
+            response.topics.append(topic)
+        else:
+            answered.partitions += topic.partitions
+    return response
+
+
+def handle_offset_fetch(broker: Broker, request: Request) -> Reply:
+    """What one group, or several, have committed."""
+    body: OffsetFetchRequest = request.body
+    if request.version < MANY_GROUPS_FROM:
+        return _fetch_one(broker, request)
+    wanted = [_named(broker, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
+
+    def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
+        if request.version >= TOPIC_IDS_FROM:
+            for asked, answered in zip(body.groups, messages, strict=True):
+                _identify(broker, asked, answered)
+        return OffsetFetchResponse(groups=messages)
+
+    return broker.coordination.reply([broker.coordination.ask(group.group_id, group, request) for group in wanted], combine)
+
+
+def _named(broker: Broker, group: FetchGroup) -> FetchGroup:
+    """The same with the topics' names, as far as the ids are known."""
+    if group.topics is None:
+        return group
+    topics = []
+    for topic in group.topics:
+        topic.name = broker.topics.name_of(topic.topic_id) or ""
+        if topic.name:
+            topics.append(topic)
+    return replace(group, topics=topics)
+
+
+def _identify(broker: Broker, asked: FetchGroup, answered: FetchedGroup) -> None:
+    """Give topics their ids: those asked for that nobody knows have an error, those found that are no more are left out."""
+    if asked.topics is not None:
+        if not answered.error_code:
+            answered.topics += [_unknown_id(topic) for topic in asked.topics if not topic.name]
+        return
+    present = []
+    for topic in answered.topics:
+        image = broker.topics.get(topic.name)
+        if image is not None:
+            topic.topic_id = image.topic_id
+            present.append(topic)
+    answered.topics = present
+
+
+def _unknown_id(topic: FetchTopic) -> FetchedTopic:
+    partitions = [
+        FetchedPartition(partition_index=index, committed_offset=-1, metadata="", error_code=UNKNOWN_TOPIC_ID)
+        for index in topic.partition_indexes
+    ]
+    return FetchedTopic(topic_id=topic.topic_id, partitions=partitions)
+
+
+def _fetch_one(broker: Broker, request: Request) -> Reply:
+    """Before version 8 a request had one group, and its response no place for groups."""
+    body: OffsetFetchRequest = request.body
+    topics = None
+    if body.topics is not None:
+        topics = [FetchTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in body.topics]
+    wanted = FetchGroup(group_id=body.group_id, topics=topics)
+
+    def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
+        answered = messages[0]
+        if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
+            return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in topics or []])
+        return OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
+
+    return broker.coordination.reply([broker.coordination.ask(body.group_id, wanted, request)], combine)
+
+
+def _old(topic: FetchedTopic) -> OldTopic:
+    partitions = [
+        OldPartition(
+            partition_index=part.partition_index,
+            committed_offset=part.committed_offset,
+            committed_leader_epoch=part.committed_leader_epoch,
+            metadata=part.metadata,
+            error_code=part.error_code,
+        )
+        for part in topic.partitions
+    ]
+    return OldTopic(name=topic.name, partitions=partitions)
+
+
+def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
+    partitions = [
+        OldPartition(partition_index=index, committed_offset=-1, metadata="", error_code=error_code)
+        for index in topic.partition_indexes
+    ]
+    return OldTopic(name=topic.name, partitions=partitions)
+
+
+def handle_offset_delete(broker: Broker, request: Request) -> Reply:
+    """Forget offsets of partitions that exist, whose topics no member reads."""
+    body: OffsetDeleteRequest = request.body
+    known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
+    unknown: list[tuple[str, int]] = []
+    for topic in body.topics:
+        image = broker.topics.get(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        present = [each for each in topic.partitions if 0 <= each.partition_index < count]
+        unknown += [(topic.name, each.partition_index) for each in topic.partitions if not 0 <= each.partition_index < count]
+        if present:
+            known.append(replace(topic, partitions=present))
+
+    def combine(messages: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
+        response = messages[0]
+        if not response.error_code:
+            _add_unknown(response, unknown)
+        return response
+
+    asked = broker.coordination.ask(body.group_id, replace(body, topics=known), request)
+    return broker.coordination.reply([asked], combine)
+
+
+def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:
+    by_name = {topic.name: topic for topic in response.topics}
+    for name, index in unknown:
+        topic = by_name.get(name)
+        if topic is None:
+            topic = by_name[name] = OffsetDeleteResponse.OffsetDeleteResponseTopic(name=name)
+            response.topics.append(topic)
+        part = OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=index, error_code=UNKNOWN_TOPIC_OR_PARTITION)
+        topic.partitions.append(part)
+
+
+HANDLERS: Handlers = {
+    8: (range(2, 11), handle_offset_commit),
+    9: (range(1, 11), handle_offset_fetch),
+    47: (range(1), handle_offset_delete),
+}

@@ -1,0 +1,25 @@
+"""Who may speak for a member of a classic group: checks that several requests share. Answers are error codes."""
+
+from __future__ import annotations
+
+from ottla.coord.classic.group import Group
+from ottla.wire.errors import FENCED_INSTANCE_ID, ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
+
+
+def member_error(group: Group, member_id: str, group_instance_id: str | None) -> int:
+    """A static member is known by its instance id, and fenced if somebody came after it under a newer member id (KIP-345)."""
+    if group_instance_id is not None:
+        holder = group.static.get(group_instance_id)
+        if holder is None:
+            return UNKNOWN_MEMBER_ID
+        if holder != member_id:
+            return FENCED_INSTANCE_ID
+    return NONE if member_id in group.members else UNKNOWN_MEMBER_ID
+
+
+def generation_error(group: Group, member_id: str, group_instance_id: str | None, generation: int) -> int:
+    """As `member_error`; then the member must know the present generation."""
+    error_code = member_error(group, member_id, group_instance_id)
+    if error_code == NONE and generation != group.generation:
+        return ILLEGAL_GENERATION
+    return error_code

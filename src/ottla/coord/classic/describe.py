@@ -1,0 +1,54 @@
+"""How a classic group looks from outside: ListGroups and DescribeGroups. Reads only."""
+
+from __future__ import annotations
+
+from ottla.coord.classic.group import Group
+from ottla.coord.classic.states import State
+from ottla.wire.api.describe_groups import DescribeGroupsResponse
+from ottla.wire.api.list_groups import ListGroupsResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND
+
+GROUP_TYPE = "classic"
+NOT_FOUND_FROM = 6
+
+Described = DescribeGroupsResponse.DescribedGroup
+
+
+def listed(group: Group) -> ListGroupsResponse.ListedGroup:
+    return ListGroupsResponse.ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )
+
+
+def described(group: Group) -> Described:
+    """What members sent along is shown while the group is stable only."""
+    is_stable = group.state is State.STABLE
+    members = [
+        DescribeGroupsResponse.DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata(group.protocol) if is_stable else b"",
+            member_assignment=member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    return Described(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=members,
+    )
+
+
+def not_found(group_id: str, version: int) -> Described:
+    """A group that is not there is dead, and, since KIP-1043, an error."""
+    if version < NOT_FOUND_FROM:
+        return Described(group_id=group_id, group_state=State.DEAD.value)
+    message = f"Group {group_id} not found."
+    return Described(group_id=group_id, group_state=State.DEAD.value, error_code=GROUP_ID_NOT_FOUND, error_message=message)

@@ -1,0 +1,69 @@
+"""A decision about one classic group in the making: what happens is collected, and tried on a copy of the group.
+
+Knows no rules: they call it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.coord.classic.events import Event
+from ottla.coord.classic.group import Group, apply
+from ottla.coord.outcome import NOBODY, Outcome, Reply, SessionKey, Timer, TimerKey
+from ottla.coord.records import GroupStored
+from ottla.coord.settings import GroupSettings
+from ottla.ports import Now
+
+
+class Draft:
+    """Collects records, replies and timers.
+
+    `group` is the group as it will be once all that happened so far is applied: the real one, which nobody may change, until
+    the first thing happens, and a copy of it from then on. `token` is the one of the input at hand.
+    """
+
+    __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token")
+
+    def __init__(self, group: Group | None, group_id: str, settings: GroupSettings, now: Now, token: int = NOBODY) -> None:
+        self._private = group is None
+        self.group = Group(group_id) if group is None else group
+        self.settings = settings
+        self.now = now
+        self.token = token
+        self._records: list[Event | GroupStored] = []
+        self._replies: list[Reply] = []
+        self._timers: dict[TimerKey, int | None] = {}
+
+    def happen(self, event: Event | GroupStored) -> None:
+        if not self._private:
+            self.group = self.group.copy()
+            self._private = True
+        apply(self.group, event)
+        self._records.append(event)
+
+    def answer(self, message: Any) -> None:
+        """Reply to the input at hand."""
+        self._replies.append(Reply(self.token, message))
+
+    def answer_to(self, token: int | None, message: Any) -> None:
+        """Reply to an earlier input; None: there is none that waits."""
+        if token is not None:
+            self._replies.append(Reply(token, message))
+
+    def after(self, key: TimerKey, delay_ms: int) -> None:
+        self._timers[key] = self.now.mono_ms + delay_ms
+
+    def cancel(self, key: TimerKey) -> None:
+        self._timers[key] = None
+
+    def expect(self, member_id: str) -> None:
+        """Begin a member's session timeout anew."""
+        self.after(SessionKey(self.group.group_id, member_id), self.group.members[member_id].session_timeout_ms)
+
+    def forget(self, member_id: str) -> None:
+        """Stop a member's session timeout."""
+        self.cancel(SessionKey(self.group.group_id, member_id))
+
+    def outcome(self) -> Outcome:
+        timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
+        return Outcome(tuple(self._records), tuple(self._replies), timers)

@@ -1,0 +1,319 @@
+"""The state of one classic group, and `apply`, which alone changes it; knows no requests and takes no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from ottla.coord.classic.events import (
+    Event,
+    InitialDelay,
+    InitialDelaySet,
+    JoinAnswered,
+    JoinCompleted,
+    LeaderElected,
+    Member,
+    MemberGone,
+    MemberIdGiven,
+    MemberJoined,
+    MemberRejoined,
+    MemberReplaced,
+    Protocols,
+    RebalanceBegun,
+    SyncAwaited,
+    SyncSeen,
+)
+from ottla.coord.classic.states import NEXT, Cause, State
+from ottla.coord.classic.subscription import subscribed_topics
+from ottla.coord.records import GroupStored, StoredMember
+
+
+class Group:
+    """One classic group.
+
+    Members are immutable values, so that a copy of a group costs a few dictionaries. `joining` and `syncing` hold the tokens of
+    the replies that members wait for; `invited` those who were given a member id and have not joined under it; `unsynced` those
+    who have not asked for their assignment in this generation; `new` those who never had a join answered.
+    """
+
+    __slots__ = (
+        "delay",
+        "generation",
+        "group_id",
+        "invited",
+        "joining",
+        "leader",
+        "members",
+        "more_came",
+        "new",
+        "previous_state",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static",
+        "supported",
+        "syncing",
+        "topics",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.previous_state = State.DEAD
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.state_timestamp_ms = -1
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        self.supported: dict[str, int] = {}
+        self.joining: dict[str, int] = {}
+        self.syncing: dict[str, int] = {}
+        self.invited: dict[str, None] = {}
+        self.unsynced: dict[str, None] = {}
+        self.new: dict[str, None] = {}
+        self.topics: frozenset[str] | None = None
+        self.delay: InitialDelay | None = None
+        self.more_came = False
+
+    def copy(self) -> Group:
+        """A group that can be changed without this one noticing."""
+        twin = Group.__new__(Group)
+        for name in Group.__slots__:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, dict) else value)
+        return twin
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.joining) == len(self.members) and not self.invited
+
+    @property
+    def is_initial_rebalance(self) -> bool:
+        return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols can be a member: an empty group takes any, others need one that all know."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(self.supported.get(name, 0) == everybody for name, _ in protocols)
+
+    def choose_protocol(self) -> str:
+        """Each member votes for the first of its protocols that all know; most votes win, and the earlier candidate a tie."""
+        everybody = len(self.members)
+        votes = {name: 0 for name, count in self.supported.items() if count == everybody}
+        for member in self.members.values():
+            votes[next(name for name, _ in member.protocols if name in votes)] += 1
+        return max(votes, key=votes.__getitem__)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member may be reading this topic; a consumer group whose subscriptions are unknown may be reading any."""
+        if self.topics is None:
+            return self.protocol_type == "consumer"
+        return topic in self.topics
+
+    def at_rest(self, assignments: dict[str, bytes], wall_ms: int) -> GroupStored:
+        """The record that keeps this group with these assignments."""
+        members = tuple(
+            StoredMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(self.protocol),
+                assignments.get(member.member_id, b""),
+            )
+            for member in self.members.values()
+        )
+        return GroupStored(self.group_id, self.protocol_type or "", self.generation, self.protocol, self.leader, wall_ms, members)
+
+    def move(self, cause: Cause, wall_ms: int) -> None:
+        self.state, self.previous_state = NEXT[self.state, cause], self.state
+        self.state_timestamp_ms = wall_ms
+
+    def remember_topics(self) -> None:
+        """Read what the members subscribe to, which decides whose offsets expire."""
+        self.topics = None
+        if self.protocol_type == "consumer":
+            self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
+
+
+def apply(group: Group, event: Event | GroupStored) -> None:
+    """Let one event change the group."""
+    _APPLY[type(event)](group, event)
+
+
+def _count(group: Group, protocols: Iterable[tuple[str, bytes]], by: int) -> None:
+    for name in dict(protocols):
+        group.supported[name] = group.supported.get(name, 0) + by
+        if not group.supported[name]:
+            del group.supported[name]
+
+
+def _id_given(group: Group, event: MemberIdGiven) -> None:
+    group.invited[event.member_id] = None
+
+
+def _joined(group: Group, event: MemberJoined) -> None:
+    member = event.member
+    if not group.members:
+        group.protocol_type = event.protocol_type
+    group.members[member.member_id] = member
+    _count(group, member.protocols, 1)
+    if member.group_instance_id is not None:
+        group.static[member.group_instance_id] = member.member_id
+    group.leader = group.leader or member.member_id
+    group.joining[member.member_id] = event.token
+    group.new[member.member_id] = None
+    group.invited.pop(member.member_id, None)
+    group.more_came = group.is_initial_rebalance
+
+
+def _rejoined(group: Group, event: MemberRejoined) -> None:
+    member = group.members[event.member_id]
+    _count(group, member.protocols, -1)
+    _count(group, event.protocols, 1)
+    group.members[event.member_id] = replace(
+        member,
+        protocols=event.protocols,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        session_timeout_ms=event.session_timeout_ms,
+    )
+    group.joining[event.member_id] = event.token
+
+
+def _replaced(group: Group, event: MemberReplaced) -> None:
+    """The newcomer takes the old one's seat in the order of members too: who is first may become leader."""
+    seated = {}
+    for member_id, member in group.members.items():
+        if member_id == event.member_id:
+            member = replace(member, member_id=event.new_member_id)
+        seated[member.member_id] = member
+    group.members = seated
+    newcomer = seated[event.new_member_id]
+    if newcomer.group_instance_id is not None:
+        group.static[newcomer.group_instance_id] = event.new_member_id
+    if group.leader == event.member_id:
+        group.leader = event.new_member_id
+    for awaited in (group.joining, group.syncing, group.unsynced, group.new):
+        awaited.pop(event.member_id, None)
+
+
+def _gone(group: Group, event: MemberGone) -> None:
+    member = group.members.pop(event.member_id, None)
+    if member is not None:
+        _count(group, member.protocols, -1)
+        if member.group_instance_id is not None:
+            group.static.pop(member.group_instance_id, None)
+    if group.leader == event.member_id:
+        group.leader = next(iter(group.members), None)
+    for awaited in (group.joining, group.syncing, group.invited, group.unsynced, group.new):
+        awaited.pop(event.member_id, None)
+
+
+def _elected(group: Group, event: LeaderElected) -> None:
+    group.leader = event.member_id
+
+
+def _rebalance_begun(group: Group, event: RebalanceBegun) -> None:
+    if group.state is State.COMPLETING_REBALANCE:
+        group.members = {member_id: replace(member, assignment=b"") for member_id, member in group.members.items()}
+    group.syncing.clear()
+    group.unsynced.clear()
+    group.more_came = False
+    group.move(Cause.MEMBERSHIP_CHANGED, event.wall_ms)
+
+
+def _delay_set(group: Group, event: InitialDelaySet) -> None:
+    group.delay = event.delay
+    group.more_came = False
+
+
+def _join_completed(group: Group, event: JoinCompleted) -> None:
+    group.generation += 1
+    group.protocol = event.protocol
+    group.delay = None
+    group.joining.clear()
+    group.new.clear()
+    group.unsynced = dict.fromkeys(group.members)
+    group.move(Cause.JOIN_COMPLETED, event.wall_ms)
+    group.remember_topics()
+
+
+def _join_answered(group: Group, event: JoinAnswered) -> None:
+    group.joining.pop(event.member_id, None)
+
+
+def _sync_awaited(group: Group, event: SyncAwaited) -> None:
+    group.syncing[event.member_id] = event.token
+    group.unsynced.pop(event.member_id, None)
+
+
+def _sync_seen(group: Group, event: SyncSeen) -> None:
+    group.unsynced.pop(event.member_id, None)
+
+
+def _stored(group: Group, event: GroupStored) -> None:
+    """Take over a group at rest. Members known already keep the protocols that the record does not hold."""
+    group.generation = event.generation
+    group.protocol_type = event.protocol_type or None
+    group.protocol = event.protocol
+    group.leader = event.leader
+    group.previous_state = group.state
+    group.state = State.STABLE if event.members else State.EMPTY
+    group.state_timestamp_ms = event.state_timestamp_ms
+    group.delay = None
+    group.joining.clear()
+    group.syncing.clear()
+    group.new.clear()
+    known = group.members
+    group.members = {stored.member_id: _restored(stored, known.get(stored.member_id), event.protocol) for stored in event.members}
+    group.static = {m.group_instance_id: m.member_id for m in group.members.values() if m.group_instance_id is not None}
+    group.unsynced = {member_id: None for member_id in group.unsynced if member_id in group.members}
+    group.supported = {}
+    for member in group.members.values():
+        _count(group, member.protocols, 1)
+    group.remember_topics()
+
+
+def _restored(stored: StoredMember, known: Member | None, protocol: str | None) -> Member:
+    if known is not None:
+        return replace(known, assignment=stored.assignment)
+    return Member(
+        stored.member_id,
+        stored.group_instance_id,
+        stored.client_id,
+        stored.client_host,
+        stored.rebalance_timeout_ms,
+        stored.session_timeout_ms,
+        ((protocol or "", stored.subscription),),
+        stored.assignment,
+    )
+
+
+_APPLY: dict[type, Callable[[Group, Any], None]] = {
+    MemberIdGiven: _id_given,
+    MemberJoined: _joined,
+    MemberRejoined: _rejoined,
+    MemberReplaced: _replaced,
+    MemberGone: _gone,
+    LeaderElected: _elected,
+    RebalanceBegun: _rebalance_begun,
+    InitialDelaySet: _delay_set,
+    JoinCompleted: _join_completed,
+    JoinAnswered: _join_answered,
+    SyncAwaited: _sync_awaited,
+    SyncSeen: _sync_seen,
+    GroupStored: _stored,
+}

@@ -1,0 +1,218 @@
+"""JoinGroup: who may join, under which member id, and whether that begins a rebalance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.coord.classic import rebalance
+from ottla.coord.classic.checks import member_error
+from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.events import (
+    Member,
+    MemberGone,
+    MemberIdGiven,
+    MemberJoined,
+    MemberRejoined,
+    MemberReplaced,
+    Protocols,
+)
+from ottla.coord.classic.group import Group
+from ottla.coord.classic.states import REJOIN, Rejoin, State
+from ottla.coord.outcome import Asked, SessionKey
+from ottla.coord.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.sync_group import SyncGroupResponse
+from ottla.wire.errors import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_GROUP_ID,
+    INVALID_SESSION_TIMEOUT,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+REBALANCE_TIMEOUT_FROM = 1
+MEMBER_ID_REQUIRED_FROM = 4
+SKIP_ASSIGNMENT_FROM = 9
+
+Ask = Asked[JoinGroupRequest]
+
+
+def join(draft: Draft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
+    """Decide a JoinGroup. `exists` is False if the draft's group is only about to be made."""
+    body = ask.body
+    error_code = _request_error(body, draft.settings)
+    if error_code:
+        _refuse(draft, error_code, body.member_id)
+    elif not exists and body.member_id:
+        _refuse(draft, UNKNOWN_MEMBER_ID, body.member_id)
+    elif not _has_room(draft.group, body.member_id, draft.settings.group_max_size):
+        _turn_away(draft, body.member_id)
+    elif not draft.group.supports(body.protocol_type, protocols_of(body)):
+        _refuse(draft, INCONSISTENT_GROUP_PROTOCOL, body.member_id)
+    elif not body.member_id:
+        _join_new(draft, ask, new_id)
+    else:
+        _join_known(draft, ask)
+
+
+def _request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
+    if not body.group_id:
+        return INVALID_GROUP_ID
+    if not settings.group_min_session_timeout_ms <= body.session_timeout_ms <= settings.group_max_session_timeout_ms:
+        return INVALID_SESSION_TIMEOUT
+    return NONE
+
+
+def _refuse(draft: Draft, error_code: int, member_id: str = "") -> None:
+    draft.answer(JoinGroupResponse(error_code=error_code, member_id=member_id))
+
+
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+    """While members join, only those who have joined already count: the last to come have no place, whoever they are."""
+    if group.state is State.EMPTY:
+        return True
+    if group.state is State.PREPARING_REBALANCE:
+        return member_id in group.joining or len(group.joining) < max_size
+    return member_id in group.members or len(group.members) < max_size
+
+
+def _turn_away(draft: Draft, member_id: str) -> None:
+    """The group is full; nobody shall wait for the one who is turned away."""
+    if member_id in draft.group.members or member_id in draft.group.invited:
+        draft.happen(MemberGone(draft.group.group_id, member_id))
+        draft.forget(member_id)
+    _refuse(draft, GROUP_MAX_SIZE_REACHED)
+    rebalance.complete_if_all_joined(draft)
+
+
+def _join_new(draft: Draft, ask: Ask, new_id: Callable[[], str]) -> None:
+    """Somebody without a member id. A static member is known by its instance id, a dynamic one must first take its id (KIP-394)."""
+    instance = ask.body.group_instance_id
+    member_id = f"{ask.client_id if instance is None else instance}-{new_id()}"
+    if instance is not None and instance in draft.group.static:
+        _replace(draft, ask, draft.group.static[instance], member_id)
+    elif instance is None and ask.version >= MEMBER_ID_REQUIRED_FROM:
+        draft.happen(MemberIdGiven(draft.group.group_id, member_id))
+        draft.after(SessionKey(draft.group.group_id, member_id), ask.body.session_timeout_ms)
+        _refuse(draft, MEMBER_ID_REQUIRED, member_id)
+    else:
+        _add(draft, ask, member_id)
+
+
+def _join_known(draft: Draft, ask: Ask) -> None:
+    body = ask.body
+    group = draft.group
+    if body.member_id in group.invited and body.group_instance_id is None:
+        _add(draft, ask, body.member_id)
+        return
+    error_code = member_error(group, body.member_id, body.group_instance_id)
+    rejoin = REJOIN[group.state]
+    if error_code:
+        draft.answer(JoinGroupResponse(error_code=error_code, member_id=body.member_id, protocol_name=_no_name(ask.version)))
+    elif rejoin is Rejoin.REFUSE:
+        _refuse(draft, UNKNOWN_MEMBER_ID, body.member_id)
+    elif rejoin is Rejoin.JOIN_ALWAYS or _has_reason(group, ask, rejoin):
+        _rejoin(draft, ask)
+        rebalance.begin_or_complete(draft, _reason(ask, f"member {body.member_id} joins again"))
+    else:
+        told = rebalance.joined_reply(draft, body.member_id)
+        if group.state is State.STABLE:
+            told.members = []
+        draft.answer(told)
+
+
+def _no_name(version: int) -> str | None:
+    """Before version 7 the protocol's name could not be null."""
+    return None if version >= 7 else ""
+
+
+def _has_reason(group: Group, ask: Ask, rejoin: Rejoin) -> bool:
+    member_id = ask.body.member_id
+    if rejoin is Rejoin.JOIN_IF_CHANGED_OR_LEADER and group.leader == member_id:
+        return True
+    return group.members[member_id].protocols != protocols_of(ask.body)
+
+
+def _add(draft: Draft, ask: Ask, member_id: str) -> None:
+    """A new member joins: nothing tells that it goes away while its reply waits, so the wait has an end of its own."""
+    body = ask.body
+    member = Member(
+        member_id,
+        body.group_instance_id,
+        ask.client_id,
+        ask.client_host,
+        rebalance_timeout_ms(ask),
+        body.session_timeout_ms,
+        protocols_of(body),
+    )
+    draft.happen(MemberJoined(draft.group.group_id, member, body.protocol_type, ask.token))
+    draft.after(SessionKey(draft.group.group_id, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    rebalance.begin_or_complete(draft, _reason(ask, f"member {member_id} joins"))
+
+
+def _rejoin(draft: Draft, ask: Ask, member_id: str | None = None) -> None:
+    """Note a member's join; one that it sent before, and whose reply still waits, is answered so that nothing waits for ever."""
+    member_id = member_id or ask.body.member_id
+    superseded = draft.group.joining.get(member_id)
+    draft.answer_to(superseded, JoinGroupResponse(error_code=REBALANCE_IN_PROGRESS, member_id=member_id))
+    event = MemberRejoined(
+        draft.group.group_id,
+        member_id,
+        protocols_of(ask.body),
+        rebalance_timeout_ms(ask),
+        ask.body.session_timeout_ms,
+        ask.token,
+    )
+    draft.happen(event)
+
+
+def _replace(draft: Draft, ask: Ask, old_id: str, member_id: str) -> None:
+    """A static member is back under a new member id: fence the old one; a stable group need not rebalance for it."""
+    group = draft.group
+    former_leader = group.leader or ""
+    draft.answer_to(group.joining.get(old_id), JoinGroupResponse(error_code=FENCED_INSTANCE_ID, member_id=old_id))
+    draft.answer_to(group.syncing.get(old_id), SyncGroupResponse(error_code=FENCED_INSTANCE_ID))
+    draft.happen(MemberReplaced(group.group_id, old_id, member_id))
+    draft.forget(old_id)
+    _rejoin(draft, ask, member_id)
+    draft.expect(member_id)
+    group = draft.group
+    if group.state is State.STABLE and group.choose_protocol() == group.protocol:
+        _take_seat(draft, ask, member_id, former_leader)
+    else:
+        rebalance.begin_or_complete(draft, _reason(ask, f"static member {member_id} is back"))
+
+
+def _take_seat(draft: Draft, ask: Ask, member_id: str, former_leader: str) -> None:
+    """Keep the assignments, and tell the newcomer without a rebalance.
+
+    A leader that is back would assign anew: where its version allows, it is told to skip that (KIP-814); else it is told that
+    somebody else leads.
+    """
+    group = draft.group
+    assignments = {member.member_id: member.assignment for member in group.members.values()}
+    draft.happen(group.at_rest(assignments, draft.now.wall_ms))
+    reply = rebalance.joined_reply(draft, member_id)
+    if ask.version >= SKIP_ASSIGNMENT_FROM:
+        reply.skip_assignment = draft.group.leader == member_id
+    else:
+        reply.leader, reply.members = former_leader, []
+    draft.answer(reply)
+
+
+def protocols_of(body: JoinGroupRequest) -> Protocols:
+    return tuple((protocol.name, bytes(protocol.metadata)) for protocol in body.protocols)
+
+
+def rebalance_timeout_ms(ask: Ask) -> int:
+    """Version 0 had none of its own."""
+    return ask.body.rebalance_timeout_ms if ask.version >= REBALANCE_TIMEOUT_FROM else ask.body.session_timeout_ms
+
+
+def _reason(ask: Ask, what: str) -> str:
+    """For the log: what happened, and why the client says it did (KIP-800)."""
+    return f"{what}; client reason: {ask.body.reason or 'not provided'}"

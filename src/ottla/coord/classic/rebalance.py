@@ -1,0 +1,197 @@
+"""How a classic group gets from one generation to the next: beginning a rebalance, completing it, losing members.
+
+Knows no requests; every rule works on a draft.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.events import (
+    InitialDelay,
+    InitialDelaySet,
+    JoinCompleted,
+    LeaderElected,
+    MemberGone,
+    RebalanceBegun,
+)
+from ottla.coord.classic.states import REBALANCES_FROM, State
+from ottla.coord.outcome import JoinKey, SyncKey
+from ottla.coord.records import GroupStored
+from ottla.wire.api.join_group import JoinGroupResponse
+from ottla.wire.api.sync_group import SyncGroupResponse
+from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+
+log = logging.getLogger("ottla.coord")
+
+
+def begin_or_complete(draft: Draft, reason: str) -> None:
+    """Members have changed: begin a rebalance, or see whether the one under way is done."""
+    if draft.group.state in REBALANCES_FROM:
+        begin(draft, reason)
+    else:
+        complete_if_all_joined(draft)
+
+
+def begin(draft: Draft, reason: str) -> None:
+    """Have every member join again. The first rebalance of an empty group waits a while, so that many can come together."""
+    group = draft.group
+    log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason)
+    for member_id, token in group.syncing.items():
+        draft.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        draft.expect(member_id)
+    draft.cancel(SyncKey(group.group_id))
+    was_empty = group.state is State.EMPTY
+    draft.happen(RebalanceBegun(group.group_id, draft.now.wall_ms))
+    if was_empty:
+        delay_ms = draft.settings.group_initial_rebalance_delay_ms
+        _delay(draft, InitialDelay(delay_ms, max(draft.group.rebalance_timeout_ms - delay_ms, 0)))
+    elif draft.group.all_joined:
+        complete(draft)
+    else:
+        draft.after(JoinKey(group.group_id), draft.group.rebalance_timeout_ms)
+
+
+def complete_if_all_joined(draft: Draft) -> None:
+    group = draft.group
+    if group.state is State.PREPARING_REBALANCE and not group.is_initial_rebalance and group.all_joined:
+        complete(draft)
+
+
+def join_timed_out(draft: Draft) -> None:
+    """The time to join is over; an initial delay goes on while members keep coming."""
+    group = draft.group
+    if group.state is not State.PREPARING_REBALANCE:
+        return
+    delay = group.delay
+    if delay is not None and group.more_came and delay.remaining_ms > 0:
+        next_ms = min(draft.settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
+        _delay(draft, InitialDelay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0)))
+    else:
+        complete(draft)
+
+
+def _delay(draft: Draft, delay: InitialDelay) -> None:
+    draft.happen(InitialDelaySet(draft.group.group_id, delay))
+    draft.after(JoinKey(draft.group.group_id), delay.delay_ms)
+
+
+def complete(draft: Draft) -> None:
+    """End the join phase: whoever has not joined is out, unless it is a static member, whose session alone counts (KIP-345)."""
+    group_id = draft.group.group_id
+    draft.cancel(JoinKey(group_id))
+    absent = [m for m in draft.group.members.values() if m.member_id not in draft.group.joining and m.group_instance_id is None]
+    for member in absent:
+        remove(draft, member.member_id)
+    if not draft.group.members:
+        _store_empty(draft)
+    elif _elect_leader(draft):
+        _begin_generation(draft)
+    else:
+        draft.after(JoinKey(group_id), draft.group.rebalance_timeout_ms)
+
+
+def _store_empty(draft: Draft) -> None:
+    group = draft.group
+    log.info("group %s: empty after generation %d", group.group_id, group.generation)
+    stored = GroupStored(group.group_id, group.protocol_type or "", group.generation + 1, None, None, draft.now.wall_ms, ())
+    draft.happen(stored)
+
+
+def _elect_leader(draft: Draft) -> bool:
+    """Keep the leader if it has joined, else take the first that has; False if nobody has."""
+    group = draft.group
+    if group.leader not in group.joining:
+        joined = next((member_id for member_id in group.members if member_id in group.joining), None)
+        if joined is None:
+            return False
+        draft.happen(LeaderElected(group.group_id, joined))
+    return True
+
+
+def _begin_generation(draft: Draft) -> None:
+    waiting = dict(draft.group.joining)
+    draft.happen(JoinCompleted(draft.group.group_id, draft.group.choose_protocol(), draft.now.wall_ms))
+    group = draft.group
+    log.info("group %s: generation %d with %d members", group.group_id, group.generation, len(group.members))
+    for member_id in group.members:
+        draft.answer_to(waiting.get(member_id), joined_reply(draft, member_id))
+        draft.expect(member_id)
+    draft.after(SyncKey(group.group_id), group.rebalance_timeout_ms)
+
+
+def joined_reply(draft: Draft, member_id: str) -> JoinGroupResponse:
+    """What a member is told of the present generation; the leader is told who the members are."""
+    group = draft.group
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        member_id=member_id,
+        members=everybody(draft) if group.leader == member_id else [],
+    )
+
+
+def everybody(draft: Draft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
+    group = draft.group
+    return [
+        JoinGroupResponse.JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(group.protocol),
+        )
+        for member in group.members.values()
+    ]
+
+
+def sync_timed_out(draft: Draft) -> None:
+    """Whoever has not asked for its assignment in time is out; this leaves the others to share anew."""
+    group = draft.group
+    if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced:
+        return
+    absent = list(group.unsynced)
+    for member_id in absent:
+        remove(draft, member_id)
+    begin(draft, f"{len(absent)} members did not ask for their assignment in time")
+
+
+def session_timed_out(draft: Draft, member_id: str) -> None:
+    """A member was not heard of in time, unless it is us who owe it a reply."""
+    group = draft.group
+    if member_id in group.invited:
+        draft.happen(MemberGone(group.group_id, member_id))
+    elif member_id not in group.members or _is_owed(draft, member_id):
+        return
+    else:
+        remove(draft, member_id)
+        if draft.group.state in REBALANCES_FROM:
+            begin(draft, f"member {member_id} was not heard of in time")
+            return
+    if draft.group.state is State.PREPARING_REBALANCE and draft.group.all_joined:
+        complete(draft)
+
+
+def _is_owed(draft: Draft, member_id: str) -> bool:
+    """Only a new member can time out while its join waits: nothing else would ever tell that it went away."""
+    group = draft.group
+    return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
+
+
+def remove(draft: Draft, member_id: str) -> None:
+    """Take a member out; a reply that it still waits for says so."""
+    group = draft.group
+    draft.answer_to(group.joining.get(member_id), JoinGroupResponse(error_code=UNKNOWN_MEMBER_ID))
+    draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
+    draft.happen(MemberGone(group.group_id, member_id))
+    draft.forget(member_id)
+
+
+def recall(draft: Draft) -> None:
+    """After a restart: members have their full session timeout to be heard of. A group that is over its size shrinks."""
+    group = draft.group
+    for member_id in group.members:
+        draft.expect(member_id)
+    if len(group.members) > draft.settings.group_max_size:
+        begin(draft, f"{len(group.members)} members are more than group.max.size ({draft.settings.group_max_size}) allows")

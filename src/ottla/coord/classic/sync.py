@@ -1,0 +1,108 @@
+"""SyncGroup and Heartbeat: the leader's assignments reach the members, and members stay alive."""
+
+from __future__ import annotations
+
+from ottla.coord.classic.checks import generation_error
+from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.events import SyncAwaited, SyncSeen
+from ottla.coord.classic.group import Group
+from ottla.coord.classic.states import HEARTBEAT, SYNC, State, Sync
+from ottla.coord.outcome import Asked, Outcome, Reply, SessionKey, Timer
+from ottla.ports import Now
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.errors import (
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_GROUP_ID,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+PROTOCOL_NAMED_FROM = 5
+
+
+def sync(draft: Draft, ask: Asked[SyncGroupRequest]) -> None:
+    """Decide a SyncGroup: wait for the leader's, hand out what is known, or, from the leader, share out."""
+    body = ask.body
+    error_code = _error(draft.group, body, ask.version)
+    if error_code:
+        draft.answer(SyncGroupResponse(error_code=error_code))
+        return
+    what = SYNC[draft.group.state]
+    if what is Sync.REBALANCE:
+        draft.answer(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+    elif what is Sync.ANSWER:
+        _answer(draft, body.member_id)
+    else:
+        _wait(draft, ask)
+
+
+def _error(group: Group, body: SyncGroupRequest, version: int) -> int:
+    if not body.group_id:
+        return INVALID_GROUP_ID
+    if version >= PROTOCOL_NAMED_FROM and (body.protocol_type is None or body.protocol_name is None):
+        return INCONSISTENT_GROUP_PROTOCOL
+    if group.state is State.EMPTY:
+        return UNKNOWN_MEMBER_ID
+    error_code = generation_error(group, body.member_id, body.group_instance_id, body.generation_id)
+    if error_code == NONE and (_differs(body.protocol_type, group.protocol_type) or _differs(body.protocol_name, group.protocol)):
+        return INCONSISTENT_GROUP_PROTOCOL
+    return error_code
+
+
+def _differs(said: str | None, known: str | None) -> bool:
+    return said is not None and known is not None and said != known
+
+
+def _assignment(draft: Draft, member_id: str) -> SyncGroupResponse:
+    group = draft.group
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=group.members[member_id].assignment,
+    )
+
+
+def _answer(draft: Draft, member_id: str) -> None:
+    if member_id in draft.group.unsynced:
+        draft.happen(SyncSeen(draft.group.group_id, member_id))
+    draft.answer(_assignment(draft, member_id))
+
+
+def _wait(draft: Draft, ask: Asked[SyncGroupRequest]) -> None:
+    group_id, member_id = ask.body.group_id, ask.body.member_id
+    superseded = draft.group.syncing.get(member_id)
+    draft.answer_to(superseded, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+    draft.happen(SyncAwaited(group_id, member_id, ask.token))
+    if draft.group.leader == member_id:
+        _share_out(draft, ask.body)
+
+
+def _share_out(draft: Draft, body: SyncGroupRequest) -> None:
+    """Store what the leader assigned, then tell all who wait; those it forgot are assigned nothing."""
+    waiting = dict(draft.group.syncing)
+    assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
+    draft.happen(draft.group.at_rest(assignments, draft.now.wall_ms))
+    for member_id, token in waiting.items():
+        draft.answer_to(token, _assignment(draft, member_id))
+        draft.expect(member_id)
+
+
+def heartbeat(group: Group | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome:
+    """Decide a Heartbeat. The most frequent request of all: no draft, and nothing happens to the group."""
+    body = ask.body
+    error_code = _heartbeat_error(group, body)
+    if group is None or error_code:
+        return Outcome(replies=(Reply(ask.token, HeartbeatResponse(error_code=error_code)),))
+    reply = Reply(ask.token, HeartbeatResponse(error_code=HEARTBEAT[group.state]))
+    deadline_ms = now.mono_ms + group.members[body.member_id].session_timeout_ms
+    return Outcome(replies=(reply,), timers=(Timer(SessionKey(body.group_id, body.member_id), deadline_ms),))
+
+
+def _heartbeat_error(group: Group | None, body: HeartbeatRequest) -> int:
+    if not body.group_id:
+        return INVALID_GROUP_ID
+    if group is None:
+        return UNKNOWN_MEMBER_ID
+    return generation_error(group, body.member_id, body.group_instance_id, body.generation_id)

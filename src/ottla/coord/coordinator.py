@@ -1,0 +1,262 @@
+"""The group coordinator: the groups and committed offsets of one partition of `__consumer_offsets`, as one machine.
+
+`decide` reads state and changes nothing; `apply` alone changes it, for records read back at start-up too. Knows no logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.coord import expiry, offsets
+from ottla.coord.classic import describe, rebalance
+from ottla.coord.classic import group as classic
+from ottla.coord.classic.checks import generation_error
+from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.events import Event
+from ottla.coord.classic.group import Group
+from ottla.coord.classic.join import join
+from ottla.coord.classic.leave import leave
+from ottla.coord.classic.states import State
+from ottla.coord.classic.sync import heartbeat, sync
+from ottla.coord.outcome import (
+    NOTHING,
+    Asked,
+    Due,
+    ExpiryKey,
+    JoinKey,
+    Outcome,
+    Reply,
+    SessionKey,
+    SyncKey,
+    Timer,
+    TopicsDeleted,
+)
+from ottla.coord.records import GroupForgotten, OffsetCommitted, OffsetForgotten, Stored
+from ottla.coord.settings import GroupSettings
+from ottla.ports import Now
+from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.heartbeat import HeartbeatRequest
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.sync_group import SyncGroupRequest
+from ottla.wire.errors import (
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    NON_EMPTY_GROUP,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+GROUP_ID_NOT_FOUND_FROM = 9
+"""Since this version an OffsetCommit for a group that is not there says so."""
+
+
+class Coordinator:
+    """One machine: see `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has."""
+
+    def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
+        self.settings = settings
+        self.groups: dict[str, Group] = {}
+        self.offsets = offsets.Offsets()
+        self._new_id = new_id
+
+    def decide(self, asked: Asked[Any], now: Now) -> Outcome:
+        """Decide one input; nothing is changed until the outcome's records are applied."""
+        return _DECISIONS[type(asked.body)](self, asked, now)
+
+    def apply(self, record: Stored | Event) -> None:
+        """Let one record take effect."""
+        if isinstance(record, OffsetCommitted):
+            self._group(record.group_id)
+            self.offsets.apply(record)
+        elif isinstance(record, OffsetForgotten):
+            self.offsets.apply(record)
+        elif isinstance(record, GroupForgotten):
+            self.groups.pop(record.group_id, None)
+        else:
+            classic.apply(self._group(record.group_id), record)
+
+    def recall(self, now: Now) -> Outcome:
+        """What to do once all stored records have been applied after a start."""
+        deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
+        outcomes = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
+        for group in self.groups.values():
+            if group.members:
+                draft = Draft(group, group.group_id, self.settings, now)
+                rebalance.recall(draft)
+                outcomes.append(draft.outcome())
+        return _joined(outcomes)
+
+    def _group(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id)
+        return group
+
+    def _draft(self, group_id: str, now: Now, token: int) -> Draft:
+        return Draft(self.groups.get(group_id), group_id, self.settings, now, token)
+
+    def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> Outcome:
+        group_id = asked.body.group_id
+        draft = self._draft(group_id, now, asked.token)
+        join(draft, asked, self._new_id, exists=group_id in self.groups)
+        return draft.outcome()
+
+    def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> Outcome:
+        draft = self._draft(asked.body.group_id, now, asked.token)
+        sync(draft, asked)
+        return draft.outcome()
+
+    def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> Outcome:
+        return heartbeat(self.groups.get(asked.body.group_id), asked, now)
+
+    def _leave(self, asked: Asked[LeaveGroupRequest], now: Now) -> Outcome:
+        group_id = asked.body.group_id
+        draft = self._draft(group_id, now, asked.token)
+        leave(draft, asked, exists=group_id in self.groups)
+        return draft.outcome()
+
+    def _due(self, asked: Asked[Due], now: Now) -> Outcome:
+        key = asked.body.key
+        if isinstance(key, ExpiryKey):
+            return self._expire(now)
+        if key.group_id not in self.groups:
+            return NOTHING
+        draft = self._draft(key.group_id, now, asked.token)
+        if isinstance(key, SessionKey):
+            rebalance.session_timed_out(draft, key.member_id)
+        elif isinstance(key, JoinKey):
+            rebalance.join_timed_out(draft)
+        else:
+            assert isinstance(key, SyncKey)
+            rebalance.sync_timed_out(draft)
+        return draft.outcome()
+
+    def _expire(self, now: Now) -> Outcome:
+        records = expiry.expired(self.groups, self.offsets, now.wall_ms, self.settings.offsets_retention_ms)
+        deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
+        return Outcome(tuple(records), timers=(Timer(ExpiryKey(), deadline_ms),))
+
+    def _commit(self, asked: Asked[OffsetCommitRequest], now: Now) -> Outcome:
+        body = asked.body
+        group = self.groups.get(body.group_id)
+        error_code = _commit_error(group, asked)
+        if error_code:
+            return Outcome(replies=(Reply(asked.token, offsets.commit_refused(body, error_code)),))
+        records, response = offsets.commit(body, now.wall_ms, self.settings.offset_metadata_max_bytes)
+        timers: tuple[Timer, ...] = ()
+        if group is not None and body.member_id in group.members:
+            deadline_ms = now.mono_ms + group.members[body.member_id].session_timeout_ms
+            timers = (Timer(SessionKey(body.group_id, body.member_id), deadline_ms),)
+        return Outcome(tuple(records), (Reply(asked.token, response),), timers)
+
+    def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> Outcome:
+        return Outcome(replies=(Reply(asked.token, offsets.fetch(self.offsets, asked.body)),))
+
+    def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> Outcome:
+        body = asked.body
+        group = self.groups.get(body.group_id)
+        error_code = _offset_delete_error(group, body.group_id)
+        if group is None or error_code:
+            return Outcome(replies=(Reply(asked.token, OffsetDeleteResponse(error_code=error_code)),))
+        subscribed = {topic.name for topic in body.topics if group.is_subscribed(topic.name) and group.members}
+        records, response = offsets.delete(self.offsets, body, subscribed)
+        return Outcome(tuple(records), (Reply(asked.token, response),))
+
+    def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> Outcome:
+        return Outcome(tuple(self.offsets.forget_topics(asked.body.names)))
+
+    def _list(self, asked: Asked[ListGroupsRequest], now: Now) -> Outcome:
+        states = {state.lower() for state in asked.body.states_filter}
+        types = {kind.lower() for kind in asked.body.types_filter}
+        groups = [
+            describe.listed(group)
+            for group in self.groups.values()
+            if not states or group.state.value.lower() in states
+            if not types or describe.GROUP_TYPE in types
+        ]
+        return Outcome(replies=(Reply(asked.token, ListGroupsResponse(groups=groups)),))
+
+    def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> Outcome:
+        groups = [
+            describe.described(self.groups[group_id]) if group_id in self.groups else describe.not_found(group_id, asked.version)
+            for group_id in asked.body.groups
+        ]
+        return Outcome(replies=(Reply(asked.token, DescribeGroupsResponse(groups=groups)),))
+
+    def _delete(self, asked: Asked[DeleteGroupsRequest], now: Now) -> Outcome:
+        records: list[Stored] = []
+        response = DeleteGroupsResponse()
+        for group_id in dict.fromkeys(asked.body.groups_names):
+            error_code = self._delete_error(group_id)
+            response.results.append(DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error_code))
+            if not error_code:
+                records += [*self.offsets.forget_group(group_id), GroupForgotten(group_id)]
+        return Outcome(tuple(records), (Reply(asked.token, response),))
+
+    def _delete_error(self, group_id: str) -> int:
+        group = self.groups.get(group_id)
+        if group is None:
+            return GROUP_ID_NOT_FOUND
+        return NONE if group.state is State.EMPTY else NON_EMPTY_GROUP
+
+
+def _joined(outcomes: list[Outcome]) -> Outcome:
+    return Outcome(
+        tuple(record for outcome in outcomes for record in outcome.records),
+        tuple(reply for outcome in outcomes for reply in outcome.replies),
+        tuple(timer for outcome in outcomes for timer in outcome.timers),
+    )
+
+
+def _commit_error(group: Group | None, asked: Asked[OffsetCommitRequest]) -> int:
+    """Without a generation it is a simple commit: allowed to somebody who is in no group, while the group has no members."""
+    body = asked.body
+    generation = body.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return NONE
+        return GROUP_ID_NOT_FOUND if asked.version >= GROUP_ID_NOT_FOUND_FROM else ILLEGAL_GENERATION
+    if generation < 0 and group.state is State.EMPTY:
+        return NONE
+    if generation < 0 and not body.member_id and body.group_instance_id is None:
+        return UNKNOWN_MEMBER_ID
+    error_code = generation_error(group, body.member_id, body.group_instance_id, generation)
+    if error_code == NONE and group.state is State.COMPLETING_REBALANCE:
+        return REBALANCE_IN_PROGRESS
+    return error_code
+
+
+def _offset_delete_error(group: Group | None, group_id: str) -> int:
+    """While there are members, only a group whose subscriptions can be known may lose offsets."""
+    if not group_id:
+        return INVALID_GROUP_ID
+    if group is None:
+        return GROUP_ID_NOT_FOUND
+    if group.state is not State.EMPTY and group.protocol_type != "consumer":
+        return NON_EMPTY_GROUP
+    return NONE
+
+
+_DECISIONS: dict[type, Callable[[Coordinator, Asked[Any], Now], Outcome]] = {
+    JoinGroupRequest: Coordinator._join,
+    SyncGroupRequest: Coordinator._sync,
+    HeartbeatRequest: Coordinator._heartbeat,
+    LeaveGroupRequest: Coordinator._leave,
+    OffsetCommitRequest: Coordinator._commit,
+    OffsetFetchRequest.OffsetFetchRequestGroup: Coordinator._fetch,
+    OffsetDeleteRequest: Coordinator._delete_offsets,
+    ListGroupsRequest: Coordinator._list,
+    DescribeGroupsRequest: Coordinator._describe,
+    DeleteGroupsRequest: Coordinator._delete,
+    TopicsDeleted: Coordinator._topics_deleted,
+    Due: Coordinator._due,
+}

@@ -1,0 +1,217 @@
+"""Committed offsets: what groups have read so far; knows topics by name and id only, and of groups what `Owner` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten
+from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE
+
+NO_OFFSET = -1
+NO_RETENTION_OF_ITS_OWN = -1
+
+FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+class Committed(NamedTuple):
+    """One committed offset, without what it is filed under."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    topic_id: bytes
+
+
+ByTopic = dict[str, dict[int, Committed]]
+
+
+class Offsets:
+    """All committed offsets of a coordinator, by group, topic and partition. `apply` alone changes them."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ByTopic] = {}
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
+
+    def apply(self, record: OffsetCommitted | OffsetForgotten) -> None:
+        if isinstance(record, OffsetCommitted):
+            self._put(record)
+        else:
+            self._drop(record)
+
+    def of(self, group_id: str) -> ByTopic:
+        """What a group has committed; not to be changed."""
+        return self._groups.get(group_id, {})
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def everything(self) -> Iterator[OffsetCommitted]:
+        """Every committed offset, as it is stored."""
+        for group_id, topics in self._groups.items():
+            for topic, partitions in topics.items():
+                for partition, committed in partitions.items():
+                    yield OffsetCommitted(group_id, topic, partition, *committed)
+
+    def forget_group(self, group_id: str) -> list[OffsetForgotten]:
+        """The tombstones of all that a group has committed."""
+        return [OffsetForgotten(group_id, topic, index) for topic, held in self.of(group_id).items() for index in held]
+
+    def forget_topics(self, names: Iterable[str]) -> list[OffsetForgotten]:
+        """The tombstones of all that any group has committed for topics that are no more."""
+        gone = list(names)
+        return [
+            OffsetForgotten(group_id, topic, index)
+            for group_id, topics in self._groups.items()
+            for topic in gone
+            for index in topics.get(topic, ())
+        ]
+
+    def _put(self, record: OffsetCommitted) -> None:
+        topics = self._groups.setdefault(record.group_id, {})
+        topic_id = NO_TOPIC_ID if record.topic_id == NO_TOPIC_ID else record.topic_id
+        topics.setdefault(record.topic, {})[record.partition] = Committed(
+            record.offset,
+            record.leader_epoch,
+            record.metadata,
+            record.commit_timestamp_ms,
+            record.expire_timestamp_ms,
+            topic_id,
+        )
+
+    def _drop(self, record: OffsetForgotten) -> None:
+        topics = self._groups.get(record.group_id, {})
+        partitions = topics.get(record.topic, {})
+        partitions.pop(record.partition, None)
+        if not partitions:
+            topics.pop(record.topic, None)
+        if not topics:
+            self._groups.pop(record.group_id, None)
+
+
+def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> tuple[list[OffsetCommitted], OffsetCommitResponse]:
+    """The records of a commit that its group allows; a partition whose metadata is too large has an error and no record."""
+    expire_ms = NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else wall_ms + body.retention_time_ms
+    records: list[OffsetCommitted] = []
+    response = OffsetCommitResponse()
+    for topic in body.topics:
+        parts = []
+        for wanted in topic.partitions:
+            error_code = NONE
+            metadata = wanted.committed_metadata or ""
+            if _is_longer(metadata, metadata_max_bytes):
+                error_code = OFFSET_METADATA_TOO_LARGE
+            else:
+                records.append(_record(body.group_id, topic, wanted, metadata, wall_ms, expire_ms))
+            parts.append(_committed(wanted.partition_index, error_code))
+        response.topics.append(_committed_topic(topic, parts))
+    return records, response
+
+
+def _record(
+    group_id: str,
+    topic: OffsetCommitRequest.OffsetCommitRequestTopic,
+    wanted: OffsetCommitRequest.OffsetCommitRequestPartition,
+    metadata: str,
+    wall_ms: int,
+    expire_ms: int,
+) -> OffsetCommitted:
+    return OffsetCommitted(
+        group_id,
+        topic.name,
+        wanted.partition_index,
+        wanted.committed_offset,
+        wanted.committed_leader_epoch,
+        metadata,
+        wall_ms,
+        expire_ms,
+        topic.topic_id,
+    )
+
+
+def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
+    """The same error for every partition: this reply has no place for one of its own."""
+    return OffsetCommitResponse(
+        topics=[
+            _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
+            for topic in body.topics
+        ]
+    )
+
+
+def _committed(index: int, error_code: int) -> OffsetCommitResponse.OffsetCommitResponsePartition:
+    return OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
+
+
+def _committed_topic(
+    topic: OffsetCommitRequest.OffsetCommitRequestTopic, parts: list[OffsetCommitResponse.OffsetCommitResponsePartition]
+) -> OffsetCommitResponse.OffsetCommitResponseTopic:
+    return OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    """Kafka measures this limit in UTF-16 units, whatever its setting's name says."""
+    if 2 * len(text) <= limit:
+        return False
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+
+def fetch(offsets: Offsets, wanted: FetchGroup) -> FetchedGroup:
+    """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error."""
+    held = offsets.of(wanted.group_id)
+    if wanted.topics is None:
+        topics = [_fetched_topic(name, NO_TOPIC_ID, partitions, partitions) for name, partitions in held.items()]
+    else:
+        topics = [_fetched_topic(t.name, t.topic_id, t.partition_indexes, held.get(t.name, {})) for t in wanted.topics]
+    return FetchedGroup(group_id=wanted.group_id, topics=topics)
+
+
+def _fetched_topic(name: str, topic_id: bytes, indexes: Iterable[int], held: dict[int, Committed]) -> FetchedTopic:
+    partitions = [_fetched(index, held.get(index), topic_id) for index in indexes]
+    return FetchedTopic(name=name, topic_id=topic_id, partitions=partitions)
+
+
+def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> FetchedPartition:
+    if committed is None or _is_of_another_topic(committed, topic_id):
+        return FetchedPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="")
+    return FetchedPartition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
+    """Whether it was committed for a former topic of the same name."""
+    return NO_TOPIC_ID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
+
+
+def delete(
+    offsets: Offsets, body: OffsetDeleteRequest, subscribed: Iterable[str]
+) -> tuple[list[OffsetForgotten], OffsetDeleteResponse]:
+    """The tombstones of an OffsetDelete; topics that a member is `subscribed` to keep theirs."""
+    held = offsets.of(body.group_id)
+    records: list[OffsetForgotten] = []
+    response = OffsetDeleteResponse()
+    for topic in body.topics:
+        error_code = GROUP_SUBSCRIBED_TO_TOPIC if topic.name in subscribed else NONE
+        indexes = [wanted.partition_index for wanted in topic.partitions]
+        if not error_code:
+            present = held.get(topic.name, {})
+            records += [OffsetForgotten(body.group_id, topic.name, index) for index in dict.fromkeys(indexes) if index in present]
+        parts = [OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=i, error_code=error_code) for i in indexes]
+        response.topics.append(OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name, partitions=parts))
+    return records, response

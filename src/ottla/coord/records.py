@@ -1,0 +1,223 @@
+"""The records of `__consumer_offsets`, as values and as bytes in Kafka's own formats; knows nothing of what they mean.
+
+A key begins with its kind (0 and 1: an offset, 2: a classic group), a value with its version, both int16.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.wire import Malformed, decode, encode
+from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
+from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+
+NO_TOPIC_ID = bytes(16)
+NO_TIMESTAMP = -1
+
+LEGACY_OFFSET_KIND, OFFSET_KIND, GROUP_KIND = 0, 1, 2
+GROUP_VERSION = 3
+OFFSET_VERSION, OFFSET_VERSION_WITH_EXPIRY, OFFSET_VERSION_WITH_TOPIC_ID = 3, 1, 4
+OLDEST_READ, NEWEST_READ = 0, 4
+
+_SHORT = Struct(">h")
+
+
+class Unreadable(ValueError):
+    """A stored record is not what its kind says: one sentence that tells why."""
+
+
+class OffsetCommitted(NamedTuple):
+    """A group's place in one partition. `expire_timestamp_ms` is -1 unless the client asked for a retention of its own."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIMESTAMP
+    topic_id: bytes = NO_TOPIC_ID
+
+
+class OffsetForgotten(NamedTuple):
+    """A tombstone: the group has no place in this partition any more."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class StoredMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GroupStored(NamedTuple):
+    """A classic group at rest: all that survives a restart of its coordinator."""
+
+    group_id: str
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[StoredMember, ...]
+
+
+class GroupForgotten(NamedTuple):
+    """A tombstone: the group is no more."""
+
+    group_id: str
+
+
+Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten
+
+_STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten))
+
+
+def is_stored(record: object) -> bool:
+    """Whether a record is kept in `__consumer_offsets`; the others are volatile events."""
+    return type(record) in _STORED
+
+
+def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
+    """Key and value as they are stored; a tombstone's value is None."""
+    if isinstance(record, OffsetCommitted):
+        return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record)
+    if isinstance(record, OffsetForgotten):
+        return _offset_key(record.group_id, record.topic, record.partition), None
+    if isinstance(record, GroupStored):
+        return _group_key(record.group_id), _group_value(record)
+    return _group_key(record.group_id), None
+
+
+def decode_record(key: bytes, value: bytes | None) -> Stored | None:
+    """The record that these bytes hold; None for kinds that are not known here. Raises `Unreadable`."""
+    kind = _prefix(key)
+    try:
+        if kind in (LEGACY_OFFSET_KIND, OFFSET_KIND):
+            return _decode_offset(decode(OffsetCommitKey, 0, key[2:]), value)
+        if kind == GROUP_KIND:
+            return _decode_group(decode(GroupMetadataKey, 0, key[2:]), value)
+    except Malformed as malformed:
+        raise Unreadable(str(malformed)) from malformed
+    return None
+
+
+def _prefix(data: bytes) -> int:
+    if len(data) < 2:
+        raise Unreadable(f"a coordinator record of {len(data)} bytes has no kind or version")
+    number: int = _SHORT.unpack_from(data)[0]
+    return number
+
+
+def _version(value: bytes) -> int:
+    version = _prefix(value)
+    if not OLDEST_READ <= version <= NEWEST_READ:
+        raise Unreadable(f"a coordinator record's value has version {version}; {NEWEST_READ} is the newest that is read")
+    return version
+
+
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
+
+
+def _group_key(group_id: str) -> bytes:
+    return _SHORT.pack(GROUP_KIND) + encode(GroupMetadataKey(group=group_id), 0)
+
+
+def _offset_value(record: OffsetCommitted) -> bytes:
+    version = OFFSET_VERSION
+    if record.expire_timestamp_ms != NO_TIMESTAMP:
+        version = OFFSET_VERSION_WITH_EXPIRY
+    elif record.topic_id != NO_TOPIC_ID:
+        version = OFFSET_VERSION_WITH_TOPIC_ID
+    value = OffsetCommitValue(
+        offset=record.offset,
+        leader_epoch=record.leader_epoch,
+        metadata=record.metadata,
+        commit_timestamp=record.commit_timestamp_ms,
+        expire_timestamp=record.expire_timestamp_ms,
+        topic_id=record.topic_id,
+    )
+    return _SHORT.pack(version) + encode(value, version)
+
+
+def _group_value(record: GroupStored) -> bytes:
+    value = GroupMetadataValue(
+        protocol_type=record.protocol_type,
+        generation=record.generation,
+        protocol=record.protocol,
+        leader=record.leader,
+        current_state_timestamp=record.state_timestamp_ms,
+        members=[_member_value(member) for member in record.members],
+    )
+    return _SHORT.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
+
+
+def _member_value(member: StoredMember) -> GroupMetadataValue.MemberMetadata:
+    return GroupMetadataValue.MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.subscription,
+        assignment=member.assignment,
+    )
+
+
+def _decode_offset(key: OffsetCommitKey, value: bytes | None) -> OffsetCommitted | OffsetForgotten:
+    if value is None:
+        return OffsetForgotten(key.group, key.topic, key.partition)
+    held = decode(OffsetCommitValue, _version(value), value[2:])
+    return OffsetCommitted(
+        key.group,
+        key.topic,
+        key.partition,
+        held.offset,
+        held.leader_epoch,
+        held.metadata,
+        held.commit_timestamp,
+        held.expire_timestamp,
+        bytes(held.topic_id),
+    )
+
+
+def _decode_group(key: GroupMetadataKey, value: bytes | None) -> GroupStored | GroupForgotten:
+    if value is None:
+        return GroupForgotten(key.group)
+    held = decode(GroupMetadataValue, _version(value), value[2:])
+    return GroupStored(
+        key.group,
+        held.protocol_type,
+        held.generation,
+        held.protocol,
+        held.leader,
+        held.current_state_timestamp,
+        tuple(_decode_member(member) for member in held.members),
+    )
+
+
+def _decode_member(member: GroupMetadataValue.MemberMetadata) -> StoredMember:
+    """Before version 1 of the format a member had no rebalance timeout of its own: its session timeout served."""
+    rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
+    return StoredMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        rebalance_timeout_ms,
+        member.session_timeout,
+        bytes(member.subscription),
+        bytes(member.assignment),
+    )

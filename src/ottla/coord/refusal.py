@@ -1,0 +1,57 @@
+"""What a request of a group is answered when its coordinator can't decide it; knows messages only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.coord.offsets import commit_refused
+from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+
+
+def refused(body: Any, error_code: int) -> Any:
+    """The response to this request (or part of one) that says `error_code` wherever it can."""
+    return _REFUSED[type(body)](body, error_code)
+
+
+def _join(body: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error_code, member_id=body.member_id)
+
+
+def _describe(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:
+    described = DescribeGroupsResponse.DescribedGroup
+    return DescribeGroupsResponse(groups=[described(group_id=group_id, error_code=error_code) for group_id in body.groups])
+
+
+def _delete(body: DeleteGroupsRequest, error_code: int) -> DeleteGroupsResponse:
+    result = DeleteGroupsResponse.DeletableGroupResult
+    return DeleteGroupsResponse(results=[result(group_id=group_id, error_code=error_code) for group_id in body.groups_names])
+
+
+def _fetch(body: FetchGroup, error_code: int) -> OffsetFetchResponse.OffsetFetchResponseGroup:
+    return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=body.group_id, error_code=error_code)
+
+
+_REFUSED: dict[type, Callable[[Any, int], Any]] = {
+    JoinGroupRequest: _join,
+    SyncGroupRequest: lambda body, error_code: SyncGroupResponse(error_code=error_code),
+    HeartbeatRequest: lambda body, error_code: HeartbeatResponse(error_code=error_code),
+    LeaveGroupRequest: lambda body, error_code: LeaveGroupResponse(error_code=error_code),
+    OffsetCommitRequest: commit_refused,
+    OffsetDeleteRequest: lambda body, error_code: OffsetDeleteResponse(error_code=error_code),
+    ListGroupsRequest: lambda body, error_code: ListGroupsResponse(error_code=error_code),
+    FetchGroup: _fetch,
+    DescribeGroupsRequest: _describe,
+    DeleteGroupsRequest: _delete,
+}

@@ -1,0 +1,24 @@
+"""What an operator may set about groups and offsets: values only, with Kafka's names (units last) and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Settings of a group coordinator."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * MINUTE_MS
+    offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
+
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
+"""How long a new member's join may wait: it can't send heartbeats yet, so its session timeout does not count."""
