@@ -142,7 +142,7 @@ class _Reader:
             self.one_struct(f, target)
             return
         code = head_code(f, self.flexible)
-        n = self.head(code)
+        n = self.length(f, code)
         read = {"struct": self.structs, "str": self.strings}.get(f.kind, self.numbers) if f.array else self.scalar
         if self.version in f.nullable:
             with self.out.block(f"if {n}:" if code == "B" else f"if {n} >= 0:"):
@@ -151,8 +151,7 @@ class _Reader:
             with self.out.block("else:"):
                 self.out(f"{target} = None")
         else:
-            with self.out.block(f"if {n} < {int(code == 'B')}:"):
-                self.out("raise Stop")
+            self.out(f"if {n} < {int(code == 'B')}: raise Stop")
             read(f, target, n, code)
 
     def one_struct(self, f: Field, target: str) -> None:
@@ -161,61 +160,74 @@ class _Reader:
             return
         tagged = f.tag is not None and self.flexible  # there a varint marks null, elsewhere a signed byte
         there = self.head("B" if tagged else "b")
+        if tagged:
+            self.out(f"if {there} > 127: {there}, pos = more(buf, {there}, pos)")
         with self.out.block(f"if {there} < {int(tagged)}:"):
             self.out(f"{target} = None")
         with self.out.block("else:"):
             self.out(f"{target} = {self.struct(f.struct)}")
 
-    def scalar(self, f: Field, target: str, n: str, code: str) -> None:
-        string = f.kind in _STRINGS
-        if code == "B":
-            with self.out.block(f"if {n} > 127:"):
+    def length(self, f: Field, code: str, *, item: bool = False) -> str:
+        """Read a length, for a varint one more than it is, and bound what is larger than a byte could say."""
+        n = self.head(code)
+        array = f.array and not item
+        string = f.kind in _STRINGS and not array
+        if code != "B" and not array:
+            return n
+        with self.out.block(f"if {n} > 127:"):
+            if code == "B":
                 self.out(f"{n}, pos = more(buf, {n}, pos)")
-                if string:
-                    self.out(f"if {n} > {runtime.LONGEST_STRING + 1}: raise Stop")
-            n = f"{n} - 1"
-        slice_ = f"[pos:(pos := pos + {n})]"
-        if not string:
+            if array:
+                self.out(f"if {self.counted(n, code)} * {self.least(f)} > size - pos: raise Stop")
+            elif string:
+                self.out(f"if {n} > {runtime.LONGEST_STRING + 1}: raise Stop")
+        return n
+
+    def least(self, f: Field) -> int:
+        """The fewest bytes that an item of an array takes."""
+        if f.kind == "struct":
+            return least_size(f.struct, self.version, self.flexible)
+        return calcsize(">" + (self.item_code if f.kind == "str" else f.kind))
+
+    @property
+    def item_code(self) -> str:
+        return "B" if self.flexible else "h"
+
+    def counted(self, n: str, code: str) -> str:
+        return f"({n} - 1)" if code == "B" else n
+
+    def scalar(self, f: Field, target: str, n: str, code: str) -> None:
+        slice_ = f"[pos:(pos := pos + {n}{' - 1' if code == 'B' else ''})]"
+        if f.kind not in _STRINGS:
             self.out(f"{target} = view{slice_}" + (".tobytes()" if f.kind == "bytes" else ""))
         elif self.any_buffer:
             self.out(f"{target} = str(buf{slice_}, 'utf-8')")
         else:
             self.out(f"{target} = buf{slice_}.decode()")
 
-    def count(self, n: str, code: str, least: int) -> str:
-        """Bound the number of items of an array by what is left; the expression that says how many there are."""
-        items = f"{n} - 1" if code == "B" else n
-        with self.out.block(f"if {n} > 127:"):
-            if code == "B":
-                self.out(f"{n}, pos = more(buf, {n}, pos)")
-            self.out(f"if ({items}) * {least} > size - pos: raise Stop")
-        return items
+    def loop(self, n: str, code: str) -> str:
+        return f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"
 
     def structs(self, f: Field, target: str, n: str, code: str) -> None:
-        self.count(n, code, least_size(f.struct, self.version, self.flexible))
         items = self.out.local("items")
         self.out(f"{target} = {items} = []")
-        with self.out.block(f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"):
+        with self.out.block(self.loop(n, code)):
             o = self.struct(f.struct)
             self.out(f"{items}.append({o})")
 
     def strings(self, f: Field, target: str, n: str, code: str) -> None:
-        inner = "B" if self.flexible else "h"
-        self.count(n, code, calcsize(">" + inner))
         items = self.out.local("items")
         self.out(f"{target} = {items} = []")
-        with self.out.block(f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"):
-            k = self.head(inner)
-            with self.out.block(f"if {k} < {int(inner == 'B')}:"):
-                self.out("raise Stop")
-            self.scalar(f, "s", k, inner)
+        with self.out.block(self.loop(n, code)):
+            k = self.length(f, self.item_code, item=True)
+            self.out(f"if {k} < {int(self.flexible)}: raise Stop")
+            self.scalar(f, "s", k, self.item_code)
             self.out(f"{items}.append(s)")
 
     def numbers(self, f: Field, target: str, n: str, code: str) -> None:
-        width = calcsize(">" + f.kind)
-        count = self.count(n, code, width)
         if f.kind == "16s":
-            self.out(f"{target} = [u for u, in uuids(view[pos:pos + ({count}) * 16])]", f"pos += ({count}) * 16")
+            size = f"{self.counted(n, code)} * 16"
+            self.out(f"{target} = [u for u, in uuids(view[pos:pos + {size}])]", f"pos += {size}")
             return
         if code == "B":
             self.out(f"{n} -= 1")
