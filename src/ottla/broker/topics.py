@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.settings import topic_config_error
 from ottla.cluster import layout
 from ottla.cluster import topics as decide
@@ -38,6 +39,7 @@ class Topics:
 
     def __init__(self, broker: Broker) -> None:
         self.image = ClusterImage()
+        self.producer_ids = ProducerIds(broker.registry, broker.node_id)
         self._broker = broker
         self._opened: dict[str, tuple[bytes, int]] = {}
 
@@ -49,6 +51,7 @@ class Topics:
         """
         self.image = ClusterImage.load(self._broker.registry)
         self._announce(now)
+        self._take_broker_configs()
         present = {name for name in self._broker.disk.list("") if _PARTITION_DIRECTORY.fullmatch(name)}
         held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
         for directory in sorted(present - held):
@@ -89,6 +92,32 @@ class Topics:
         """Let these be all the settings of a topic that is there; its logs follow at once."""
         outcome = decide.set_configs(self.image.topics[name], configs, topic_config_error)
         return outcome if validate_only else self._commit([outcome], now)[0]
+
+    def set_broker_configs(
+        self, node_id: int | None, configs: Mapping[str, str], now: Now, *, validate_only: bool = False
+    ) -> Outcome:
+        """Let these be all the settings that were set for one broker, or with None for all of them, while they run.
+
+        Raises `SettingError`. Logs follow at once; so does whoever reads `broker.settings` anew.
+        """
+        ours = self._broker.settings
+        if node_id is None:
+            ours.changed(configs, ours.of_this_broker)
+        else:
+            ours.changed(ours.of_all_brokers, configs)
+        changes = (Change(layout.broker_config_path(node_id), layout.config_json(configs)),)
+        if validate_only:
+            return Outcome("")
+        outcome = self._commit([Outcome("", changes=changes)], now)[0]
+        self._take_broker_configs()
+        for topic in self.image.topics.values():
+            self._broker.partitions.configure(topic.name, self._broker.settings.log_config(topic.configs))
+        return outcome
+
+    def _take_broker_configs(self) -> None:
+        configs = self.image.broker_configs
+        if configs:
+            self._broker.settings = self._broker.settings.changed(configs.get(None, {}), configs.get(self._broker.node_id, {}))
 
     def new_topic_id(self) -> bytes:
         """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""

@@ -38,7 +38,7 @@ class LogSettings(SettingsOf):
     log_cleaner_min_compaction_lag_ms = Setting(LONG, 0, "Default of min.compaction.lag.ms.", check=at_least(0), dynamic=True)
     log_cleanup_policy = Setting(LIST, ("delete",), "Default of cleanup.policy.", check=CLEANUP, dynamic=True)
     log_dir = Setting(STRING, "/tmp/kafka-logs", "The data directory where log.dirs is not set; --data-dir sets log.dirs.")
-    log_dirs = unset(LIST, "The data directory (one; --data-dir sets it).", falls_back=("log.dir",))
+    log_dirs = unset(LIST, "The data directory (one; --data-dir sets it).")
     log_flush_interval_messages = Setting(LONG, LARGEST_LONG, "Default of flush.messages.", check=at_least(1), dynamic=True)
     log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
     log_flush_scheduler_interval_ms = Setting(LONG, LARGEST_LONG, "Default of flush.ms where log.flush.interval.ms is not set.")

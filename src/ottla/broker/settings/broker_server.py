@@ -53,10 +53,9 @@ class ServerSettings(SettingsOf):
         (),
         "The address that clients are told; without it, the one at which they came.",
         check=PLAIN,
-        falls_back=("listeners",),
     )
     auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata makes the topic.")
-    broker_id = Setting(INT, -1, "An older name of node.id.", falls_back=("node.id",))
+    broker_id = Setting(INT, -1, "An older name of node.id.")
     broker_rack = unset(STRING, "The rack or zone that this broker stands in.")
     connections_max_idle_ms = Setting(LONG, 600_000, "Idle connections are closed after this time.")
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is made without a number.", check=at_least(1))
@@ -65,9 +64,7 @@ class ServerSettings(SettingsOf):
     listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "", 9092),), "Where the broker listens (--listen sets it).", check=PLAIN)
     max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
     max_incremental_fetch_session_cache_slots = Setting(INT, 1000, "Fetch sessions that are kept at a time.", check=at_least(0))
-    node_id = unset(
-        INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0), falls_back=("broker.id",)
-    )
+    node_id = unset(INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0))
     num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
     socket_receive_buffer_bytes = Setting(INT, -1, "The sockets' receive buffer; -1 lets the system size it as it needs.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))

@@ -113,7 +113,10 @@ class SettingsOf:
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
-        for name, text in self.given.items():
+        self._take(self.given)
+
+    def _take(self, texts: Mapping[str, str]) -> None:
+        for name, text in texts.items():
             setting = self.find(name)
             # The descriptor has no __set__, so from here on the attribute is a plain one, as fast as any.
             self.__dict__[setting.attribute] = setting.parse(text)

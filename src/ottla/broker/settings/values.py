@@ -36,6 +36,24 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings):
             log.warning("without effect in Ottla, and ignored: %s", ", ".join(idle))
         return cls({name: text for name, text in texts.items() if name not in WITHOUT_EFFECT})
 
+    def __init__(
+        self,
+        given: Mapping[str, str] | None = None,
+        *,
+        of_all_brokers: Mapping[str, str] | None = None,
+        of_this_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        """`given` at the start; the others were set since, for all brokers and (stronger) for this one."""
+        super().__init__(given)
+        self.of_all_brokers = dict(of_all_brokers or {})
+        self.of_this_broker = dict(of_this_broker or {})
+        self._take(self.of_all_brokers)
+        self._take(self.of_this_broker)
+
+    def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
+        """The same broker's settings with these set while it runs, instead of what was before."""
+        return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
+
     @property
     def default_retention_ms(self) -> int:
         """From milliseconds, minutes or hours, whichever is finest."""

@@ -1,0 +1,80 @@
+"""Settings as clients see them: the value in force, where it comes from, and what else it could have come from (KIP-226)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
+
+TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+class Row(NamedTuple):
+    """One described setting; `value` is None where there is none, or where it is secret."""
+
+    setting: Setting[Any]
+    value: str | None
+    source: int
+    read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+
+def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[Row]:
+    """Every setting of a topic that has these of its own."""
+    for name, setting in TopicSettings.DECLARED.items():
+        if setting.hidden and name not in overrides:
+            continue
+        value = setting.show(settings.topic_value(name, overrides))
+        synonyms = () if setting.broker is None else tuple(_synonyms(settings, setting.broker))
+        if name in overrides:
+            synonyms = (Synonym(name, value, TOPIC_CONFIG), *synonyms)
+        yield _row(setting, value, synonyms, read_only=False)
+
+
+def described_broker(settings: BrokerSettings) -> Iterator[Row]:
+    """Every setting of this broker."""
+    for name, setting in settings.DECLARED.items():
+        yield _row(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
+
+
+def described_changes(texts: Mapping[str, str]) -> Iterator[Row]:
+    """Only what was set for all brokers while they run."""
+    for name, text in sorted(texts.items()):
+        setting = BrokerSettings.DECLARED[name]
+        synonym = Synonym(name, setting.show(setting.parse(text)), DYNAMIC_DEFAULT_BROKER_CONFIG)
+        yield _row(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
+
+
+def _row(setting: Setting[Any], value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> Row:
+    source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+    if setting.is_sensitive:
+        value, synonyms = None, tuple(synonym._replace(value=None) for synonym in synonyms)
+    return Row(setting, value, source, read_only, synonyms)
+
+
+def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
+    """From the strongest source to the default. None at all if the setting itself has no value, whatever it falls back to."""
+    declared = settings.DECLARED
+    names = (name, *declared[name].falls_back)
+    sources = (
+        (settings.of_this_broker, DYNAMIC_BROKER_CONFIG),
+        (settings.of_all_brokers, DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (settings.given, STATIC_BROKER_CONFIG),
+    )
+    found = [
+        Synonym(one, declared[one].show(declared[one].parse(texts[one])), source)
+        for texts, source in sources
+        for one in names
+        if one in texts
+    ]
+    found += [Synonym(one, text, DEFAULT_CONFIG) for one in names if (text := declared[one].shown_default) is not None]
+    while found and found[0].name != name:
+        del found[0]
+    return found

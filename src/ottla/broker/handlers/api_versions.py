@@ -1,0 +1,59 @@
+"""ApiVersions: what is served, taken from the handlers' own tables. Its replies must be readable before anything is agreed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ottla.broker import apis
+from ottla.broker.broker import Broker
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
+
+PRODUCE = 0
+NAMED_FROM = 3
+ADDRESSED_FROM = 5
+UNKNOWN_NODE = -1
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
+
+
+def handle_api_versions(broker: Broker, request: Request) -> Reply:
+    """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
+    body: ApiVersionsRequest | None = request.body
+    if body is None:
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_served())
+    error_code = _error(broker, body, request.version)
+    if error_code:
+        return ApiVersionsResponse(error_code=error_code)
+    request.peer.client_software_name = body.client_software_name
+    request.peer.client_software_version = body.client_software_version
+    return ApiVersionsResponse(api_keys=_served())
+
+
+def _error(broker: Broker, body: ApiVersionsRequest, version: int) -> int:
+    if version >= NAMED_FROM and not (
+        _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
+    ):
+        return INVALID_REQUEST
+    if version >= ADDRESSED_FROM and (
+        body.cluster_id not in (None, broker.cluster_id) or body.node_id not in (UNKNOWN_NODE, broker.node_id)
+    ):
+        # KIP-1242: the client reached another broker than the one it looked for.
+        return REBOOTSTRAP_REQUIRED
+    return NONE
+
+
+@cache
+def _served() -> list[ApiVersionsResponse.ApiVersion]:
+    # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off.
+    return [
+        ApiVersionsResponse.ApiVersion(
+            api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
+        )
+        for key, (versions, _) in sorted(apis.handlers().items())
+    ]
+
+
+HANDLERS: Handlers = {18: (range(6), handle_api_versions)}

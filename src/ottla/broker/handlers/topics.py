@@ -1,0 +1,159 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: requests into decisions, outcomes into replies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ottla.broker.broker import Broker
+from ottla.broker.described import described_topic
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.cluster.outcome import Outcome
+from ottla.cluster.topics import NewTopic
+from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.errors import (
+    INVALID_REQUEST,
+    NONE,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+BY_DEFAULT = -1
+NO_ID = bytes(16)
+BY_ID_FROM = 6
+DISABLED_CODE_FROM = 3
+
+Created = CreateTopicsResponse.CreatableTopicResult
+Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
+Deleted = DeleteTopicsResponse.DeletableTopicResult
+DeleteState = DeleteTopicsRequest.DeleteTopicState
+
+
+def handle_create_topics(broker: Broker, request: Request) -> Reply:
+    """Make topics, each with its own result; they are visible to every API when the reply leaves."""
+    body: CreateTopicsRequest = request.body
+    wanted = [_new_topic(broker, topic) for topic in body.topics]
+    outcomes = broker.topics.create(wanted, request.now, validate_only=body.validate_only)
+    configs = {topic.name: topic.configs for topic in wanted}
+    return CreateTopicsResponse(
+        topics=[_created(broker, outcome, configs[name]) for name, outcome in {one.name: one for one in outcomes}.items()]
+    )
+
+
+def _new_topic(broker: Broker, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+    partitions, replication_factor = topic.num_partitions, topic.replication_factor
+    if not topic.assignments:
+        partitions = broker.settings.num_partitions if partitions == BY_DEFAULT else partitions
+        by_default = broker.settings.default_replication_factor
+        replication_factor = by_default if replication_factor == BY_DEFAULT else replication_factor
+    return NewTopic(
+        topic.name,
+        partitions,
+        replication_factor,
+        tuple((assigned.partition_index, tuple(assigned.broker_ids)) for assigned in topic.assignments),
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _created(broker: Broker, outcome: Outcome, configs: Mapping[str, str | None]) -> Created:
+    if outcome.error_code:
+        return Created(name=outcome.name, error_code=outcome.error_code, error_message=outcome.message)
+    texts = {name: text for name, text in configs.items() if text is not None}
+    return Created(
+        name=outcome.name,
+        topic_id=outcome.topic_id,
+        num_partitions=len(outcome.replicas),
+        replication_factor=len(outcome.replicas[0]),
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=row.setting.name,
+                value=row.value,
+                read_only=row.read_only,
+                config_source=row.source,
+                is_sensitive=row.setting.is_sensitive,
+            )
+            for row in described_topic(broker.settings, texts)
+        ],
+    )
+
+
+def handle_delete_topics(broker: Broker, request: Request) -> Reply:
+    """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
+    body: DeleteTopicsRequest = request.body
+    states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
+    if not broker.settings.delete_topic_enable:
+        error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
+        sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
+        return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
+    times = Counter(_name(broker, state) for state in states)
+    results = {_name(broker, state): _deletable(broker, state, times) for state in states}
+    found = [result for result in results.values() if not result.error_code]
+    outcomes = broker.topics.delete([_known_name(broker, result) for result in found], request.now)
+    for result, outcome in zip(found, outcomes, strict=True):
+        result.error_code, result.error_message = outcome.error_code, outcome.message
+        result.name, result.topic_id = outcome.name, outcome.topic_id
+    return DeleteTopicsResponse(responses=list(results.values()))
+
+
+def _name(broker: Broker, state: DeleteState) -> tuple[str | None, bytes]:
+    """What tells topics apart: the name where there is such a topic, however it was given."""
+    if state.name is None and (name := broker.topics.name_of(state.topic_id)) is not None:
+        return name, NO_ID
+    return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id
+
+
+def _known_name(broker: Broker, result: Deleted) -> str:
+    name = broker.topics.name_of(result.topic_id) if result.name is None else result.name
+    assert name is not None
+    return name
+
+
+def _refused(state: DeleteState, error_code: int, sentence: str) -> Deleted:
+    return Deleted(name=state.name, topic_id=state.topic_id, error_code=error_code, error_message=sentence)
+
+
+def _deletable(broker: Broker, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
+    if state.name is not None and state.topic_id != NO_ID:
+        return _refused(state, INVALID_REQUEST, "A topic is named by its name and by its id: give one of them.")
+    if state.name is None and state.topic_id == NO_ID:
+        return _refused(state, INVALID_REQUEST, "A topic is named neither by its name nor by its id: give one of them.")
+    if times[_name(broker, state)] > 1:
+        return _refused(state, INVALID_REQUEST, "The request names this topic twice: name it once.")
+    if state.name is None and broker.topics.name_of(state.topic_id) is None:
+        return _refused(state, UNKNOWN_TOPIC_ID, "There is no topic of this id here: ask for the topics again.")
+    if state.name is not None and broker.topics.get(state.name) is None:
+        return _refused(state, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {state.name!r} here.")
+    return Deleted(name=state.name, topic_id=state.topic_id, error_code=NONE)
+
+
+def handle_create_partitions(broker: Broker, request: Request) -> Reply:
+    """Let topics have more partitions; one that is named twice is left as it is."""
+    body: CreatePartitionsRequest = request.body
+    times = Counter(topic.name for topic in body.topics)
+    return CreatePartitionsResponse(
+        results=[
+            _grown(broker, topic, request) if times[topic.name] == 1 else _twice(topic.name)
+            for topic in {topic.name: topic for topic in body.topics}.values()
+        ]
+    )
+
+
+def _twice(name: str) -> Grown:
+    return Grown(name=name, error_code=INVALID_REQUEST, error_message=f"The request names topic {name!r} twice: name it once.")
+
+
+def _grown(broker: Broker, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request) -> Grown:
+    assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
+    validate_only: bool = request.body.validate_only
+    outcome = broker.topics.add_partitions(topic.name, topic.count, assignments, request.now, validate_only=validate_only)
+    return Grown(name=topic.name, error_code=outcome.error_code, error_message=outcome.message)
+
+
+HANDLERS: Handlers = {
+    19: (range(2, 8), handle_create_topics),
+    20: (range(1, 7), handle_delete_topics),
+    37: (range(4), handle_create_partitions),
+}

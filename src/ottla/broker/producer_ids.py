@@ -1,0 +1,39 @@
+"""Producer ids of this broker: taken from the registry by the block, given out one by one.
+
+What a stop leaves of a block is lost: no id is ever given twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from ottla.cluster import layout
+from ottla.cluster.producer_ids import take_block
+from ottla.ports import EntryExists, Registry, StorageFailed, VersionConflict
+
+log = logging.getLogger("ottla.broker")
+
+
+class ProducerIds:
+    def __init__(self, registry: Registry, node_id: int) -> None:
+        self._registry = registry
+        self._node_id = node_id
+        self._block: Iterator[int] = iter(())
+
+    def next(self) -> int | None:
+        """An id that nobody has had before; None while the registry refuses."""
+        producer_id = next(self._block, None)
+        if producer_id is None and self._take_block():
+            producer_id = next(self._block)
+        return producer_id
+
+    def _take_block(self) -> bool:
+        change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id)
+        try:
+            self._registry.commit((change,))
+        except (StorageFailed, EntryExists, VersionConflict) as failure:
+            log.error("no block of producer ids could be taken: %s", failure)
+            return False
+        self._block = iter(block)
+        return True

@@ -1,0 +1,16 @@
+"""Blocks of producer ids: each broker takes a block from the registry before it gives out a single id of it, as Kafka does."""
+
+from __future__ import annotations
+
+from ottla.cluster import layout
+from ottla.ports import NEW, Change, Entry
+
+BLOCK_SIZE = 1000
+
+
+def take_block(present: Entry | None, node_id: int) -> tuple[Change, range]:
+    """The change that takes the next block, and its ids. They may be used once the change is committed, and not if it conflicts."""
+    first = 0 if present is None else int(layout.read(present.value)["block_end"]) + 1
+    block = range(first, first + BLOCK_SIZE)
+    value = layout.producer_id_block_json(node_id, block[0], block[-1])
+    return Change(layout.PRODUCER_ID_BLOCK, value, NEW if present is None else present.version), block
