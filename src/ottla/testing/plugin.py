@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def ottla_settings() -> dict[str, str]:
-    """Settings of the test's broker under Kafka's names; override this fixture to change them."""
+def ottla_settings() -> dict[str, object]:
+    """Kafka's broker settings with underscores (`num_partitions`) for the test's broker; override this fixture to change them."""
     return {}
 
 
 @pytest.fixture
-def ottla_broker(ottla_settings: dict[str, str]) -> Iterator[Broker]:
+def ottla_broker(ottla_settings: dict[str, object]) -> Iterator[Broker]:
     """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends."""
     import ottla
 
-    with ottla.Broker(settings=ottla_settings) as broker:
+    with ottla.Broker(**ottla_settings) as broker:
         yield broker
 
 

@@ -1,0 +1,121 @@
+"""Who may import what, beyond the floors that import-linter keeps: pure packages stay pure, and the core needs no extra."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tree.source import Source, sources
+
+PURE = ("ports", "wire", "records", "log", "coord", "cluster", "broker", "client")
+WORLD = {
+    "asyncio", "concurrent", "ctypes", "fcntl", "glob", "mmap", "multiprocessing", "os", "pathlib", "random", "secrets",
+    "select", "selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",
+    "threading", "time", "urllib",
+}  # fmt: skip
+RANDOM_CALLS = {"uuid.uuid1", "uuid.uuid4", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "datetime.today"}
+SIBLINGS = {"log": {"coord", "cluster", "broker"}, "coord": {"log", "cluster", "broker"}, "cluster": {"log", "coord", "broker"}}
+CORE = {"cramjam", "crc32c", "ottla"}
+EXTRAS = {"IPython", "kazoo", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
+
+
+def in_packages(*packages: str) -> list[Source]:
+    return [source for source in sources("src") if source.package in packages]
+
+
+def test_pure_packages_do_not_import_the_world() -> None:
+    found = [
+        f"{source.path}:{line} imports {name}: take time, randomness and bytes as arguments or through a port"
+        for source in in_packages(*PURE)
+        for line, name in source.imports()
+        if name.split(".")[0] in WORLD
+    ]
+    assert not found
+
+
+def calls(source: Source) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def test_pure_packages_take_no_time_or_randomness_and_open_nothing() -> None:
+    found = [
+        f"{source.path}:{line} calls {name}"
+        for source in in_packages(*PURE)
+        for line, name in calls(source)
+        if name in RANDOM_CALLS or name in ("open", "print", "input", "uuid4", "uuid1")
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("package", SIBLINGS)
+def test_siblings_never_import_each_other(package: str) -> None:
+    found = [
+        f"{source.path}:{line} imports {name}"
+        for source in in_packages(package)
+        for line, name in source.imports()
+        if name.startswith("ottla.") and name.split(".")[1] in SIBLINGS[package]
+    ]
+    assert not found
+
+
+def test_wire_imports_the_standard_library_only() -> None:
+    found = [
+        f"{source.path}:{line} imports {name}"
+        for source in in_packages("wire")
+        for line, name in source.imports()
+        if name.split(".")[0] not in sys.stdlib_module_names | {"ottla"}
+    ]
+    assert not found
+
+
+def test_only_codecs_and_checksums_are_needed_beyond_the_standard_library() -> None:
+    """Extras are imported by the function that needs them, or by a module that is nothing without them.
+
+    The kernels try for Cython's shadow module and have one of their own.
+    """
+    own = {"src/ottla/records/arrow.py", "src/ottla/records/kernel.py", "src/ottla/records/kernel_arrow.py"}
+    found = [
+        f"{source.path}:{line} imports {name}"
+        for source in sources("src/ottla")
+        if source.package not in ("spark", "testing") and source.path not in own
+        for line, name in source.imports_at_import()
+        if name.split(".")[0] not in sys.stdlib_module_names | CORE
+    ]
+    assert not found
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter loads for one statement."""
+    code = f"import sys, json; before = set(sys.modules); {statement}; print(json.dumps(sorted(set(sys.modules) - before)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_ottla_loads_next_to_nothing() -> None:
+    loaded = loaded_by("import ottla")
+    heavy = {"asyncio", "ssl", "socket", "sqlite3", "multiprocessing", "logging", "dataclasses", "inspect", "typing"} | EXTRAS
+    assert not {name.split(".")[0] for name in loaded} & heavy
+    assert len(loaded) < 25, sorted(loaded)
+
+
+@pytest.mark.parametrize("name", ["Broker", "Producer", "Consumer", "AsyncProducer", "AsyncConsumer"])
+def test_broker_and_clients_load_no_extra(name: str) -> None:
+    assert not {module.split(".")[0] for module in loaded_by(f"from ottla import {name}")} & EXTRAS
+
+
+def test_the_wire_loads_no_message_before_it_is_used() -> None:
+    loaded = loaded_by("import ottla.wire")
+    assert not [name for name in loaded if name.startswith(("ottla.wire.api.", "ottla.wire.data."))]
+    assert not {name.split(".")[0] for name in loaded} & (EXTRAS | {"asyncio", "ssl", "cramjam"})
+
+
+@pytest.mark.parametrize("command", ["import ottla.cli.main", "import ottla.testing", "import ottla.testing.process"])
+def test_command_line_and_test_helpers_load_no_extra(command: str) -> None:
+    assert not {module.split(".")[0] for module in loaded_by(command)} & EXTRAS
