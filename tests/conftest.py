@@ -13,6 +13,7 @@ from tests.support.peers import Peer, start_peer
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that interop tests run against")
+    parser.addoption("--rewrite-scenarios", action="store_true", help="write plays as they end, instead of comparing")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

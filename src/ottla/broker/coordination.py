@@ -24,7 +24,7 @@ from ottla.coord.refusal import refused
 from ottla.coord.settings import MINUTE_MS, GroupSettings
 from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
-from ottla.records.columns import build
+from ottla.records.build import build
 from ottla.wire import Unencodable
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.errors import INVALID_GROUP_ID, KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
@@ -250,6 +250,6 @@ def _append(partition: Partition, records: list[Stored], now: Now) -> int:
         log.error("%s: a record was refused: %s", partition, unencodable)
         return UNKNOWN_SERVER_ERROR
     keys, values = [key for key, _ in encoded], [value for _, value in encoded]
-    batch = bytearray(build(keys, values, [now.wall_ms] * len(encoded)))
+    batch = bytearray(build(keys, values, now.wall_ms))
     appended = partition.append(batch, (read_header(batch),), now, origin_client=False)
     return NOT_COORDINATOR if appended.error_code == KAFKA_STORAGE_ERROR else appended.error_code

@@ -78,8 +78,12 @@ class Topics:
         return self.create([self._by_default(name) for name in names], now)
 
     def delete(self, names: Iterable[str], now: Now) -> list[Outcome]:
-        """Delete topics that are there, with all their records."""
-        return self._commit([decide.delete(self.image.topics[name]) for name in names], now)
+        """Delete topics that are there, with all their records and the offsets that groups committed for them."""
+        outcomes = self._commit([decide.delete(self.image.topics[name]) for name in names], now)
+        gone = [outcome.name for outcome in outcomes if not outcome.error_code]
+        if gone:
+            self._broker.coordination.topics_deleted(gone, now)
+        return outcomes
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, now: Now, *, validate_only: bool = False

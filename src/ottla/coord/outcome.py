@@ -13,29 +13,34 @@ NOBODY = -1
 """The token of an input that nobody waits for."""
 
 
-class SessionKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SessionKey:
     """The deadline by which a member must be heard of again."""
 
     group_id: str
     member_id: str
 
 
-class JoinKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JoinKey:
     """The deadline by which a group's members must have joined again."""
 
     group_id: str
 
 
-class SyncKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SyncKey:
     """The deadline by which the members of one generation must have asked for their assignment."""
 
     group_id: str
 
 
-class ExpiryKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ExpiryKey:
     """The next look for offsets and groups that have outlived their retention."""
 
 
+# Keys are no tuples: those of two kinds must never be equal.
 TimerKey = SessionKey | JoinKey | SyncKey | ExpiryKey
 
 
