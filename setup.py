@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from setuptools import Extension, setup
 
-KERNEL = "src/ottla/records/kernel.py"
+KERNELS = ("kernel", "kernel_arrow")
+DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 
 def extensions() -> list[Extension]:
@@ -12,9 +13,11 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernel = Extension("ottla.records.kernel", [KERNEL], extra_compile_args=["-O3"], optional=True)
-    directives = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
-    return list(cythonize([kernel], compiler_directives=directives, quiet=True))
+    kernels = [
+        Extension(f"ottla.records.{name}", [f"src/ottla/records/{name}.py"], extra_compile_args=["-O3"], optional=True)
+        for name in KERNELS
+    ]
+    return list(cythonize(kernels, compiler_directives=DIRECTIVES, quiet=True))  # type: ignore[no-untyped-call]  # Cython has no types for it
 
 
 setup(ext_modules=extensions())

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.ports import Buffer
-
-NONE, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 0, 2, 76, 87
+from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED_COMPRESSION_TYPE
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12

@@ -1,0 +1,143 @@
+"""One record batch of magic 2 from records: Python bytes here, columns of Arrow in `arrow`.
+
+Knows how a batch is laid out and sealed. May not know where it goes: offsets are stamped where it is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.ports import Buffer
+from ottla.records import codecs, kernel
+from ottla.records.batch import (
+    CONTROL_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    write_crc,
+)
+from ottla.records.uncompiled import say_once
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+MOST_OVERHEAD_BYTES: Final = 32
+"""What a record takes at most beyond its key, value and headers: five sizes, two deltas, attributes, a count of no headers."""
+
+MOST_BATCH_BYTES: Final = 0x7FFFFFFF - HEADER_BYTES
+
+
+def build(
+    keys: Sequence[Buffer | None] | None,
+    values: Sequence[Buffer | None],
+    timestamps: Sequence[int] | int,
+    headers: Sequence[Headers | None] | None = None,
+    *,
+    codec: int = codecs.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """One batch of `len(values)` records. `keys` None: none has a key. `timestamps` one int: all have it (milliseconds).
+
+    Raises ValueError without records, where the columns differ in length, and over 2 GB.
+    """
+    say_once()
+    count = len(values)
+    ages = [timestamps] * count if isinstance(timestamps, int) else list(timestamps)
+    if not count or any(column is not None and len(column) != count for column in (keys, headers, ages)):
+        raise ValueError("A batch holds at least one record, and as many keys, timestamps and headers as values.")
+    attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    out, newest = _write(keys, values, ages, headers)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=count - 1,
+        base_timestamp=ages[0],
+        max_timestamp=newest,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=count,
+    )
+    return seal(header, out, level)
+
+
+def _write(
+    keys: Sequence[Buffer | None] | None,
+    values: Sequence[Buffer | None],
+    timestamps: list[int],
+    headers: Sequence[Headers | None] | None,
+) -> tuple[bytearray, int]:
+    """(room for the header and all records, the greatest timestamp)."""
+    key_items, key_bytes = _items(keys or ())
+    value_items, value_bytes = _items(values)
+    header_items = [encode_headers(own) for own in headers] if headers and any(headers) else []
+    record_bytes = key_bytes + value_bytes + sum(map(len, header_items)) + len(values) * MOST_OVERHEAD_BYTES
+    if record_bytes > MOST_BATCH_BYTES:
+        raise ValueError(f"{record_bytes} bytes of records are more than one batch can hold: build several.")
+    out = bytearray(HEADER_BYTES + record_bytes)
+    end, newest = kernel.write_items(out, HEADER_BYTES, timestamps, key_items, value_items, header_items)
+    del out[end:]
+    return out, newest
+
+
+def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
+    """The items as the kernel takes them, a list of bytes or None, and how many bytes they have together."""
+    listed: list[Any] = items if isinstance(items, list) else list(items)
+    total = kernel.measure(listed)
+    if total < 0:
+        listed = [None if item is None else bytes(item) for item in listed]
+        total = kernel.measure(listed)
+    return listed, total
+
+
+def seal(header: BatchHeader, out: bytearray, level: int | None = None) -> bytearray:
+    """Finish the batch in `out`, whose records stand after room for `header`: compress them by the header's codec, in place.
+
+    Length and CRC are filled in. The same object is returned.
+    """
+    if header.codec:
+        out[HEADER_BYTES:] = codecs.compress(header.codec, memoryview(out)[HEADER_BYTES:], level)
+    HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD_BYTES))
+    write_crc(out, 0, len(out))
+    return out
+
+
+def encode_headers(headers: Headers | None) -> bytes:
+    """The count and the headers of one record, as they end it. A name is UTF-8; a value may be None."""
+    if not headers:
+        return b"\x00"
+    parts = [zigzag(len(headers))]
+    for name, value in headers:
+        encoded = name.encode("utf-8", "surrogateescape")
+        parts += (zigzag(len(encoded)), encoded)
+        parts += (zigzag(-1),) if value is None else (zigzag(len(value)), value)
+    return b"".join(parts)
+
+
+def zigzag(number: int) -> bytes:
+    """A signed number as a variable-length one (Protocol Buffers' sint64)."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,194 @@
+"""Batches of records opened into columns: offsets, timestamps, and where each key, value and header lies.
+
+Knows how fetched or stored batches are walked and opened. No Python object is made per record, until `records()` is asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from ottla.ports import Buffer
+from ottla.records import codecs, kernel
+from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
+from ottla.records.build import build
+from ottla.records.kernel_arrow import murmur2, murmur2_partitions
+from ottla.records.uncompiled import say_once
+
+__all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
+
+SMALLEST_RECORD_BYTES: Final = 7
+ROW_BYTES: Final = 8 + 8 + 4 * kernel.SPAN_COLUMNS
+MOST_OFFSET: Final = 1 << 62
+EMPTY: Final = memoryview(b"")
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` is in milliseconds since 1970; type 0 is the producer's time, 1 the broker's."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Run(NamedTuple):
+    """Rows `first` to `end`, which come from one batch: their bytes lie in `data`."""
+
+    first: int
+    end: int
+    data: memoryview
+    header: BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records of one or more batches, as columns of `record_count` rows.
+
+    `offsets` and `timestamps` are int64. `spans` are int32: six columns (`kernel.KEY_AT`, `KEY_SIZE` …), each as long as the arena
+    is wide, that say where a key, a value and the headers lie in the data of the row's run; a size of -1 is null. `next_offset`
+    is where the reader continues: beyond the last batch even where all its records are hidden, and -1 if there was no batch.
+    """
+
+    all_offsets: memoryview[int]
+    all_timestamps: memoryview[int]
+    spans: memoryview[int]
+    runs: tuple[Run, ...]
+    first: int
+    end: int
+    next_offset: int
+
+    @property
+    def record_count(self) -> int:
+        return self.end - self.first
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    @property
+    def offsets(self) -> memoryview[int]:
+        return self.all_offsets[self.first : self.end]
+
+    @property
+    def timestamps(self) -> memoryview[int]:
+        return self.all_timestamps[self.first : self.end]
+
+    def span_column(self, column: int) -> memoryview[int]:
+        """One of the six columns of spans (`kernel.KEY_AT` …), by row."""
+        start = column * len(self.all_offsets)
+        return self.spans[start + self.first : start + self.end]
+
+    def pieces(self) -> list[Run]:
+        """The runs cut to the rows from `first` to `end`, leaving out those without any."""
+        cut = (run._replace(first=max(run.first, self.first), end=min(run.end, self.end)) for run in self.runs)
+        return [run for run in cut if run.first < run.end]
+
+    def slice(self, start: int, stop: int) -> Columns:
+        """Rows `start` to `stop`, over the same memory."""
+        first = min(self.first + max(start, 0), self.end)
+        return replace(self, first=first, end=max(first, min(self.first + stop, self.end)))
+
+    def records(self) -> list[Record]:
+        """An object per record: what takes the time, where columns would do."""
+        found: list[Record] = []
+        for run in self.pieces():
+            kind = run.header.timestamp_type
+            found += kernel.make_records(
+                Record, run.data, self.all_offsets, self.all_timestamps, self.spans, run.first, run.end, kind
+            )
+        return found
+
+
+def open_batches(
+    view: Buffer,
+    *,
+    from_offset: int = 0,
+    until_offset: int | None = None,
+    limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES,
+    control: bool = False,
+    check_crcs: bool = False,
+    wanted: Callable[[BatchHeader], bool] | None = None,
+) -> Columns:
+    """Open the whole batches in `view`; a torn one at the end is left for the next read.
+
+    Records below `from_offset` or from `until_offset` on are left out, control batches too unless `control`, and batches for
+    which `wanted` says no. Compressed batches may take `limit_bytes` opened, together. Raises `BadBatch` for bytes that are not
+    sound batches, and `CodecFailed` for those that cannot be opened.
+    """
+    say_once()
+    whole = memoryview(view)
+    bodies: list[tuple[BatchHeader, memoryview, int, int]] = []
+    next_offset = -1
+    for pos, header in batches(whole):
+        if until_offset is not None and header.base_offset >= until_offset:
+            break
+        next_offset = header.next_offset
+        if header.last_offset < from_offset or (header.is_control and not control) or (wanted and not wanted(header)):
+            continue
+        if check_crcs and not crc_is_valid(whole[pos : pos + header.size]):
+            raise BadBatch(pos, "the CRC-32C of the batch is wrong: it was damaged on its way or on disk.")
+        data, start, end = _opened(whole, pos, header, limit_bytes)
+        limit_bytes -= len(data) if data is not whole else 0
+        bodies.append((header, data, start, end))
+    columns = _columns(bodies, next_offset)
+    return _cut(columns, from_offset, until_offset)
+
+
+def _opened(whole: memoryview, pos: int, header: BatchHeader, limit_bytes: int) -> tuple[memoryview, int, int]:
+    """(buffer, start, end) of the records of one batch, which could be as many as the header claims."""
+    start, end, data = pos + HEADER_BYTES, pos + header.size, whole
+    if header.codec:
+        data = memoryview(codecs.decompress(header.codec, whole[start:end], limit_bytes=limit_bytes))
+        start, end = 0, len(data)
+    if not 0 <= header.record_count <= (end - start) // SMALLEST_RECORD_BYTES:
+        raise BadBatch(pos, f"{end - start} bytes cannot hold the {header.record_count} records that the header claims.")
+    if not 0 <= header.base_offset < MOST_OFFSET:
+        raise BadBatch(pos, f"base offset {header.base_offset} is out of range.")
+    return data, start, end
+
+
+def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
+    """One arena for all columns: a single allocation, which the allocator gives again and again without new pages."""
+    capacity = sum(header.record_count for header, _, _, _ in bodies)
+    arena = memoryview(bytearray(ROW_BYTES * capacity))
+    if not capacity:
+        return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, next_offset)
+    offsets = arena[: 8 * capacity].cast("q")
+    timestamps = arena[8 * capacity : 16 * capacity].cast("q")
+    spans = arena[16 * capacity :].cast("i")
+    runs: list[Run] = []
+    row = 0
+    for header, data, start, end in bodies:
+        count = header.record_count
+        stop = kernel.scan(data, start, end, row, count, header.base_offset, header.base_timestamp, offsets, timestamps, spans)
+        if stop != end:
+            raise BadBatch(-1 - stop if stop < 0 else stop, _misfit(header, stop))
+        if header.timestamp_type == LOG_APPEND_TIME:
+            timestamps[row : row + count] = memoryview(array("q", [header.max_timestamp]) * count)
+        runs.append(Run(row, row + count, data, header))
+        row += count
+    return Columns(offsets, timestamps, spans, tuple(runs), 0, row, next_offset)
+
+
+def _misfit(header: BatchHeader, stop: int) -> str:
+    where = f"the batch at offset {header.base_offset}"
+    return f"a record of {where} is broken." if stop < 0 else f"bytes are left over after the last record of {where}."
+
+
+def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:
+    """Leave out rows outside the offsets asked for. They stand at the ends, as offsets grow."""
+    first, end, next_offset = columns.first, columns.end, columns.next_offset
+    if columns.record_count and columns.all_offsets[0] < from_offset:
+        first = bisect_left(columns.all_offsets, from_offset, 0, columns.runs[0].end)
+    if until_offset is not None:
+        next_offset = min(next_offset, until_offset)
+        if columns.record_count and columns.all_offsets[end - 1] >= until_offset:
+            end = max(first, bisect_left(columns.all_offsets, until_offset, columns.runs[-1].first, end))
+    if (first, end, next_offset) == (columns.first, columns.end, columns.next_offset):
+        return columns
+    return replace(columns, first=first, end=end, next_offset=next_offset)

@@ -1,0 +1,246 @@
+"""The loops between spans and Arrow's layout, and over keys; compiled or not, as `kernel` is.
+
+Knows columns of positions and sizes, Arrow's offsets and validity bits, and the hash that places a key. May not know records.
+Every function checks the ranges that it is given, so that broken offsets never lead outside the data. Types: `kernel_arrow.pyi`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from ottla.records import plain as cython
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+COMPILED = cython.compiled
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _copy(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.void:
+    if cython.compiled:
+        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
+    else:
+        out[pos : pos + size] = data[at : at + size]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _difference(more: cython.longlong, less: cython.longlong) -> cython.int:
+    """Broken offsets may fall, or lie further apart than 31 bits tell: the span is empty, or outside its data anyway."""
+    if more < less:
+        return 0
+    return more - less if more - less < 0x7FFFFFFF else 0x7FFFFFFF
+
+
+def spans_from_offsets(
+    offsets: cython.const[cython.int][::1],
+    validity: cython.const[cython.uchar][::1],
+    skipped: cython.Py_ssize_t,
+    at: cython.int[::1],
+    sizes: cython.int[::1],
+):
+    """Fill `at` and `sizes` from Arrow's n + 1 offsets and its validity bits (none: no nulls), of which `skipped` come first."""
+    count: cython.Py_ssize_t = len(at)
+    index: cython.Py_ssize_t
+    bit: cython.Py_ssize_t
+    if len(sizes) < count or len(offsets) < count + 1 or skipped < 0:
+        raise ValueError("spans_from_offsets: the columns differ in length")
+    if len(validity) > 0 and len(validity) * 8 < count + skipped:
+        raise ValueError("spans_from_offsets: the validity bits are too few")
+    with cython.nogil:
+        for index in range(count):
+            bit = index + skipped
+            at[index] = offsets[index]
+            if len(validity) > 0 and not (validity[bit >> 3] >> (bit & 7)) & 1:
+                sizes[index] = -1
+            else:
+                sizes[index] = _difference(offsets[index + 1], offsets[index])
+
+
+def total_bytes(sizes: cython.const[cython.int][::1]):
+    """(bytes of all spans together, how many are null)."""
+    total: cython.longlong = 0
+    nulls: cython.longlong = 0
+    index: cython.Py_ssize_t
+    with cython.nogil:
+        for index in range(len(sizes)):
+            if sizes[index] < 0:
+                nulls += 1
+            else:
+                total += sizes[index]
+    return total, nulls
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _gather(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    offsets: cython.int[::1],
+    row: cython.Py_ssize_t,
+    pos: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    validity: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    index: cython.Py_ssize_t
+    for index in range(len(at)):
+        offsets[row] = pos
+        if sizes[index] >= 0:
+            if sizes[index] > len(out) - pos or not _inside(at[index], sizes[index], len(data)):
+                return -1
+            if sizes[index] > 0:
+                _copy(out, pos, data, at[index], sizes[index])
+            pos += sizes[index]
+            if len(validity) > 0:
+                validity[row >> 3] = validity[row >> 3] | (1 << (row & 7))
+        row += 1
+    offsets[row] = pos
+    return pos
+
+
+def gather(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    offsets: cython.int[::1],
+    row: cython.Py_ssize_t,
+    pos: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    validity: cython.uchar[::1],
+):
+    """Copy spans of `data` one after the other into `out` from `pos`, as Arrow's offsets and bits from `row`; the end position."""
+    if len(sizes) < len(at) or row < 0 or len(offsets) < row + len(at) + 1 or not 0 <= pos <= len(out) <= 0x7FFFFFFF:
+        raise ValueError("gather: the columns differ in length")
+    if len(validity) > 0 and len(validity) * 8 < row + len(at):
+        raise ValueError("gather: the validity bits are too few")
+    with cython.nogil:
+        pos = _gather(data, at, sizes, offsets, row, pos, out, validity)
+    if pos < 0:
+        raise ValueError("gather: a span is outside its data")
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _times_m(number: cython.uint) -> cython.uint:
+    if cython.compiled:
+        return number * 0x5BD1E995
+    return (number * 0x5BD1E995) & 0xFFFFFFFF
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _murmur2(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.uint:
+    """MurmurHash2 of 32 bits with the seed of Kafka's clients, as an unsigned number."""
+    pos: cython.Py_ssize_t = at
+    end: cython.Py_ssize_t = at + size - (size & 3)
+    block: cython.uint
+    hashed: cython.uint = 0x9747
+    hashed = (hashed << 16 | 0xB28C) ^ size
+    while pos < end:
+        block = data[pos + 3]
+        block = (block << 24) | (data[pos + 2] << 16) | (data[pos + 1] << 8) | data[pos]
+        block = _times_m(block)
+        hashed = _times_m(hashed) ^ _times_m(block ^ (block >> 24))
+        pos += 4
+    if (size & 3) == 3:
+        hashed ^= data[pos + 2] << 16
+    if (size & 3) >= 2:
+        hashed ^= data[pos + 1] << 8
+    if (size & 3) >= 1:
+        hashed = _times_m(hashed ^ data[pos])
+    hashed = _times_m(hashed ^ (hashed >> 13))
+    return hashed ^ (hashed >> 15)
+
+
+def murmur2(key: cython.const[cython.uchar][::1]):
+    """The hash by which Kafka's clients place a key, as the 32-bit signed number that Java has."""
+    hashed: cython.longlong = _murmur2(key, 0, len(key))
+    return hashed - 0x100000000 if hashed > 0x7FFFFFFF else hashed
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _partitions(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    partition_count: cython.uint,
+    out: cython.int[::1],
+) -> cython.bint:
+    index: cython.Py_ssize_t
+    for index in range(len(at)):
+        if sizes[index] < 0:
+            out[index] = -1
+        elif _inside(at[index], sizes[index], len(data)):
+            out[index] = (_murmur2(data, at[index], sizes[index]) & 0x7FFFFFFF) % partition_count
+        else:
+            return False
+    return True
+
+
+def murmur2_partitions(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    partition_count: cython.int,
+    out: cython.int[::1],
+):
+    """Fill `out` with the partition of every key of a column; -1 for null keys, whose partition is the caller's choice."""
+    sound: cython.bint
+    if len(sizes) < len(at) or len(out) < len(at) or partition_count < 1:
+        raise ValueError("murmur2_partitions: the columns differ in length, or there are no partitions")
+    with cython.nogil:
+        sound = _partitions(data, at, sizes, partition_count, out)
+    if not sound:
+        raise ValueError("murmur2_partitions: a span is outside its data")
+
+
+def group_rows(groups: cython.const[cython.int][::1], starts: cython.int[::1], rows: cython.int[::1]):
+    """Sort rows by group, stably: the rows of group g are `rows[starts[g]:starts[g + 1]]`. Groups are 0 to len(starts) - 2."""
+    count: cython.Py_ssize_t = len(groups)
+    group_count: cython.Py_ssize_t = len(starts) - 1
+    index: cython.Py_ssize_t
+    if group_count < 1 or len(rows) < count:
+        raise ValueError("group_rows: the columns differ in length")
+    for index in range(group_count + 1):
+        starts[index] = 0
+    for index in range(count):
+        if groups[index] < 0 or groups[index] >= group_count:
+            raise ValueError("group_rows: a group is outside its range")
+        starts[groups[index] + 1] += 1
+    for index in range(group_count):
+        starts[index + 1] += starts[index]
+    for index in range(count):
+        rows[starts[groups[index]]] = index
+        starts[groups[index]] += 1
+    for index in range(group_count, 0, -1):
+        starts[index] = starts[index - 1]
+    starts[0] = 0

@@ -1,0 +1,39 @@
+"""Stands in for the `cython` module where Cython is not installed, so that the kernel's source runs as it is.
+
+Knows the few names that `kernel` uses at run time. Types are never evaluated: they stand in annotations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+Function = TypeVar("Function")
+
+
+class _Lock:
+    """`nogil` stands both before functions and in `with`; there is nothing to let go of here."""
+
+    def __call__(self, function: Function) -> Function:
+        return function
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *failure: object) -> None:
+        return None
+
+
+def _as_it_is(function: Function) -> Function:
+    return function
+
+
+def exceptval(*, check: bool) -> Callable[[Function], Function]:
+    del check
+    return _as_it_is
+
+
+compiled: Final = False
+nogil: Final = _Lock()
+cfunc: Final = _as_it_is
+inline: Final = _as_it_is
