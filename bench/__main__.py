@@ -1,0 +1,116 @@
+"""`make bench`: the same loads on Ottla and on Apache Kafka, in turn, several times; the table goes to bench/RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+
+from bench import spark
+from bench.apache_kafka import Unavailable
+from bench.loads import Sizes, everything
+from bench.report import Results, page
+from bench.servers import QUICK_GROUPS, Kafka, Ottla, Server, resident_mb
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+STARTS = 3
+NOTES = (
+    "acks=all means synced to disk on Ottla, as its default; Apache Kafka answers from the page cache.",
+    "100 B and 1 KB: confluent-kafka, 4 partitions, acks=1, no compression. Its consumer is the limit of the consume rows.",
+    "CPU is that of the broker's process. Requests and produce latencies: a raw socket, ready-made frames, one record of 100 bytes.",
+)
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+def kafka() -> Kafka:
+    return Kafka(settings=QUICK_GROUPS)
+
+
+def makers(results: Results, alone: bool) -> list[Callable[[], Server]]:
+    """How to make each server that can run here, Ottla first."""
+    if alone:
+        results.notes.append("Measured alone, as asked.")
+        return [Ottla]
+    try:
+        kafka()
+    except Unavailable as missing:
+        results.notes.append(f"Measured without Apache Kafka: {missing}.")
+        return [Ottla]
+    return [Ottla, kafka]
+
+
+def start_up(make: Callable[[], Server], results: Results) -> None:
+    """Start it several times from nothing, look, and stop it."""
+    for _ in range(STARTS):
+        with make() as server:
+            time.sleep(1)
+            memory = resident_mb(server)
+            results.add(server.name, {"start to first answer, s": server.started_in_s, "resident memory at start, MB": memory})
+
+
+def load(servers: list[Server], results: Results, sizes: Sizes, rounds: int) -> None:
+    for server in servers:
+        say(f"{server.name}: warming up")
+        everything(server, sizes.divided(10))
+    for number in range(rounds):
+        for server in servers:
+            say(f"{server.name}: round {number + 1} of {rounds}")
+            results.add(server.name, everything(server, sizes))
+    for server in servers:
+        results.add(server.name, {"resident memory after load, MB": resident_mb(server)})
+
+
+def with_spark(servers: list[Server], results: Results, repeats: int) -> None:
+    for server in servers:
+        say(f"{server.name}: Spark")
+        try:
+            for figures in spark.measure(server, repeats):
+                results.add(server.name, figures)
+        except spark.NotMeasured as missing:
+            results.notes.append(f"Spark on {server.name} was not measured: {missing}.")
+
+
+def machine() -> str:
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each load runs on each broker (default 3)")
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every load N times smaller")
+    parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
+    parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    wanted, results = options(), Results([], notes=list(NOTES))
+    made = makers(results, wanted.alone)
+    for make in made:
+        say(f"starting {STARTS} times")
+        start_up(make, results)
+    with ExitStack() as running:
+        servers = [running.enter_context(make()) for make in made]
+        results.servers = [server.name for server in servers]
+        load(servers, results, Sizes().divided(wanted.divide), wanted.rounds)
+        if not wanted.no_spark:
+            with_spark(servers, results, wanted.rounds)
+    wanted.to.write_text(page(results, machine()), encoding="utf-8")
+    print(wanted.to.read_text(encoding="utf-8"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The loads, each the same for every broker: confluent-kafka with many records, and single requests over a raw socket.
+
+A load returns named figures; lower-case units stand in the name. Each works on a topic of its own, deleted at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench import raw
+from bench.servers import Server, cpu_s
+
+Figures = dict[str, float]
+PARTITIONS = 4
+_names = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    small_records: int = 1_000_000
+    large_records: int = 200_000
+    requests: int = 60_000
+    in_flight: int = 50
+    latencies: int = 3_000
+
+    def divided(self, by: int) -> Sizes:
+        return Sizes(self.small_records // by, self.large_records // by, self.requests // by, self.in_flight, self.latencies // by)
+
+
+@contextmanager
+def topic_of(server: Server, partitions: int) -> Iterator[str]:
+    """A new topic that takes records already."""
+    admin, name = AdminClient({"bootstrap.servers": server.address}), f"bench-{next(_names)}"
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    while not has_leaders(admin, name, partitions):
+        time.sleep(0.05)
+    yield name
+    admin.delete_topics([name])[name].result(30)
+
+
+def has_leaders(admin: Any, name: str, partitions: int) -> bool:
+    found = admin.list_topics(name, 10).topics[name].partitions.values()
+    return len(found) == partitions and all(part.leader >= 0 for part in found)
+
+
+def produce(server: Server, topic: str, count: int, size: int) -> float:
+    """Seconds until all are acknowledged (acks=1)."""
+    settings = {
+        "bootstrap.servers": server.address,
+        "acks": 1,
+        "linger.ms": 5,
+        "queue.buffering.max.messages": 2_000_000,
+        "queue.buffering.max.kbytes": 1_000_000,
+    }
+    producer, value = Producer(settings), bytes(size)
+    began = time.perf_counter()
+    for number in range(count):
+        producer.produce(topic, value, partition=number & (PARTITIONS - 1))
+        if not number & 0xFFFF:
+            producer.poll(0)
+    left = producer.flush(120)
+    if left:
+        raise RuntimeError(f"{server.name} did not acknowledge {left} records in 120 s")
+    return time.perf_counter() - began
+
+
+def consume(server: Server, topic: str, count: int) -> float:
+    """Seconds until all have come, from the beginning."""
+    settings = {"bootstrap.servers": server.address, "group.id": "bench", "enable.auto.commit": False, "fetch.min.bytes": 1}
+    consumer = Consumer({**settings, "queued.max.messages.kbytes": 200_000})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+    came, began = 0, time.perf_counter()
+    while came < count:
+        got = consumer.consume(10_000, 30)
+        if not got:
+            raise RuntimeError(f"{server.name} sent only {came} of {count} records")
+        came += len(got)
+    took = time.perf_counter() - began
+    consumer.close()
+    return took
+
+
+def records(server: Server, count: int, size: int, label: str) -> Figures:
+    """Produce and consume `count` records of `size` bytes; CPU of the broker for both."""
+    with topic_of(server, PARTITIONS) as topic:
+        before = cpu_s(server)
+        produced = produce(server, topic, count, size)
+        between = cpu_s(server)
+        consumed = consume(server, topic, count)
+        after = cpu_s(server)
+    return {
+        f"{label} produce, records/s": count / produced,
+        f"{label} consume, records/s": count / consumed,
+        f"{label} broker CPU, s per million in and out": (after - before) * 1e6 / count,
+        f"{label} broker CPU, s per million in": (between - before) * 1e6 / count,
+    }
+
+
+def single_requests(server: Server, sizes: Sizes) -> Figures:
+    with topic_of(server, 1) as topic:
+        before = cpu_s(server)
+        took = raw.pipelined(server.address, topic, sizes.requests, sizes.in_flight)
+        used = cpu_s(server) - before
+    return {
+        f"one-record requests, {sizes.in_flight} in flight, requests/s": sizes.requests / took,
+        "one-record requests, broker CPU, s per million": used * 1e6 / sizes.requests,
+    }
+
+
+def produce_latency(server: Server, sizes: Sizes) -> Figures:
+    figures: Figures = {}
+    for acks, label in ((1, "acks=1"), (-1, "acks=all")):
+        with topic_of(server, 1) as topic:
+            figures |= percentiles(raw.one_at_a_time(server.address, topic, sizes.latencies, acks=acks), f"produce {label}")
+    return figures
+
+
+def round_trip(server: Server, sizes: Sizes) -> Figures:
+    """From produce() in confluent-kafka until its consumer has the record, one at a time."""
+    with topic_of(server, 1) as topic:
+        producer = Producer({"bootstrap.servers": server.address, "linger.ms": 0, "acks": 1})
+        settings = {"bootstrap.servers": server.address, "group.id": "latency", "enable.auto.commit": False}
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        took = [one_round_trip(producer, consumer, topic) for _ in range(sizes.latencies + 50)]
+        consumer.close()
+    return percentiles(took[50:], "produce → consume")
+
+
+def one_round_trip(producer: Any, consumer: Any, topic: str) -> float:
+    began = time.perf_counter()
+    producer.produce(topic, bytes(100), partition=0)
+    message = consumer.poll(30)
+    took = time.perf_counter() - began
+    if message is None or message.error():
+        raise RuntimeError(f"no record came back: {message and message.error()}")
+    producer.poll(0)
+    return took
+
+
+def percentiles(took_s: list[float], label: str) -> Figures:
+    cuts = quantiles(took_s, n=100)
+    return {f"{label}, p50 ms": cuts[49] * 1e3, f"{label}, p99 ms": cuts[98] * 1e3}
+
+
+def everything(server: Server, sizes: Sizes) -> Figures:
+    """One round."""
+    return {
+        **records(server, sizes.small_records, 100, "100 B"),
+        **records(server, sizes.large_records, 1000, "1 KB"),
+        **single_requests(server, sizes),
+        **produce_latency(server, sizes),
+        **round_trip(server, sizes),
+    }

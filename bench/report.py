@@ -1,0 +1,92 @@
+"""Medians and ratios as a table that people read and a diff shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+TARGETS = {
+    "100 B produce, records/s": (">=", 1.5),
+    "1 KB produce, records/s": (">=", 0.8),
+    "one-record requests, 50 in flight, requests/s": (">=", 4.0),
+    "100 B broker CPU, s per million in and out": ("<=", 0.6),
+    "start to first answer, s": ("<=", 0.15),
+    "resident memory after load, MB": ("<=", 0.12),
+}
+"""What Ottla ÷ Apache Kafka is to reach in one run."""
+
+
+@dataclass
+class Results:
+    """Every figure of every round, by server."""
+
+    servers: list[str]
+    rounds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, server: str, figures: dict[str, float]) -> None:
+        for name, value in figures.items():
+            self.rounds.setdefault(name, {}).setdefault(server, []).append(value)
+
+    def median(self, name: str, server: str) -> float | None:
+        values = self.rounds.get(name, {}).get(server)
+        return median(values) if values else None
+
+    def ratio(self, name: str) -> float | None:
+        """The first server's figure divided by the second's."""
+        if len(self.servers) < 2:
+            return None
+        ours, theirs = (self.median(name, server) for server in self.servers[:2])
+        return ours / theirs if ours is not None and theirs else None
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Lowest and highest, where they differ in what is shown."""
+    low, high = number(min(values)), number(max(values))
+    return "" if low == high else f" ({low} to {high})"
+
+
+def verdict(name: str, ratio: float | None) -> str:
+    if name not in TARGETS or ratio is None:
+        return ""
+    sign, wanted = TARGETS[name]
+    reached = ratio >= wanted if sign == ">=" else ratio <= wanted
+    return f"{'≥' if sign == '>=' else '≤'} {wanted:g}: {'reached' if reached else '**missed**'}"
+
+
+def table(results: Results) -> str:
+    """Markdown: one line per figure, medians with the range of the rounds, ratio of the first server to the second."""
+    head = ["median (range)", *results.servers]
+    if len(results.servers) > 1:
+        head += ["ratio", "to reach"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, by_server in results.rounds.items():
+        cells = [number(results.median(name, s)) + (spread(by_server[s]) if s in by_server else "") for s in results.servers]
+        if len(results.servers) > 1:
+            ratio = results.ratio(name)
+            cells += [f"{ratio:.2f}" if ratio is not None else "-", verdict(name, ratio)]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def page(results: Results, machine: str) -> str:
+    """The whole of RESULTS.md."""
+    notes = "\n".join(f"- {note}" for note in results.notes)
+    return f"""# What `make bench` measured last
+
+{machine}. Client and broker share its cores; such figures differ from machine to machine and from hour to hour, so that only the
+ratios of one run count. Higher is better for figures per second, lower for all others.
+
+{table(results)}
+
+{notes}
+"""
