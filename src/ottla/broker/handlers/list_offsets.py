@@ -15,6 +15,7 @@ FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 """Marks that came later (KIP-734, KIP-405, KIP-1005, KIP-1023); a lower version that asks for one is refused."""
 
 NOTHING = (-1, -1)
+LEADER_EPOCH_FROM = 4
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
@@ -54,7 +55,7 @@ def _answer(
         answer.timestamp, answer.offset = _find(partition, part.timestamp, isolation_level)
     except StorageFailed:
         answer.error_code = KAFKA_STORAGE_ERROR
-    if answer.offset >= 0:
+    if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
     return answer
 

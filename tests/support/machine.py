@@ -1,0 +1,96 @@
+"""A broker as a machine on simulated ports: no socket, no thread, no time of its own."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ottla.broker.broker import Broker, Pending
+from ottla.broker.request import Close, Peer
+from ottla.broker.settings import BrokerSettings
+from ottla.sim.clock import SimClock
+from ottla.sim.disk import SimDisk
+from ottla.sim.registry import MemoryRegistry
+from ottla.wire.framing import RequestHeader, decode_response, encode_request
+
+Outcome = Any
+"""A decoded response, a `Close`, None where nothing is answered, or a `Pending` that is not done."""
+
+
+class Machine:
+    """One broker that tests talk to in messages; every message goes through real frames."""
+
+    def __init__(self, **settings: object) -> None:
+        self.clock = SimClock()
+        self.disk = SimDisk()
+        self.registry = MemoryRegistry()
+        wanted = {"group.initial.rebalance.delay.ms": "0"} | {
+            name.replace("_", "."): str(value) for name, value in settings.items()
+        }
+        self.settings = BrokerSettings.parse(wanted)
+        self._random = random.Random(1)
+        self._correlation_id = 0
+        self.peer = Peer(1, "127.0.0.1", 50000, "127.0.0.1", 9092)
+        self.broker = self._start(clean=True)
+
+    def _start(self, *, clean: bool) -> Broker:
+        broker = Broker(
+            settings=self.settings,
+            clock=self.clock,
+            disk=self.disk,
+            registry=self.registry,
+            node_id=1,
+            cluster_id="simulated-cluster-id-0",
+            random_bytes=self._random.randbytes,
+        )
+        broker.start(clean=clean)
+        return broker
+
+    def restart(self) -> None:
+        """Stop in order and start again on the same disk."""
+        assert self.broker.close()
+        self.broker = self._start(clean=True)
+
+    def begin(self, key: int, version: int, body: Any) -> Outcome:
+        """Send one request and settle; a reply that waits comes back as a `Pending`, to be given to `finish`."""
+        self._correlation_id += 1
+        parts = encode_request(RequestHeader(key, version, self._correlation_id, "test"), body)
+        frame = memoryview(bytearray(b"".join(parts)))[4:]
+        answer = self.broker.receive(frame, self.peer, self.clock.now())
+        self.settle()
+        if isinstance(answer, Pending):
+            return self.finish(key, version, answer) if answer.done else answer
+        return self._decoded(key, version, answer)
+
+    def finish(self, key: int, version: int, pending: Pending) -> Outcome:
+        """What a reply that waited became."""
+        assert pending.done
+        return self._decoded(key, version, pending.parts)
+
+    def ask(self, key: int, version: int, body: Any, *, patience_ms: int = 60_000) -> Outcome:
+        """Send one request and let time pass until it is answered."""
+        answer = self.begin(key, version, body)
+        for _ in range(patience_ms // 100):
+            if not isinstance(answer, Pending):
+                return answer
+            self.pass_time(100)
+            if answer.done:
+                return self.finish(key, version, answer)
+        raise AssertionError(f"API {key} version {version} was not answered in {patience_ms} ms")
+
+    def pass_time(self, ms: int) -> None:
+        """Advance the clock and run what is due."""
+        self.broker.run_timers(self.clock.advance(ms))
+        self.settle()
+
+    def settle(self) -> None:
+        """Finish syncs and retries until nothing moves."""
+        self.broker.settle(self.clock.now())
+        while self.disk.run_syncs():
+            self.broker.settle(self.clock.now())
+
+    def _decoded(self, key: int, version: int, answer: Any) -> Outcome:
+        if answer is None or isinstance(answer, Close):
+            return answer
+        frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in answer)
+        return decode_response(key, version, frame[4:])[1]

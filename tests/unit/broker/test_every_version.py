@@ -1,0 +1,122 @@
+"""Every version that ApiVersions announces is answered: an ordinary request and one about what does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from ottla.broker import apis
+from ottla.broker.request import Close
+from ottla.records.build import build
+from ottla.wire.apis import API
+from tests.support.machine import Machine
+
+API_VERSIONS = 18
+SERVED = [(key, version) for key, (versions, _) in sorted(apis.handlers().items()) for version in versions]
+
+
+def named(case: tuple[int, int]) -> str:
+    return f"{API[case[0]].name}-v{case[1]}"
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    machine = Machine(num_partitions=2, offsets_topic_num_partitions=2)
+    machine.ask(3, 1, request(3, 1, topics=[{"name": "there"}]))
+    return machine
+
+
+def request(key: int, version: int, /, **values: Any) -> Any:
+    """A request of this API from plain values: dictionaries become its structs, and fields that the version lacks are left out."""
+    return filled(API[key].request, version, values)
+
+
+def filled(cls: Any, version: int, values: dict[str, Any]) -> Any:
+    wire = {field.name: field for field in cls.WIRE.fields}
+    given = {}
+    for name, value in values.items():
+        field = wire[name]
+        if version not in field.present:
+            continue
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            value = [filled(field.of, version, each) for each in value]
+        given[name] = value
+    return cls(**given)
+
+
+def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:
+    """An ordinary request of each API about this topic, in the fields of all versions."""
+    batch = build(None, [b"value"], 1_700_000_000_000)
+    offsets = [{"partition_index": 0, "committed_offset": 1}, {"partition_index": 9, "committed_offset": 1}]
+    asked = [{"name": topic, "topic_id": topic_id, "partition_indexes": [0, 9]}]
+    requests: dict[int, dict[str, Any]] = {
+        0: {"acks": -1, "timeout_ms": 10, "topic_data": [{"name": topic, "topic_id": topic_id, "partition_data": [
+            {"index": 0, "records": batch}, {"index": 1, "records": b"torn"}, {"index": 9, "records": batch}]}]},
+        1: {"max_wait_ms": 10, "min_bytes": 1, "topics": [{"topic": topic, "topic_id": topic_id, "partitions": [
+            {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}, {"partition": 9, "partition_max_bytes": 1000}]}]},
+        2: {"topics": [{"name": topic, "partitions": [{"partition_index": index, "timestamp": timestamp}
+            for index, timestamp in ((0, -1), (1, -2), (9, -1))]}, {"name": topic, "partitions": [{"partition_index": 0, "timestamp": 0}]}]},
+        8: {"group_id": "g", "topics": [{"name": topic, "topic_id": topic_id, "partitions": offsets}]},
+        9: {"group_id": "g", "topics": [{"name": topic, "partition_indexes": [0, 9]}], "groups": [{"group_id": "g", "topics": asked}]},
+        11: {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer",
+             "protocols": [{"name": "range", "metadata": b""}]},
+        16: {},
+        19: {"topics": [{"name": topic + "-new", "num_partitions": 1, "replication_factor": 1}, {"name": "bad/name", "num_partitions": 1}]},
+        22: {"transaction_timeout_ms": 1000},
+        32: {"resources": [{"resource_type": 2, "resource_name": topic}, {"resource_type": 4, "resource_name": "1"}],
+             "include_synonyms": True, "include_documentation": True},
+        37: {"topics": [{"name": topic, "count": 3}], "timeout_ms": 10, "validate_only": True},
+        3: {"topics": [{"name": topic}, {"name": "bad/name"}]},
+        10: {"key": "g", "coordinator_keys": ["g"]},
+    }  # fmt: skip
+    return requests.get(key, {})
+
+
+def error_codes(message: Any) -> Iterator[int]:
+    """Every error code anywhere in a message."""
+    if isinstance(message, list):
+        for each in message:
+            yield from error_codes(each)
+    elif is_dataclass(message):
+        for field in fields(message):
+            value = getattr(message, field.name)
+            if field.name == "error_code":
+                yield value
+            else:
+                yield from error_codes(value)
+
+
+@pytest.mark.parametrize("case", SERVED, ids=named)
+def test_an_ordinary_request_is_answered_in_every_version(machine: Machine, case: tuple[int, int]) -> None:
+    key, version = case
+    topic = machine.broker.topics.image.topics["there"]
+    answer = machine.ask(key, version, request(key, version, **ordinary(key, "there", topic.topic_id)))
+    assert isinstance(answer, API[key].response)
+    assert -1 not in set(error_codes(answer))
+
+
+@pytest.mark.parametrize("case", SERVED, ids=named)
+def test_a_request_about_what_is_not_there_is_answered_in_every_version(machine: Machine, case: tuple[int, int]) -> None:
+    key, version = case
+    if key == 3:
+        values: dict[str, Any] = {"topics": [{"name": "nowhere"}], "allow_auto_topic_creation": False}
+    else:
+        values = ordinary(key, "nowhere", b"n" * 16)
+    answer = machine.ask(key, version, request(key, version, **values))
+    assert isinstance(answer, API[key].response)
+    assert -1 not in set(error_codes(answer))
+
+
+@pytest.mark.parametrize("key", sorted(API))
+def test_a_version_beyond_those_served_closes_the_connection_and_says_which_are(machine: Machine, key: int) -> None:
+    api = API[key]
+    served = apis.handlers().get(key, (range(0),))[0]
+    for version in api.versions:
+        if version in served or key == API_VERSIONS:
+            continue
+        answer = machine.ask(key, version, api.request())
+        assert isinstance(answer, Close)
+        assert "is served in versions" in answer.reason or "is not served" in answer.reason
