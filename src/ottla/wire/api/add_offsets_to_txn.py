@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn (API key 25): …"""
+"""AddOffsetsToTxn (API key 25): a group's offsets become part of a transaction.
+
+KIP-98. Version 4 may answer TRANSACTION_ABORTABLE (KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=25, valid="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
-    """Request."""
+    """The group."""
 
     transactional_id: str = since()
     producer_id: i64 = since()
@@ -17,7 +20,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @message(key=25, valid="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Response."""
+    """Whether it was added."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

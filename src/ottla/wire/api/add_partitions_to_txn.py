@@ -1,4 +1,7 @@
-"""AddPartitionsToTxn (API key 24): …"""
+"""AddPartitionsToTxn (API key 24): partitions become part of a transaction.
+
+KIP-98. Version 4 lets brokers verify several, 5 may answer TRANSACTION_ABORTABLE (KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=24, valid="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Message):
-    """Request."""
+    """The partitions; from version 4 on of several transactions, for brokers only."""
 
     @struct
     class AddPartitionsToTxnTopic(Struct):
@@ -31,7 +34,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @message(key=24, valid="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class AddPartitionsToTxnTopicResult(Struct):

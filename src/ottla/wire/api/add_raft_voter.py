@@ -1,4 +1,7 @@
-"""AddRaftVoter (API key 80): …"""
+"""AddRaftVoter (API key 80): a controller joins the voters.
+
+KIP-853. Version 1 chooses when to answer.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=80, valid="0-1", flexible="0+")
 class AddRaftVoterRequest(Message):
-    """Request."""
+    """Id, directory and listeners of the voter."""
 
     @struct
     class Listener(Struct):
@@ -25,7 +28,7 @@ class AddRaftVoterRequest(Message):
 
 @message(key=80, valid="0-1", flexible="0+")
 class AddRaftVoterResponse(Message):
-    """Response."""
+    """Whether it joined."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""AllocateProducerIds (API key 67): …"""
+"""AllocateProducerIds (API key 67): a broker takes a block of producer ids from the controller.
+
+KIP-730.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=67, valid="0", flexible="0+")
 class AllocateProducerIdsRequest(Message):
-    """Request."""
+    """Which broker asks."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
@@ -15,7 +18,7 @@ class AllocateProducerIdsRequest(Message):
 
 @message(key=67, valid="0", flexible="0+")
 class AllocateProducerIdsResponse(Message):
-    """Response."""
+    """The first id and how many."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""AlterClientQuotas (API key 49): …"""
+"""AlterClientQuotas (API key 49): quotas are changed.
+
+KIP-546.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, f64, i16, i32, message, since, st
 
 @message(key=49, valid="0-1", flexible="1+")
 class AlterClientQuotasRequest(Message):
-    """Request."""
+    """What to set or remove, by entity."""
 
     @struct
     class EntityData(Struct):
@@ -31,7 +34,7 @@ class AlterClientQuotasRequest(Message):
 
 @message(key=49, valid="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """Response."""
+    """The error of each entity."""
 
     @struct
     class EntityData(Struct):

@@ -1,4 +1,7 @@
-"""AlterConfigs (API key 33): …"""
+"""AlterConfigs (API key 33): settings are replaced as a whole.
+
+IncrementalAlterConfigs took its place (KIP-339).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=33, valid="0-2", flexible="2+")
 class AlterConfigsRequest(Message):
-    """Request."""
+    """All settings that a resource shall have."""
 
     @struct
     class AlterableConfig(Struct):
@@ -26,7 +29,7 @@ class AlterConfigsRequest(Message):
 
 @message(key=33, valid="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """Response."""
+    """The error of each resource."""
 
     @struct
     class AlterConfigsResourceResponse(Struct):

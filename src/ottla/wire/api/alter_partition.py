@@ -1,4 +1,7 @@
-"""AlterPartition (API key 56): …"""
+"""AlterPartition (API key 56): a leader tells the controller its in-sync replicas.
+
+KIP-497. Version 1 tells recovery (KIP-704), 2 names topics by id (KIP-841), 3 tells replicas' broker epochs (KIP-903).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=56, valid="0-3", flexible="0+")
 class AlterPartitionRequest(Message):
-    """Request."""
+    """The new in-sync replicas of each partition."""
 
     @struct
     class BrokerState(Struct):
@@ -36,7 +39,7 @@ class AlterPartitionRequest(Message):
 
 @message(key=56, valid="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """Response."""
+    """The state as the controller knows it."""
 
     @struct
     class PartitionData(Struct):

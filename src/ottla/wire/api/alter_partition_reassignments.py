@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments (API key 45): …"""
+"""AlterPartitionReassignments (API key 45): partitions move to other replicas.
+
+KIP-455. Version 1 may forbid another replication factor (KIP-860).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=45, valid="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Message):
-    """Request."""
+    """The new replicas of each partition; null cancels."""
 
     @struct
     class ReassignablePartition(Struct):
@@ -26,7 +29,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message(key=45, valid="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class ReassignablePartitionResponse(Struct):

@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs (API key 34): …"""
+"""AlterReplicaLogDirs (API key 34): replicas move between a broker's directories.
+
+KIP-113.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=34, valid="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
-    """Request."""
+    """Which replicas go where."""
 
     @struct
     class AlterReplicaLogDirTopic(Struct):
@@ -24,7 +27,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 @message(key=34, valid="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """Response."""
+    """The error of each replica."""
 
     @struct
     class AlterReplicaLogDirPartitionResult(Struct):

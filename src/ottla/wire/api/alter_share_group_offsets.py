@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (API key 91): …"""
+"""AlterShareGroupOffsets (API key 91): share groups begin elsewhere.
+
+KIP-932.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=91, valid="0", flexible="0+")
 class AlterShareGroupOffsetsRequest(Message):
-    """Request."""
+    """The new start of each partition."""
 
     @struct
     class AlterShareGroupOffsetsRequestPartition(Struct):
@@ -25,7 +28,7 @@ class AlterShareGroupOffsetsRequest(Message):
 
 @message(key=91, valid="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class AlterShareGroupOffsetsResponsePartition(Struct):

@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (API key 51): …"""
+"""AlterUserScramCredentials (API key 51): SCRAM credentials are set or removed.
+
+KIP-554.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=51, valid="0", flexible="0+")
 class AlterUserScramCredentialsRequest(Message):
-    """Request."""
+    """Salted passwords to set, mechanisms to remove."""
 
     @struct
     class ScramCredentialDeletion(Struct):
@@ -28,7 +31,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @message(key=51, valid="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """Response."""
+    """The error of each user."""
 
     @struct
     class AlterUserScramCredentialsResult(Struct):

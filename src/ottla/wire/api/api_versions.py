@@ -1,4 +1,9 @@
-"""ApiVersions (API key 18): …"""
+"""ApiVersions (API key 18): which APIs and versions the broker serves.
+
+The response header never has tags. A version too new is answered in version 0 with UNSUPPORTED_VERSION and the list
+(KIP-511). Version 3 names the client's software (KIP-511) and tells features (KIP-584), 4 corrects ranges that begin at 0, 5
+checks cluster and node (KIP-1242).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=18, valid="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
-    """Request."""
+    """Name and version of the client's software, for the broker's log."""
 
     client_software_name: str = since("3+", ignorable=True)
     client_software_version: str = since("3+", ignorable=True)
@@ -17,7 +22,7 @@ class ApiVersionsRequest(Message):
 
 @message(key=18, valid="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
-    """Response."""
+    """The range of versions of each API, and the cluster's features."""
 
     @struct
     class ApiVersion(Struct):

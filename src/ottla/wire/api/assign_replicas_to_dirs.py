@@ -1,4 +1,7 @@
-"""AssignReplicasToDirs (API key 73): …"""
+"""AssignReplicasToDirs (API key 73): a broker tells the controller where replicas lie.
+
+KIP-858.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=73, valid="0", flexible="0+")
 class AssignReplicasToDirsRequest(Message):
-    """Request."""
+    """Partitions by directory."""
 
     @struct
     class PartitionData(Struct):
@@ -30,7 +33,7 @@ class AssignReplicasToDirsRequest(Message):
 
 @message(key=73, valid="0", flexible="0+")
 class AssignReplicasToDirsResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class PartitionData(Struct):

@@ -1,4 +1,7 @@
-"""BeginQuorumEpoch (API key 53): …"""
+"""BeginQuorumEpoch (API key 53): a newly elected controller tells the voters.
+
+KIP-595. Version 1 tells endpoints (KIP-853).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=53, valid="0-1", flexible="1+")
 class BeginQuorumEpochRequest(Message):
-    """Request."""
+    """Leader and epoch."""
 
     @struct
     class PartitionData(Struct):
@@ -35,7 +38,7 @@ class BeginQuorumEpochRequest(Message):
 
 @message(key=53, valid="0-1", flexible="1+")
 class BeginQuorumEpochResponse(Message):
-    """Response."""
+    """What the voter knows."""
 
     @struct
     class PartitionData(Struct):

@@ -1,4 +1,7 @@
-"""BrokerHeartbeat (API key 63): …"""
+"""BrokerHeartbeat (API key 63): a broker tells the controller that it lives.
+
+KIP-631. Version 1 tells failed directories (KIP-858), 2 cordoned ones (KIP-1066).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, i64, message, since
 
 @message(key=63, valid="0-2", flexible="0+")
 class BrokerHeartbeatRequest(Message):
-    """Request."""
+    """How far it has read the metadata, and what it wants."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
@@ -20,7 +23,7 @@ class BrokerHeartbeatRequest(Message):
 
 @message(key=63, valid="0-2", flexible="0+")
 class BrokerHeartbeatResponse(Message):
-    """Response."""
+    """Whether it is fenced, and whether it shall stop."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (API key 69): …"""
+"""ConsumerGroupDescribe (API key 69): state and members of consumer groups.
+
+KIP-848. Version 1 tells the kind of members (KIP-1099).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, sinc
 
 @message(key=69, valid="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
-    """Request."""
+    """Which groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
@@ -15,7 +18,7 @@ class ConsumerGroupDescribeRequest(Message):
 
 @message(key=69, valid="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """Response."""
+    """Epochs, members and their assignments."""
 
     @struct
     class TopicPartitions(Struct):

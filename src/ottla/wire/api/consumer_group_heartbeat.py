@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat (API key 68): …"""
+"""ConsumerGroupHeartbeat (API key 68): a member of a consumer group joins, lives and leaves.
+
+KIP-848. Version 1 subscribes by pattern and lets the client choose its id (KIP-1082).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=68, valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
-    """Request."""
+    """What the member wants and owns; only what changed since the last one."""
 
     @struct
     class TopicPartitions(Struct):
@@ -28,7 +31,7 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @message(key=68, valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """Response."""
+    """Its epoch and, when changed, its assignment."""
 
     @struct
     class TopicPartitions(Struct):

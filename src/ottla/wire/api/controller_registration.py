@@ -1,4 +1,7 @@
-"""ControllerRegistration (API key 70): …"""
+"""ControllerRegistration (API key 70): a controller registers with the active one.
+
+KIP-919.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=70, valid="0", flexible="0+")
 class ControllerRegistrationRequest(Message):
-    """Request."""
+    """Who it is, its listeners and features."""
 
     @struct
     class Listener(Struct):
@@ -31,7 +34,7 @@ class ControllerRegistrationRequest(Message):
 
 @message(key=70, valid="0", flexible="0+")
 class ControllerRegistrationResponse(Message):
-    """Response."""
+    """Whether it was taken."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

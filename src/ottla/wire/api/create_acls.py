@@ -1,4 +1,7 @@
-"""CreateAcls (API key 30): …"""
+"""CreateAcls (API key 30): access rules are made.
+
+Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=30, valid="0-3", flexible="2+")
 class CreateAclsRequest(Message):
-    """Request."""
+    """The rules."""
 
     @struct
     class AclCreation(Struct):
@@ -24,7 +27,7 @@ class CreateAclsRequest(Message):
 
 @message(key=30, valid="0-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """Response."""
+    """The error of each."""
 
     @struct
     class AclCreationResult(Struct):

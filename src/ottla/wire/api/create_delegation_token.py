@@ -1,4 +1,7 @@
-"""CreateDelegationToken (API key 38): …"""
+"""CreateDelegationToken (API key 38): a delegation token is made.
+
+KIP-48. Version 3 allows another owner (KIP-373).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=38, valid="0-3", flexible="2+")
 class CreateDelegationTokenRequest(Message):
-    """Request."""
+    """Who may renew it, and its longest life."""
 
     @struct
     class CreatableRenewers(Struct):
@@ -22,7 +25,7 @@ class CreateDelegationTokenRequest(Message):
 
 @message(key=38, valid="0-3", flexible="2+")
 class CreateDelegationTokenResponse(Message):
-    """Response."""
+    """The token and its key."""
 
     error_code: i16 = since()
     principal_type: str = since()

@@ -1,4 +1,7 @@
-"""CreatePartitions (API key 37): …"""
+"""CreatePartitions (API key 37): topics get more partitions.
+
+KIP-195. Version 3 may throttle (KIP-599).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=37, valid="0-3", flexible="2+")
 class CreatePartitionsRequest(Message):
-    """Request."""
+    """The new number, and where the new ones go."""
 
     @struct
     class CreatePartitionsAssignment(Struct):
@@ -26,7 +29,7 @@ class CreatePartitionsRequest(Message):
 
 @message(key=37, valid="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """Response."""
+    """The error of each topic."""
 
     @struct
     class CreatePartitionsTopicResult(Struct):

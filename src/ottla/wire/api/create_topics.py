@@ -1,4 +1,8 @@
-"""CreateTopics (API key 19): …"""
+"""CreateTopics (API key 19): topics are made.
+
+Version 4 takes -1 for the broker's defaults (KIP-464), 5 answers settings (KIP-525), 6 may throttle (KIP-599), 7 answers
+topic ids (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, sinc
 
 @message(key=19, valid="0-7", flexible="5+")
 class CreateTopicsRequest(Message):
-    """Request."""
+    """Partitions and replication factor, or an assignment, and settings of each topic."""
 
     @struct
     class CreatableReplicaAssignment(Struct):
@@ -34,7 +38,7 @@ class CreateTopicsRequest(Message):
 
 @message(key=19, valid="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """Response."""
+    """The error, and from version 5 on the settings, of each topic."""
 
     @struct
     class CreatableTopicConfigs(Struct):

@@ -1,4 +1,7 @@
-"""DeleteAcls (API key 31): …"""
+"""DeleteAcls (API key 31): access rules that match filters are deleted.
+
+Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=31, valid="0-3", flexible="2+")
 class DeleteAclsRequest(Message):
-    """Request."""
+    """The filters."""
 
     @struct
     class DeleteAclsFilter(Struct):
@@ -24,7 +27,7 @@ class DeleteAclsRequest(Message):
 
 @message(key=31, valid="0-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """Response."""
+    """The rules deleted, by filter."""
 
     @struct
     class DeleteAclsMatchingAcl(Struct):

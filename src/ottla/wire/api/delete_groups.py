@@ -1,4 +1,7 @@
-"""DeleteGroups (API key 42): …"""
+"""DeleteGroups (API key 42): empty groups are deleted.
+
+KIP-229. Version 3 adds a message to the error.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=42, valid="0-3", flexible="2+")
 class DeleteGroupsRequest(Message):
-    """Request."""
+    """Which groups."""
 
     groups_names: list[str] = since()
 
 
 @message(key=42, valid="0-3", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """Response."""
+    """The error of each group."""
 
     @struct
     class DeletableGroupResult(Struct):

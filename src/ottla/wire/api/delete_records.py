@@ -1,4 +1,7 @@
-"""DeleteRecords (API key 21): …"""
+"""DeleteRecords (API key 21): records before an offset are deleted.
+
+KIP-107.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=21, valid="0-2", flexible="2+")
 class DeleteRecordsRequest(Message):
-    """Request."""
+    """The new start of each partition; -1 is the high watermark."""
 
     @struct
     class DeleteRecordsPartition(Struct):
@@ -25,7 +28,7 @@ class DeleteRecordsRequest(Message):
 
 @message(key=21, valid="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """Response."""
+    """The new low watermark, or the error, of each partition."""
 
     @struct
     class DeleteRecordsPartitionResult(Struct):

@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (API key 92): …"""
+"""DeleteShareGroupOffsets (API key 92): share groups forget topics.
+
+KIP-932.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=92, valid="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest(Message):
-    """Request."""
+    """Which topics of the group."""
 
     @struct
     class DeleteShareGroupOffsetsRequestTopic(Struct):
@@ -19,7 +22,7 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 @message(key=92, valid="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """Response."""
+    """The error of each topic."""
 
     @struct
     class DeleteShareGroupOffsetsResponseTopic(Struct):

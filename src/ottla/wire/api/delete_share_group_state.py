@@ -1,4 +1,7 @@
-"""DeleteShareGroupState (API key 86): …"""
+"""DeleteShareGroupState (API key 86): the state of share partitions is deleted.
+
+KIP-932.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=86, valid="0", flexible="0+")
 class DeleteShareGroupStateRequest(Message):
-    """Request."""
+    """Which partitions."""
 
     @struct
     class PartitionData(Struct):
@@ -24,7 +27,7 @@ class DeleteShareGroupStateRequest(Message):
 
 @message(key=86, valid="0", flexible="0+")
 class DeleteShareGroupStateResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class PartitionResult(Struct):

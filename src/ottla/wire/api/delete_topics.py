@@ -1,4 +1,7 @@
-"""DeleteTopics (API key 20): …"""
+"""DeleteTopics (API key 20): topics are deleted.
+
+Version 5 may throttle (KIP-599), 6 takes topic ids (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=20, valid="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
-    """Request."""
+    """Which topics, from version 6 on by name or id."""
 
     @struct
     class DeleteTopicState(Struct):
@@ -21,7 +24,7 @@ class DeleteTopicsRequest(Message):
 
 @message(key=20, valid="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """Response."""
+    """The error of each topic."""
 
     @struct
     class DeletableTopicResult(Struct):

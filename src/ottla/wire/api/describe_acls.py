@@ -1,4 +1,7 @@
-"""DescribeAcls (API key 29): …"""
+"""DescribeAcls (API key 29): access rules that match a filter.
+
+Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=29, valid="0-3", flexible="2+")
 class DescribeAclsRequest(Message):
-    """Request."""
+    """The filter."""
 
     resource_type_filter: i8 = since()
     resource_name_filter: str | None = since()
@@ -20,7 +23,7 @@ class DescribeAclsRequest(Message):
 
 @message(key=29, valid="0-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """Response."""
+    """The rules, by resource."""
 
     @struct
     class AclDescription(Struct):

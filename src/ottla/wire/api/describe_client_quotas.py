@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (API key 48): …"""
+"""DescribeClientQuotas (API key 48): quotas that match a filter.
+
+KIP-546.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, f64, i8, i16, i32, message, since
 
 @message(key=48, valid="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Message):
-    """Request."""
+    """The filter."""
 
     @struct
     class ComponentData(Struct):
@@ -21,7 +24,7 @@ class DescribeClientQuotasRequest(Message):
 
 @message(key=48, valid="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Message):
-    """Response."""
+    """The quotas, by entity."""
 
     @struct
     class EntityData(Struct):

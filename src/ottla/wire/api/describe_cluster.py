@@ -1,4 +1,7 @@
-"""DescribeCluster (API key 60): …"""
+"""DescribeCluster (API key 60): brokers, controller and id of the cluster.
+
+KIP-700. Version 1 asks for controllers (KIP-919), 2 for fenced brokers too (KIP-1073).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=60, valid="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    """Request."""
+    """Of brokers or of controllers."""
 
     include_cluster_authorized_operations: bool = since()
     endpoint_type: i8 = since("1+", default=1)
@@ -16,7 +19,7 @@ class DescribeClusterRequest(Message):
 
 @message(key=60, valid="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """Response."""
+    """Nodes and permitted operations."""
 
     @struct
     class DescribeClusterBroker(Struct):

@@ -1,4 +1,7 @@
-"""DescribeConfigs (API key 32): …"""
+"""DescribeConfigs (API key 32): settings of topics, brokers, groups and others.
+
+Version 1 tells sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=32, valid="0-4", flexible="4+")
 class DescribeConfigsRequest(Message):
-    """Request."""
+    """Which resources and, if not all, which settings."""
 
     @struct
     class DescribeConfigsResource(Struct):
@@ -22,7 +25,7 @@ class DescribeConfigsRequest(Message):
 
 @message(key=32, valid="0-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """Response."""
+    """Each setting with its source, type and synonyms."""
 
     @struct
     class DescribeConfigsSynonym(Struct):

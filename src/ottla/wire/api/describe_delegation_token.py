@@ -1,4 +1,7 @@
-"""DescribeDelegationToken (API key 41): …"""
+"""DescribeDelegationToken (API key 41): the delegation tokens of owners.
+
+KIP-48. Version 3 tells who asked for them (KIP-373).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=41, valid="0-3", flexible="2+")
 class DescribeDelegationTokenRequest(Message):
-    """Request."""
+    """Which owners; null means all that one may see."""
 
     @struct
     class DescribeDelegationTokenOwner(Struct):
@@ -19,7 +22,7 @@ class DescribeDelegationTokenRequest(Message):
 
 @message(key=41, valid="0-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
-    """Response."""
+    """The tokens."""
 
     @struct
     class DescribedDelegationTokenRenewer(Struct):

@@ -1,4 +1,7 @@
-"""DescribeGroups (API key 15): …"""
+"""DescribeGroups (API key 15): state and members of classic groups.
+
+Version 3 tells permitted operations (KIP-430), 4 static members (KIP-345), 6 answers GROUP_ID_NOT_FOUND (KIP-1043).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=15, valid="0-6", flexible="5+")
 class DescribeGroupsRequest(Message):
-    """Request."""
+    """Which groups."""
 
     groups: list[str] = since()
     include_authorized_operations: bool = since("3+")
@@ -15,7 +18,7 @@ class DescribeGroupsRequest(Message):
 
 @message(key=15, valid="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """Response."""
+    """State, protocol and members, with their metadata as bytes."""
 
     @struct
     class DescribedGroupMember(Struct):

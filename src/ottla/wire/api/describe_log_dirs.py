@@ -1,4 +1,7 @@
-"""DescribeLogDirs (API key 35): …"""
+"""DescribeLogDirs (API key 35): what lies in a broker's directories.
+
+KIP-113. Version 4 tells the space left (KIP-827), 5 whether a directory is cordoned (KIP-1066).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=35, valid="0-5", flexible="2+")
 class DescribeLogDirsRequest(Message):
-    """Request."""
+    """Of which partitions; null means all."""
 
     @struct
     class DescribableLogDirTopic(Struct):
@@ -19,7 +22,7 @@ class DescribeLogDirsRequest(Message):
 
 @message(key=35, valid="0-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Response."""
+    """Sizes and lags by directory."""
 
     @struct
     class DescribeLogDirsPartition(Struct):

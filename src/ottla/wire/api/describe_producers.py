@@ -1,4 +1,7 @@
-"""DescribeProducers (API key 61): …"""
+"""DescribeProducers (API key 61): producers that wrote to partitions.
+
+KIP-664.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=61, valid="0", flexible="0+")
 class DescribeProducersRequest(Message):
-    """Request."""
+    """Which partitions."""
 
     @struct
     class TopicRequest(Struct):
@@ -19,7 +22,7 @@ class DescribeProducersRequest(Message):
 
 @message(key=61, valid="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """Response."""
+    """Epoch, last sequence and open transaction of each producer."""
 
     @struct
     class ProducerState(Struct):

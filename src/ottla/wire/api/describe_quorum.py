@@ -1,4 +1,7 @@
-"""DescribeQuorum (API key 55): …"""
+"""DescribeQuorum (API key 55): state of the controllers' quorum.
+
+KIP-595. Version 1 tells times (KIP-836), 2 directories and endpoints (KIP-853).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=55, valid="0-2", flexible="0+")
 class DescribeQuorumRequest(Message):
-    """Request."""
+    """Of which partition."""
 
     @struct
     class PartitionData(Struct):
@@ -23,7 +26,7 @@ class DescribeQuorumRequest(Message):
 
 @message(key=55, valid="0-2", flexible="0+")
 class DescribeQuorumResponse(Message):
-    """Response."""
+    """Leader, voters and observers with their progress."""
 
     @struct
     class ReplicaState(Struct):

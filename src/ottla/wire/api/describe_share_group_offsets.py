@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets (API key 90): …"""
+"""DescribeShareGroupOffsets (API key 90): where share groups begin to read.
+
+KIP-932. Version 1 tells the lag (KIP-1226).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=90, valid="0-1", flexible="0+")
 class DescribeShareGroupOffsetsRequest(Message):
-    """Request."""
+    """Which groups and partitions."""
 
     @struct
     class DescribeShareGroupOffsetsRequestTopic(Struct):
@@ -24,7 +27,7 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 @message(key=90, valid="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """Response."""
+    """The start of each partition."""
 
     @struct
     class DescribeShareGroupOffsetsResponsePartition(Struct):

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (API key 75): …"""
+"""DescribeTopicPartitions (API key 75): partitions of topics, page by page.
+
+KIP-966.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=75, valid="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Message):
-    """Request."""
+    """Which topics, from where on, how many."""
 
     @struct
     class TopicRequest(Struct):
@@ -25,7 +28,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 @message(key=75, valid="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """Response."""
+    """Partitions with their eligible leaders, and where to go on."""
 
     @struct
     class DescribeTopicPartitionsResponsePartition(Struct):

@@ -1,4 +1,7 @@
-"""DescribeTransactions (API key 65): …"""
+"""DescribeTransactions (API key 65): state of transactions.
+
+KIP-664.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=65, valid="0", flexible="0+")
 class DescribeTransactionsRequest(Message):
-    """Request."""
+    """Which transactional ids."""
 
     transactional_ids: list[str] = since()
 
 
 @message(key=65, valid="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """Response."""
+    """State, timeout and partitions of each."""
 
     @struct
     class TopicData(Struct):

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (API key 50): …"""
+"""DescribeUserScramCredentials (API key 50): which SCRAM credentials users have.
+
+KIP-554.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=50, valid="0", flexible="0+")
 class DescribeUserScramCredentialsRequest(Message):
-    """Request."""
+    """Which users; null means all."""
 
     @struct
     class UserName(Struct):
@@ -18,7 +21,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @message(key=50, valid="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """Response."""
+    """Mechanism and iterations, never the secret."""
 
     @struct
     class CredentialInfo(Struct):

@@ -1,4 +1,7 @@
-"""ElectLeaders (API key 43): …"""
+"""ElectLeaders (API key 43): partitions elect their leaders.
+
+KIP-183. Version 1 adds unclean elections (KIP-460).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=43, valid="0-2", flexible="2+")
 class ElectLeadersRequest(Message):
-    """Request."""
+    """Which partitions, and whether only the preferred leader will do."""
 
     @struct
     class TopicPartitions(Struct):
@@ -21,7 +24,7 @@ class ElectLeadersRequest(Message):
 
 @message(key=43, valid="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class PartitionResult(Struct):

@@ -1,4 +1,7 @@
-"""EndQuorumEpoch (API key 54): …"""
+"""EndQuorumEpoch (API key 54): a controller resigns.
+
+KIP-595. Version 1 tells endpoints (KIP-853).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=54, valid="0-1", flexible="1+")
 class EndQuorumEpochRequest(Message):
-    """Request."""
+    """Who should stand for election next."""
 
     @struct
     class ReplicaInfo(Struct):
@@ -40,7 +43,7 @@ class EndQuorumEpochRequest(Message):
 
 @message(key=54, valid="0-1", flexible="1+")
 class EndQuorumEpochResponse(Message):
-    """Response."""
+    """What the voter knows."""
 
     @struct
     class PartitionData(Struct):

@@ -1,4 +1,7 @@
-"""EndTxn (API key 26): …"""
+"""EndTxn (API key 26): a transaction is committed or aborted.
+
+KIP-98. Version 4 may answer TRANSACTION_ABORTABLE, 5 raises the epoch with each transaction (KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=26, valid="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """Request."""
+    """Which transaction, and how it ends."""
 
     transactional_id: str = since()
     producer_id: i64 = since()
@@ -17,7 +20,7 @@ class EndTxnRequest(Message):
 
 @message(key=26, valid="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """Response."""
+    """From version 5 on the epoch to go on with."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

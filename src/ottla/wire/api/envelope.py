@@ -1,4 +1,7 @@
-"""Envelope (API key 58): …"""
+"""Envelope (API key 58): a broker forwards a client's request to the controller.
+
+KIP-590.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, message, since
 
 @message(key=58, valid="0", flexible="0+")
 class EnvelopeRequest(Message):
-    """Request."""
+    """The request with its principal and address."""
 
     request_data: bytes = since()
     request_principal: bytes | None = since()
@@ -16,7 +19,7 @@ class EnvelopeRequest(Message):
 
 @message(key=58, valid="0", flexible="0+")
 class EnvelopeResponse(Message):
-    """Response."""
+    """The response as bytes."""
 
     response_data: bytes | None = since(default=None)
     error_code: i16 = since()

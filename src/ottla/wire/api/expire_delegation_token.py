@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (API key 40): …"""
+"""ExpireDelegationToken (API key 40): a delegation token ends earlier.
+
+KIP-48.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=40, valid="0-2", flexible="2+")
 class ExpireDelegationTokenRequest(Message):
-    """Request."""
+    """The token's key, and when."""
 
     hmac: bytes = since()
     expiry_time_period_ms: i64 = since()
@@ -15,7 +18,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @message(key=40, valid="0-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """Response."""
+    """When it now expires."""
 
     error_code: i16 = since()
     expiry_timestamp_ms: i64 = since()

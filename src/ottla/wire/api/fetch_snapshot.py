@@ -1,4 +1,7 @@
-"""FetchSnapshot (API key 59): …"""
+"""FetchSnapshot (API key 59): a controller reads a snapshot of the metadata.
+
+KIP-630. Version 1 tells directories and endpoints (KIP-853).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, mes
 
 @message(key=59, valid="0-1", flexible="0+")
 class FetchSnapshotRequest(Message):
-    """Request."""
+    """Which snapshot, from which position."""
 
     @struct
     class SnapshotId(Struct):
@@ -35,7 +38,7 @@ class FetchSnapshotRequest(Message):
 
 @message(key=59, valid="0-1", flexible="0+")
 class FetchSnapshotResponse(Message):
-    """Response."""
+    """Bytes of it."""
 
     @struct
     class SnapshotId(Struct):

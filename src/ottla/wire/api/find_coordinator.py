@@ -1,4 +1,8 @@
-"""FindCoordinator (API key 10): …"""
+"""FindCoordinator (API key 10): which broker coordinates a group or transaction.
+
+Version 1 adds transactions (KIP-98), 4 asks for several keys (KIP-699), 5 may answer TRANSACTION_ABORTABLE (KIP-890), 6 adds
+share groups (KIP-932).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=10, valid="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
-    """Request."""
+    """The keys, and their type: 0 group, 1 transaction, 2 share group."""
 
     key: str = since("0-3")
     key_type: i8 = since("1+")
@@ -16,7 +20,7 @@ class FindCoordinatorRequest(Message):
 
 @message(key=10, valid="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """Response."""
+    """Node and address of each coordinator."""
 
     @struct
     class Coordinator(Struct):

@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions (API key 71): …"""
+"""GetTelemetrySubscriptions (API key 71): a client asks which metrics to send.
+
+KIP-714.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 @message(key=71, valid="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest(Message):
-    """Request."""
+    """The client's instance, zero at first."""
 
     client_instance_id: Uuid = since()
 
 
 @message(key=71, valid="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """Response."""
+    """Which metrics, how often, and how compressed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (API key 44): …"""
+"""IncrementalAlterConfigs (API key 44): single settings are changed.
+
+KIP-339.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=44, valid="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Message):
-    """Request."""
+    """Set, delete, append or subtract, by setting."""
 
     @struct
     class AlterableConfig(Struct):
@@ -27,7 +30,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @message(key=44, valid="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """Response."""
+    """The error of each resource."""
 
     @struct
     class AlterConfigsResourceResponse(Struct):

@@ -1,4 +1,8 @@
-"""InitProducerId (API key 22): …"""
+"""InitProducerId (API key 22): a producer gets its id and epoch.
+
+KIP-98. Version 3 lets a producer recover with its old epoch (KIP-360), 5 may answer TRANSACTION_ABORTABLE (KIP-890), 6
+allows two-phase commit (KIP-939).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=22, valid="0-6", flexible="2+")
 class InitProducerIdRequest(Message):
-    """Request."""
+    """Transactional id, or null for a producer that is idempotent only."""
 
     transactional_id: str | None = since()
     transaction_timeout_ms: i32 = since()
@@ -19,7 +23,7 @@ class InitProducerIdRequest(Message):
 
 @message(key=22, valid="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
-    """Response."""
+    """The id and epoch to put into batches."""
 
     throttle_time_ms: i32 = since(ignorable=True)
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""InitializeShareGroupState (API key 83): …"""
+"""InitializeShareGroupState (API key 83): the state of share partitions begins.
+
+KIP-932.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=83, valid="0", flexible="0+")
 class InitializeShareGroupStateRequest(Message):
-    """Request."""
+    """The first offset of each partition."""
 
     @struct
     class PartitionData(Struct):
@@ -26,7 +29,7 @@ class InitializeShareGroupStateRequest(Message):
 
 @message(key=83, valid="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class PartitionResult(Struct):

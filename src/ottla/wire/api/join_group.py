@@ -1,4 +1,8 @@
-"""JoinGroup (API key 11): …"""
+"""JoinGroup (API key 11): a member joins a classic group, which rebalances.
+
+Version 1 adds the rebalance timeout (KIP-62), 4 asks for a member id first (KIP-394), 5 knows static members (KIP-345), 7
+answers the protocol type (KIP-559), 8 gives a reason (KIP-800), 9 lets the leader skip the assignment (KIP-814).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=11, valid="0-9", flexible="6+")
 class JoinGroupRequest(Message):
-    """Request."""
+    """Protocols that the member can follow, best first, with its subscription as bytes."""
 
     @struct
     class JoinGroupRequestProtocol(Struct):
@@ -26,7 +30,7 @@ class JoinGroupRequest(Message):
 
 @message(key=11, valid="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """Response."""
+    """Generation, chosen protocol, and for the leader all members."""
 
     @struct
     class JoinGroupResponseMember(Struct):

@@ -1,4 +1,8 @@
-"""LeaderAndIsr (API key 4): …"""
+"""LeaderAndIsr (API key 4): the controller tells a broker which partitions it leads or follows (until 3.9).
+
+Version 3 tells replicas that come and go (KIP-455), 5 topic ids (KIP-516), 6 recovery from unclean elections (KIP-704), 7
+whether the controller is a KRaft one (KIP-866).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=4, valid="0-7", flexible="4+")
 class LeaderAndIsrRequest(Message):
-    """Request."""
+    """Leader, epoch and in-sync replicas of each partition that the broker holds."""
 
     @struct
     class LeaderAndIsrPartitionState(Struct):
@@ -48,7 +52,7 @@ class LeaderAndIsrRequest(Message):
 
 @message(key=4, valid="0-7", flexible="4+")
 class LeaderAndIsrResponse(Message):
-    """Response."""
+    """Which partitions the broker could not take on."""
 
     @struct
     class LeaderAndIsrPartitionError(Struct):

@@ -1,4 +1,7 @@
-"""LeaveGroup (API key 13): …"""
+"""LeaveGroup (API key 13): members leave a classic group at once.
+
+Version 3 removes several and static members (KIP-345), 5 gives a reason (KIP-800).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=13, valid="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    """Request."""
+    """Which members; one only below version 3."""
 
     @struct
     class MemberIdentity(Struct):
@@ -22,7 +25,7 @@ class LeaveGroupRequest(Message):
 
 @message(key=13, valid="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """Response."""
+    """The error of each member."""
 
     @struct
     class MemberResponse(Struct):

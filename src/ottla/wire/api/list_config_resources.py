@@ -1,4 +1,7 @@
-"""ListConfigResources (API key 74): …"""
+"""ListConfigResources (API key 74): the resources that have settings.
+
+Version 0 listed client metrics only (KIP-714), 1 takes types (KIP-1142).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=74, valid="0-1", flexible="0+")
 class ListConfigResourcesRequest(Message):
-    """Request."""
+    """Of which types."""
 
     resource_types: list[i8] = since("1+")
 
 
 @message(key=74, valid="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """Response."""
+    """Names and types."""
 
     @struct
     class ConfigResource(Struct):

@@ -1,4 +1,7 @@
-"""ListGroups (API key 16): …"""
+"""ListGroups (API key 16): the groups that a broker coordinates.
+
+Version 4 filters by state (KIP-518), 5 by type (KIP-848).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=16, valid="0-5", flexible="3+")
 class ListGroupsRequest(Message):
-    """Request."""
+    """Filters by state and type; empty means all."""
 
     states_filter: list[str] = since("4+")
     types_filter: list[str] = since("5+")
@@ -15,7 +18,7 @@ class ListGroupsRequest(Message):
 
 @message(key=16, valid="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """Response."""
+    """Id, protocol type, state and type of each group."""
 
     @struct
     class ListedGroup(Struct):

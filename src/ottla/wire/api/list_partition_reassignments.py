@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (API key 46): …"""
+"""ListPartitionReassignments (API key 46): partitions that are moving.
+
+KIP-455.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=46, valid="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Message):
-    """Request."""
+    """Which partitions; null means all."""
 
     @struct
     class ListPartitionReassignmentsTopics(Struct):
@@ -20,7 +23,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message(key=46, valid="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """Response."""
+    """The replicas that come and go."""
 
     @struct
     class OngoingPartitionReassignment(Struct):

@@ -1,4 +1,7 @@
-"""ListTransactions (API key 66): …"""
+"""ListTransactions (API key 66): the transactions that a broker coordinates.
+
+KIP-664. Version 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=66, valid="0-2", flexible="0+")
 class ListTransactionsRequest(Message):
-    """Request."""
+    """Filters by state, producer, duration and pattern."""
 
     state_filters: list[str] = since()
     producer_id_filters: list[i64] = since()
@@ -17,7 +20,7 @@ class ListTransactionsRequest(Message):
 
 @message(key=66, valid="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """Response."""
+    """Id, producer and state of each."""
 
     @struct
     class TransactionState(Struct):

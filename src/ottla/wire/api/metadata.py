@@ -1,4 +1,9 @@
-"""Metadata (API key 3): …"""
+"""Metadata (API key 3): who the brokers are and who leads each partition.
+
+Version 1 tells racks and the controller, 4 may forbid creating topics, 5 tells offline replicas (KIP-112), 7 leader epochs
+(KIP-320), 8 to 10 permitted operations (KIP-430), 10 topic ids (KIP-516), 12 asks by id alone, 13 may ask for a new
+bootstrap (KIP-1102).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=3, valid="0-13", flexible="9+")
 class MetadataRequest(Message):
-    """Request."""
+    """About which topics; null, or none in version 0, means all."""
 
     @struct
     class MetadataRequestTopic(Struct):
@@ -22,7 +27,7 @@ class MetadataRequest(Message):
 
 @message(key=3, valid="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """Response."""
+    """Brokers, controller, and each topic's partitions with leader, replicas and in-sync replicas."""
 
     @struct
     class MetadataResponseBroker(Struct):

@@ -1,4 +1,7 @@
-"""OffsetDelete (API key 47): …"""
+"""OffsetDelete (API key 47): a group's stored offsets are deleted.
+
+KIP-496.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=47, valid="0")
 class OffsetDeleteRequest(Message):
-    """Request."""
+    """Which partitions of the group."""
 
     @struct
     class OffsetDeleteRequestPartition(Struct):
@@ -24,7 +27,7 @@ class OffsetDeleteRequest(Message):
 
 @message(key=47, valid="0")
 class OffsetDeleteResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class OffsetDeleteResponsePartition(Struct):

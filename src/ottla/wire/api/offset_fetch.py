@@ -1,4 +1,8 @@
-"""OffsetFetch (API key 9): …"""
+"""OffsetFetch (API key 9): a group's stored offsets are read.
+
+Version 2 may ask for all topics (KIP-88), 5 tells leader epochs (KIP-320), 7 waits for open transactions (KIP-447), 8 asks
+for several groups (KIP-709), 9 gives member epochs (KIP-848), 10 names topics by id (KIP-848).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=9, valid="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
-    """Request."""
+    """Of which groups and topics; null means all topics."""
 
     @struct
     class OffsetFetchRequestTopic(Struct):
@@ -35,7 +39,7 @@ class OffsetFetchRequest(Message):
 
 @message(key=9, valid="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """Response."""
+    """Offset, leader epoch and metadata of each partition; -1 where none is stored."""
 
     @struct
     class OffsetFetchResponsePartition(Struct):

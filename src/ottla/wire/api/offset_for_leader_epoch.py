@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (API key 23): …"""
+"""OffsetForLeaderEpoch (API key 23): where a leader epoch ended, to find where logs diverge.
+
+Version 1 answers the epoch, 2 checks the present one (KIP-320), 3 tells who asks.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=23, valid="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
-    """Request."""
+    """The epoch of which partitions."""
 
     @struct
     class OffsetForLeaderPartition(Struct):
@@ -26,7 +29,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message(key=23, valid="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """Response."""
+    """The largest epoch up to that one, and its end."""
 
     @struct
     class EpochEndOffset(Struct):

@@ -1,4 +1,9 @@
-"""Produce (API key 0): …"""
+"""Produce (API key 0): batches of records are appended to partitions.
+
+Magic 0 or 1 below version 3. Version 7 allows zstd (KIP-110), 8 names the records at fault (KIP-467), 10 says who leads now
+(KIP-951), 11 may answer TRANSACTION_ABORTABLE and 12 adds partitions to a transaction by itself (KIP-890), 13 names topics
+by id (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, mes
 
 @message(key=0, valid="0-13", flexible="9+")
 class ProduceRequest(Message):
-    """Request."""
+    """Append these batches; each partition's records stay unopened."""
 
     @struct
     class PartitionProduceData(Struct):
@@ -28,7 +33,7 @@ class ProduceRequest(Message):
 
 @message(key=0, valid="0-13", flexible="9+")
 class ProduceResponse(Message):
-    """Response."""
+    """The base offset or the error of each partition."""
 
     @struct
     class BatchIndexAndErrorMessage(Struct):

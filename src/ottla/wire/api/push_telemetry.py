@@ -1,4 +1,7 @@
-"""PushTelemetry (API key 72): …"""
+"""PushTelemetry (API key 72): a client sends its metrics.
+
+KIP-714.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 @message(key=72, valid="0", flexible="0+")
 class PushTelemetryRequest(Message):
-    """Request."""
+    """Metrics in OTLP, compressed."""
 
     client_instance_id: Uuid = since()
     subscription_id: i32 = since()
@@ -18,7 +21,7 @@ class PushTelemetryRequest(Message):
 
 @message(key=72, valid="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """Response."""
+    """Whether they were taken."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""ReadShareGroupState (API key 84): …"""
+"""ReadShareGroupState (API key 84): the state of share partitions is read.
+
+KIP-932.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=84, valid="0", flexible="0+")
 class ReadShareGroupStateRequest(Message):
-    """Request."""
+    """Which partitions."""
 
     @struct
     class PartitionData(Struct):
@@ -25,7 +28,7 @@ class ReadShareGroupStateRequest(Message):
 
 @message(key=84, valid="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """Response."""
+    """Which offsets are in what state."""
 
     @struct
     class StateBatch(Struct):

@@ -1,4 +1,7 @@
-"""ReadShareGroupStateSummary (API key 87): …"""
+"""ReadShareGroupStateSummary (API key 87): where share partitions begin.
+
+KIP-932. Version 1 counts completed deliveries (KIP-1226).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=87, valid="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest(Message):
-    """Request."""
+    """Which partitions."""
 
     @struct
     class PartitionData(Struct):
@@ -25,7 +28,7 @@ class ReadShareGroupStateSummaryRequest(Message):
 
 @message(key=87, valid="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """Response."""
+    """Start offset and epochs of each."""
 
     @struct
     class PartitionResult(Struct):

@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (API key 81): …"""
+"""RemoveRaftVoter (API key 81): a controller leaves the voters.
+
+KIP-853.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 @message(key=81, valid="0", flexible="0+")
 class RemoveRaftVoterRequest(Message):
-    """Request."""
+    """Id and directory of the voter."""
 
     cluster_id: str | None = since()
     voter_id: i32 = since()
@@ -16,7 +19,7 @@ class RemoveRaftVoterRequest(Message):
 
 @message(key=81, valid="0", flexible="0+")
 class RemoveRaftVoterResponse(Message):
-    """Response."""
+    """Whether it left."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

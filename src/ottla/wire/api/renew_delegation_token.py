@@ -1,4 +1,7 @@
-"""RenewDelegationToken (API key 39): …"""
+"""RenewDelegationToken (API key 39): a delegation token lives longer.
+
+KIP-48.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=39, valid="0-2", flexible="2+")
 class RenewDelegationTokenRequest(Message):
-    """Request."""
+    """The token's key, and for how long."""
 
     hmac: bytes = since()
     renew_period_ms: i64 = since()
@@ -15,7 +18,7 @@ class RenewDelegationTokenRequest(Message):
 
 @message(key=39, valid="0-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """Response."""
+    """When it now expires."""
 
     error_code: i16 = since()
     expiry_timestamp_ms: i64 = since()

@@ -1,4 +1,7 @@
-"""SaslAuthenticate (API key 36): …"""
+"""SaslAuthenticate (API key 36): one step of authentication.
+
+KIP-152. Version 1 tells the session's lifetime (KIP-368).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, i16, i64, message, since
 
 @message(key=36, valid="0-2", flexible="2+")
 class SaslAuthenticateRequest(Message):
-    """Request."""
+    """The client's token."""
 
     auth_bytes: bytes = since()
 
 
 @message(key=36, valid="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """Response."""
+    """The broker's token, or the error."""
 
     error_code: i16 = since()
     error_message: str | None = since()

@@ -1,4 +1,7 @@
-"""SaslHandshake (API key 17): …"""
+"""SaslHandshake (API key 17): which SASL mechanism a connection will use.
+
+After version 0 the tokens follow without any frame of Kafka's, after 1 as SaslAuthenticate (KIP-152).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, i16, message, since
 
 @message(key=17, valid="0-1")
 class SaslHandshakeRequest(Message):
-    """Request."""
+    """The mechanism wanted."""
 
     mechanism: str = since()
 
 
 @message(key=17, valid="0-1")
 class SaslHandshakeResponse(Message):
-    """Response."""
+    """The mechanisms that the broker offers."""
 
     error_code: i16 = since()
     mechanisms: list[str] = since()

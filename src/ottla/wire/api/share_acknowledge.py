@@ -1,4 +1,7 @@
-"""ShareAcknowledge (API key 79): …"""
+"""ShareAcknowledge (API key 79): acquired records are acknowledged.
+
+KIP-932. Version 0 was never stable. Version 2 renews acquisitions (KIP-1222).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=79, valid="0-2", flexible="0+")
 class ShareAcknowledgeRequest(Message):
-    """Request."""
+    """Ranges of offsets and what became of them."""
 
     @struct
     class AcknowledgementBatch(Struct):
@@ -34,7 +37,7 @@ class ShareAcknowledgeRequest(Message):
 
 @message(key=79, valid="0-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class LeaderIdAndEpoch(Struct):

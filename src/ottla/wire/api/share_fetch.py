@@ -1,4 +1,7 @@
-"""ShareFetch (API key 78): …"""
+"""ShareFetch (API key 78): records are acquired from share partitions.
+
+KIP-932. Version 0 was never stable. Version 2 renews acquisitions (KIP-1222) and chooses how to acquire (KIP-1206).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64,
 
 @message(key=78, valid="0-2", flexible="0+")
 class ShareFetchRequest(Message):
-    """Request."""
+    """Where to read, and which records to acknowledge by the way."""
 
     @struct
     class AcknowledgementBatch(Struct):
@@ -47,7 +50,7 @@ class ShareFetchRequest(Message):
 
 @message(key=78, valid="0-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """Response."""
+    """Batches, and which of their records are acquired."""
 
     @struct
     class LeaderIdAndEpoch(Struct):

@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (API key 77): …"""
+"""ShareGroupDescribe (API key 77): state and members of share groups.
+
+KIP-932. Version 0 was never stable.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=77, valid="0-1", flexible="0+")
 class ShareGroupDescribeRequest(Message):
-    """Request."""
+    """Which groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
@@ -15,7 +18,7 @@ class ShareGroupDescribeRequest(Message):
 
 @message(key=77, valid="0-1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """Response."""
+    """Epochs, members and their assignments."""
 
     @struct
     class TopicPartitions(Struct):

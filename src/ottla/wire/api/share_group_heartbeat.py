@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat (API key 76): …"""
+"""ShareGroupHeartbeat (API key 76): a member of a share group joins, lives and leaves.
+
+KIP-932. Version 0 was never stable.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=76, valid="0-1", flexible="0+")
 class ShareGroupHeartbeatRequest(Message):
-    """Request."""
+    """What the member wants."""
 
     group_id: str = since()
     member_id: str = since()
@@ -18,7 +21,7 @@ class ShareGroupHeartbeatRequest(Message):
 
 @message(key=76, valid="0-1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """Response."""
+    """Its epoch and, when changed, its assignment."""
 
     @struct
     class TopicPartitions(Struct):

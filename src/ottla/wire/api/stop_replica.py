@@ -1,4 +1,7 @@
-"""StopReplica (API key 5): …"""
+"""StopReplica (API key 5): the controller tells a broker to stop, or delete, replicas (until 3.9).
+
+Version 3 tells leader epochs (KIP-570), 4 whether the controller is a KRaft one (KIP-866).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=5, valid="0-4", flexible="2+")
 class StopReplicaRequest(Message):
-    """Request."""
+    """Which replicas, and whether to delete them."""
 
     @struct
     class StopReplicaPartitionV0(Struct):
@@ -42,7 +45,7 @@ class StopReplicaRequest(Message):
 
 @message(key=5, valid="0-4", flexible="2+")
 class StopReplicaResponse(Message):
-    """Response."""
+    """Which replicas could not be stopped."""
 
     @struct
     class StopReplicaPartitionError(Struct):

@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (API key 89): …"""
+"""StreamsGroupDescribe (API key 89): state and members of streams groups.
+
+KIP-1071. Version 1 tells the topology's description (KIP-1331).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=89, valid="0-1", flexible="0+")
 class StreamsGroupDescribeRequest(Message):
-    """Request."""
+    """Which groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
@@ -16,7 +19,7 @@ class StreamsGroupDescribeRequest(Message):
 
 @message(key=89, valid="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """Response."""
+    """Topology, members and tasks."""
 
     @struct
     class Endpoint(Struct):

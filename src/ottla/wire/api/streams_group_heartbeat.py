@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (API key 88): …"""
+"""StreamsGroupHeartbeat (API key 88): a member of a streams group joins, lives and leaves.
+
+KIP-1071. Version 1 may ask for the topology's description (KIP-1331).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=88, valid="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """Request."""
+    """Topology, tasks and what changed."""
 
     @struct
     class KeyValue(Struct):
@@ -79,7 +82,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @message(key=88, valid="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """Response."""
+    """Epoch, tasks and where to find other members."""
 
     @struct
     class Status(Struct):

@@ -1,4 +1,7 @@
-"""StreamsGroupTopologyDescriptionUpdate (API key 93): …"""
+"""StreamsGroupTopologyDescriptionUpdate (API key 93): a streams group's topology is described.
+
+KIP-1331.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=93, valid="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateRequest(Message):
-    """Request."""
+    """Subtopologies with their nodes."""
 
     @struct
     class TopologyDescription(Struct):
@@ -41,7 +44,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
 
 @message(key=93, valid="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse(Message):
-    """Response."""
+    """Whether it was stored."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,7 @@
-"""SyncGroup (API key 14): …"""
+"""SyncGroup (API key 14): a classic group's assignment goes from the leader to its members.
+
+Version 3 knows static members (KIP-345), 5 names protocol type and name (KIP-559).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=14, valid="0-5", flexible="4+")
 class SyncGroupRequest(Message):
-    """Request."""
+    """The leader's assignments; other members send none."""
 
     @struct
     class SyncGroupRequestAssignment(Struct):
@@ -25,7 +28,7 @@ class SyncGroupRequest(Message):
 
 @message(key=14, valid="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """Response."""
+    """The member's own assignment as bytes."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)
     error_code: i16 = since()

@@ -1,4 +1,8 @@
-"""TxnOffsetCommit (API key 28): …"""
+"""TxnOffsetCommit (API key 28): offsets are stored as part of a transaction.
+
+KIP-98. Version 2 adds leader epochs (KIP-320), 3 group metadata (KIP-447), 4 may answer TRANSACTION_ABORTABLE (KIP-890), 5
+adds the group by itself (KIP-890), 6 names topics by id (KIP-1319).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=28, valid="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Message):
-    """Request."""
+    """The offsets, with the group's generation and member from version 3 on."""
 
     @struct
     class TxnOffsetCommitRequestPartition(Struct):
@@ -34,7 +38,7 @@ class TxnOffsetCommitRequest(Message):
 
 @message(key=28, valid="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class TxnOffsetCommitResponsePartition(Struct):

@@ -1,4 +1,7 @@
-"""UnregisterBroker (API key 64): …"""
+"""UnregisterBroker (API key 64): a broker that is gone is forgotten.
+
+KIP-631.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from ottla.wire.schema import Message, i16, i32, message, since
 
 @message(key=64, valid="0", flexible="0+")
 class UnregisterBrokerRequest(Message):
-    """Request."""
+    """Which broker."""
 
     broker_id: i32 = since()
 
 
 @message(key=64, valid="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """Response."""
+    """Whether it was."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

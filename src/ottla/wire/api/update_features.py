@@ -1,4 +1,7 @@
-"""UpdateFeatures (API key 57): …"""
+"""UpdateFeatures (API key 57): the cluster's features are raised or lowered.
+
+KIP-584. Version 1 allows a trial run (KIP-778), 2 leaves errors to the top level.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=57, valid="0-2", flexible="0+")
 class UpdateFeaturesRequest(Message):
-    """Request."""
+    """The wanted level of each feature."""
 
     @struct
     class FeatureUpdateKey(Struct):
@@ -23,7 +26,7 @@ class UpdateFeaturesRequest(Message):
 
 @message(key=57, valid="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """Response."""
+    """The error of each feature."""
 
     @struct
     class UpdatableFeatureResult(Struct):

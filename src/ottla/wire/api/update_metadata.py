@@ -1,4 +1,7 @@
-"""UpdateMetadata (API key 6): …"""
+"""UpdateMetadata (API key 6): the controller tells brokers the state of the cluster (until 3.9).
+
+Version 0 has one address per broker, 1 several, 2 racks; 7 tells topic ids (KIP-516), 8 the kind of controller (KIP-866).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=6, valid="0-8", flexible="6+")
 class UpdateMetadataRequest(Message):
-    """Request."""
+    """Every partition's leader and every live broker's addresses."""
 
     @struct
     class UpdateMetadataPartitionState(Struct):
@@ -54,6 +57,6 @@ class UpdateMetadataRequest(Message):
 
 @message(key=6, valid="0-8", flexible="6+")
 class UpdateMetadataResponse(Message):
-    """Response."""
+    """Whether the broker took it."""
 
     error_code: i16 = since()

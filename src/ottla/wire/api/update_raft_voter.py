@@ -1,4 +1,7 @@
-"""UpdateRaftVoter (API key 82): …"""
+"""UpdateRaftVoter (API key 82): a voter changes its listeners.
+
+KIP-853.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=82, valid="0", flexible="0+")
 class UpdateRaftVoterRequest(Message):
-    """Request."""
+    """The voter's new listeners and versions."""
 
     @struct
     class Listener(Struct):
@@ -30,7 +33,7 @@ class UpdateRaftVoterRequest(Message):
 
 @message(key=82, valid="0", flexible="0+")
 class UpdateRaftVoterResponse(Message):
-    """Response."""
+    """Whether they were taken."""
 
     @struct
     class CurrentLeader(Struct):

@@ -1,4 +1,7 @@
-"""Vote (API key 52): …"""
+"""Vote (API key 52): a controller asks for votes in an election.
+
+KIP-595. Version 1 tells directory ids (KIP-853), 2 allows a vote beforehand (KIP-996).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=52, valid="0-2", flexible="0+")
 class VoteRequest(Message):
-    """Request."""
+    """The candidate with the end of its log."""
 
     @struct
     class PartitionData(Struct):
@@ -32,7 +35,7 @@ class VoteRequest(Message):
 
 @message(key=52, valid="0-2", flexible="0+")
 class VoteResponse(Message):
-    """Response."""
+    """Whether the vote is given."""
 
     @struct
     class PartitionData(Struct):

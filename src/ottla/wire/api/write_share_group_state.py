@@ -1,4 +1,7 @@
-"""WriteShareGroupState (API key 85): …"""
+"""WriteShareGroupState (API key 85): the state of share partitions is written.
+
+KIP-932. Version 1 counts completed deliveries (KIP-1226).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=85, valid="0-1", flexible="0+")
 class WriteShareGroupStateRequest(Message):
-    """Request."""
+    """Which offsets changed to what state."""
 
     @struct
     class StateBatch(Struct):
@@ -36,7 +39,7 @@ class WriteShareGroupStateRequest(Message):
 
 @message(key=85, valid="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class PartitionResult(Struct):

@@ -1,4 +1,7 @@
-"""WriteTxnMarkers (API key 27): …"""
+"""WriteTxnMarkers (API key 27): a transaction's coordinator writes its end into the partitions.
+
+KIP-98. Version 2 tells the transaction's version (KIP-1228).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=27, valid="0-2", flexible="1+")
 class WriteTxnMarkersRequest(Message):
-    """Request."""
+    """The markers for each producer."""
 
     @struct
     class WritableTxnMarkerTopic(Struct):
@@ -28,7 +31,7 @@ class WriteTxnMarkersRequest(Message):
 
 @message(key=27, valid="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """Response."""
+    """The error of each partition."""
 
     @struct
     class WritableTxnMarkerPartitionResult(Struct):

@@ -1,4 +1,4 @@
-"""aborted_txn: …"""
+"""An entry of a segment's index of aborted transactions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, i64, message, since
 
 @message(valid="0")
 class AbortedTxn(Message):
-    """Data."""
+    """From where to where a producer's records were aborted."""
 
     producer_id: i64 = since()
     first_offset: i64 = since()

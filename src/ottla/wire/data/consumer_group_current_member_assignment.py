@@ -1,4 +1,4 @@
-"""consumer_group_current_member_assignment: …"""
+"""What a member of a consumer group has now (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i32, message, since, st
 
 @message(key=8, valid="0")
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 @message(key=8, valid="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """Data."""
+    """Epochs, state, partitions held and partitions to give back."""
 
     @struct
     class TopicPartitions(Struct):

@@ -1,4 +1,4 @@
-"""consumer_group_member_metadata: …"""
+"""A member of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i32, message, since, struct
 
 @message(key=5, valid="0")
 class ConsumerGroupMemberMetadataKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @message(key=5, valid="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """Data."""
+    """What the member said of itself, and its classic side where it has one."""
 
     @struct
     class ClassicProtocol(Struct):

@@ -1,4 +1,4 @@
-"""consumer_group_metadata: …"""
+"""A consumer group's epoch in `__consumer_offsets` (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, i32, i64, message, since
 
 @message(key=3, valid="0")
 class ConsumerGroupMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=3, valid="0", flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    """Data."""
+    """The epoch, and a hash of the topics it rests on."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since(tag=0)

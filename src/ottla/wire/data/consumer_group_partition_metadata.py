@@ -1,4 +1,4 @@
-"""consumer_group_partition_metadata: …"""
+"""The topics that a consumer group's assignment rests on (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 @message(key=4, valid="0")
 class ConsumerGroupPartitionMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=4, valid="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """Data."""
+    """Topics with their partitions and racks."""
 
     @struct
     class PartitionMetadata(Struct):

@@ -1,4 +1,4 @@
-"""consumer_group_regular_expression: …"""
+"""The topics that a pattern stands for (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, i64, message, since
 
 @message(key=16, valid="0")
 class ConsumerGroupRegularExpressionKey(Message):
-    """Data."""
+    """Group and pattern."""
 
     group_id: str = since("0")
     regular_expression: str = since("0")
@@ -15,7 +15,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @message(key=16, valid="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """Data."""
+    """The topics, and when they were looked up."""
 
     topics: list[str] = since()
     version: i64 = since()

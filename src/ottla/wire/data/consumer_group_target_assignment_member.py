@@ -1,4 +1,4 @@
-"""consumer_group_target_assignment_member: …"""
+"""What a member of a consumer group shall get (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 @message(key=7, valid="0")
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
 @message(key=7, valid="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Data."""
+    """Its partitions."""
 
     @struct
     class TopicPartition(Struct):

@@ -1,4 +1,4 @@
-"""consumer_group_target_assignment_metadata: …"""
+"""The epoch of a consumer group's target assignment (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, i32, i64, message, since
 
 @message(key=6, valid="0")
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=6, valid="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """Data."""
+    """The epoch and when it was made."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)

@@ -1,4 +1,4 @@
-"""consumer_protocol: …"""
+"""What members of a classic consumer group tell one another, as bytes inside JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i32, message, since, struct
 
 @message(valid="0-3")
 class ConsumerProtocolAssignment(Message):
-    """Data."""
+    """What a member gets."""
 
     @struct
     class TopicPartition(Struct):
@@ -20,7 +20,7 @@ class ConsumerProtocolAssignment(Message):
 
 @message(valid="0-3")
 class ConsumerProtocolSubscription(Message):
-    """Data."""
+    """What a member wants; 1 adds what it owns (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
 
     @struct
     class TopicPartition(Struct):

@@ -1,4 +1,4 @@
-"""control_records: …"""
+"""Keys and values of control records, and the records with which a metadata log begins and ends."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(valid="0")
 class ControlRecordTypeSchema(Message):
-    """Data."""
+    """The key: 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters."""
 
     type: i16 = since()
 
 
 @message(valid="0")
 class EndTxnMarker(Message):
-    """Data."""
+    """Ends a transaction in a partition."""
 
     coordinator_epoch: i32 = since()
 
 
 @message(valid="0-1", flexible="0+")
 class LeaderChangeMessage(Message):
-    """Data."""
+    """A new leader of a quorum, with its voters."""
 
     @struct
     class Voter(Struct):
@@ -36,7 +36,7 @@ class LeaderChangeMessage(Message):
 
 @message(valid="0", flexible="0+")
 class SnapshotHeaderRecord(Message):
-    """Data."""
+    """Begins a snapshot."""
 
     version: i16 = since()
     last_contained_log_timestamp: i64 = since()
@@ -44,14 +44,14 @@ class SnapshotHeaderRecord(Message):
 
 @message(valid="0", flexible="0+")
 class SnapshotFooterRecord(Message):
-    """Data."""
+    """Ends a snapshot."""
 
     version: i16 = since()
 
 
 @message(valid="0", flexible="0+")
 class KRaftVersionRecord(Message):
-    """Data."""
+    """The quorum's version (KIP-853)."""
 
     version: i16 = since()
     kraft_version: i16 = since()
@@ -59,7 +59,7 @@ class KRaftVersionRecord(Message):
 
 @message(valid="0", flexible="0+")
 class VotersRecord(Message):
-    """Data."""
+    """The quorum's voters (KIP-853)."""
 
     @struct
     class Endpoint(Struct):

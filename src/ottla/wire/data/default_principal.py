@@ -1,4 +1,4 @@
-"""default_principal: …"""
+"""A principal inside a forwarded request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, message, since
 
 @message(valid="0", flexible="0+")
 class DefaultPrincipalData(Message):
-    """Data."""
+    """Type and name of the user, and whether a delegation token proved it."""
 
     type: str = since()
     name: str = since()

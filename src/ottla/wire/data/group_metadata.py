@@ -1,4 +1,4 @@
-"""group_metadata: …"""
+"""A classic group's state in `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, i32, i64, message, since, struct
 
 @message(key=2, valid="0")
 class GroupMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group: str = since("0")
 
 
 @message(key=2, valid="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """Data."""
+    """Generation, protocol, leader and members; 3 adds static members, 4 tags (KIP-915)."""
 
     @struct
     class MemberMetadata(Struct):

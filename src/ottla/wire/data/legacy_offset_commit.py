@@ -1,4 +1,4 @@
-"""legacy_offset_commit: …"""
+"""A committed offset in `__consumer_offsets`, in the oldest form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, i32, i64, message, since
 
 @message(key=0, valid="0")
 class LegacyOffsetCommitKey(Message):
-    """Data."""
+    """Group and partition."""
 
     group: str = since("0")
     topic: str = since("0")
@@ -16,7 +16,7 @@ class LegacyOffsetCommitKey(Message):
 
 @message(key=0, valid="0")
 class LegacyOffsetCommitValue(Message):
-    """Data."""
+    """Offset, metadata and time."""
 
     offset: i64 = since("0")
     metadata: str = since("0")

@@ -1,4 +1,4 @@
-"""offset_commit: …"""
+"""A committed offset in `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Uuid, i32, i64, message, since
 
 @message(key=1, valid="0")
 class OffsetCommitKey(Message):
-    """Data."""
+    """Group and partition."""
 
     group: str = since("0")
     topic: str = since("0")
@@ -16,7 +16,7 @@ class OffsetCommitKey(Message):
 
 @message(key=1, valid="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    """Data."""
+    """Offset and metadata; 1 had an expiry of its own, 3 adds the leader epoch, 4 tags (KIP-915)."""
 
     offset: i64 = since()
     leader_epoch: i32 = since("3+", default=-1, ignorable=True)

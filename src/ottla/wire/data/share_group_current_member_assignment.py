@@ -1,4 +1,4 @@
-"""share_group_current_member_assignment: …"""
+"""What a member of a share group has now (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i32, message, since, st
 
 @message(key=14, valid="0")
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 @message(key=14, valid="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """Data."""
+    """Epochs, state and partitions."""
 
     @struct
     class TopicPartitions(Struct):

@@ -1,4 +1,4 @@
-"""share_group_member_metadata: …"""
+"""A member of a share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, message, since
 
 @message(key=10, valid="0")
 class ShareGroupMemberMetadataKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @message(key=10, valid="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """Data."""
+    """What the member said of itself."""
 
     rack_id: str | None = since()
     client_id: str = since()

@@ -1,4 +1,4 @@
-"""share_group_metadata: …"""
+"""A share group's epoch in `__consumer_offsets` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, i32, i64, message, since
 
 @message(key=11, valid="0")
 class ShareGroupMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=11, valid="0", flexible="0+")
 class ShareGroupMetadataValue(Message):
-    """Data."""
+    """The epoch, and a hash of the topics it rests on."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since()

@@ -1,4 +1,4 @@
-"""share_group_partition_metadata: …"""
+"""The topics that a share group's assignment rests on, as 3.9 stored them (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 @message(valid="9")
 class ShareGroupPartitionMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("9")
 
 
 @message(valid="0", flexible="0+")
 class ShareGroupPartitionMetadataValue(Message):
-    """Data."""
+    """Topics with their partitions and racks."""
 
     @struct
     class TopicPartitionsInfo(Struct):

@@ -1,4 +1,4 @@
-"""share_group_state_partition_metadata: …"""
+"""Which share partitions have state (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 @message(key=15, valid="0")
 class ShareGroupStatePartitionMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=15, valid="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Data."""
+    """Partitions being begun, begun, and being deleted."""
 
     @struct
     class TopicPartitionsInfo(Struct):

@@ -1,4 +1,4 @@
-"""share_group_target_assignment_member: …"""
+"""What a member of a share group shall get (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 @message(key=13, valid="0")
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 @message(key=13, valid="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """Data."""
+    """Its partitions."""
 
     @struct
     class TopicPartition(Struct):

@@ -1,4 +1,4 @@
-"""share_group_target_assignment_metadata: …"""
+"""The epoch of a share group's target assignment (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, i32, i64, message, since
 
 @message(key=12, valid="0")
 class ShareGroupTargetAssignmentMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=12, valid="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """Data."""
+    """The epoch and when it was made."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)

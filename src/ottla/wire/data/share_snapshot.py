@@ -1,4 +1,4 @@
-"""share_snapshot: …"""
+"""The whole state of a share partition in `__share_group_state` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=0, valid="0")
 class ShareSnapshotKey(Message):
-    """Data."""
+    """Group and partition."""
 
     group_id: str = since("0")
     topic_id: Uuid = since("0")
@@ -16,7 +16,7 @@ class ShareSnapshotKey(Message):
 
 @message(key=0, valid="0", flexible="0+")
 class ShareSnapshotValue(Message):
-    """Data."""
+    """Start, epochs and the state of each range."""
 
     @struct
     class StateBatch(Struct):

@@ -1,4 +1,4 @@
-"""share_update: …"""
+"""A change of a share partition's state in `__share_group_state` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=1, valid="0")
 class ShareUpdateKey(Message):
-    """Data."""
+    """Group and partition."""
 
     group_id: str = since("0")
     topic_id: Uuid = since("0")
@@ -16,7 +16,7 @@ class ShareUpdateKey(Message):
 
 @message(key=1, valid="0", flexible="0+")
 class ShareUpdateValue(Message):
-    """Data."""
+    """Ranges that changed since the snapshot."""
 
     @struct
     class StateBatch(Struct):

@@ -1,4 +1,4 @@
-"""streams_group_current_member_assignment: …"""
+"""What tasks a member of a streams group has now (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i8, i32, message, since, struct
 
 @message(key=22, valid="0")
 class StreamsGroupCurrentMemberAssignmentKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 @message(key=22, valid="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """Data."""
+    """Epochs, state, tasks held and tasks to give back."""
 
     @struct
     class TaskIds(Struct):

@@ -1,4 +1,4 @@
-"""streams_group_member_metadata: …"""
+"""A member of a streams group (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i32, message, since, struct, u16
 
 @message(key=19, valid="0")
 class StreamsGroupMemberMetadataKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @message(key=19, valid="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """Data."""
+    """What the member said of itself."""
 
     @struct
     class Endpoint(Struct):

@@ -1,4 +1,4 @@
-"""streams_group_metadata: …"""
+"""A streams group's epoch in `__consumer_offsets` (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, i32, i64, message, since, struct
 
 @message(key=17, valid="0")
 class StreamsGroupMetadataKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=17, valid="0", flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """Data."""
+    """The epoch, and what the last assignment rested on."""
 
     @struct
     class LastAssignmentConfig(Struct):

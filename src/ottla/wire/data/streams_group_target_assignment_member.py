@@ -1,4 +1,4 @@
-"""streams_group_target_assignment_member: …"""
+"""What tasks a member of a streams group shall get (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i32, message, since, struct
 
 @message(key=21, valid="0")
 class StreamsGroupTargetAssignmentMemberKey(Message):
-    """Data."""
+    """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -15,7 +15,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
 @message(key=21, valid="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """Data."""
+    """Its active, standby and warm-up tasks."""
 
     @struct
     class TaskIds(Struct):

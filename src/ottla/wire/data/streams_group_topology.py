@@ -1,4 +1,4 @@
-"""streams_group_topology: …"""
+"""A streams group's topology (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=23, valid="0")
 class StreamsGroupTopologyKey(Message):
-    """Data."""
+    """The group."""
 
     group_id: str = since("0")
 
 
 @message(key=23, valid="0", flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    """Data."""
+    """Subtopologies with their topics."""
 
     @struct
     class TopicConfig(Struct):

@@ -1,4 +1,4 @@
-"""transaction_log: …"""
+"""A transaction's state in `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=0, valid="0")
 class TransactionLogKey(Message):
-    """Data."""
+    """The transactional id."""
 
     transactional_id: str = since("0")
 
 
 @message(key=0, valid="0-1", flexible="1+")
 class TransactionLogValue(Message):
-    """Data."""
+    """Producer, status and partitions; 1 adds what raising epochs needs (KIP-890)."""
 
     @struct
     class PartitionsSchema(Struct):
