@@ -91,7 +91,7 @@ class Broker:
 
     def advertised(self, peer: Peer) -> tuple[str, int]:
         """The address that clients are told: the configured one, else the one at which this peer reached the broker."""
-        for listener in self.settings.advertised_listeners:
+        for listener in self.settings.advertised_listeners or ():
             if listener.name == peer.listener:
                 return listener.host, listener.port
         return peer.local_host, peer.local_port

@@ -47,7 +47,7 @@ class Topics:
         """Read the registry, say in it that this broker is up, and open every partition's log.
 
         Directories of partitions that no topic has are set aside under another name; partitions whose directory is missing begin
-        empty; both are told. Raises `StorageFailed`, and ValueError for a registry that can't be read.
+        empty; both are told. Raises `StorageFailed` and `RegistryDamaged`.
         """
         self.image = ClusterImage.load(self._broker.registry)
         self._announce(now)
@@ -153,8 +153,8 @@ class Topics:
     def _announce(self, now: Now) -> None:
         """This broker is up, and the controller: entries that go when its session ends."""
         broker, settings = self._broker, self._broker.settings
-        endpoints = [str(listener) for listener in settings.advertised_listeners]
-        host, port = settings.advertised_listeners[0][1:] if endpoints else ("", -1)
+        endpoints = [str(listener) for listener in settings.advertised_listeners or ()]
+        _, host, port = settings.advertised_listeners[0] if settings.advertised_listeners else ("", "", -1)
         registration = layout.broker_json(host, port, endpoints, settings.broker_rack, now.wall_ms)
         epoch = str(self.image.controller_epoch + 1).encode()
         changes = (

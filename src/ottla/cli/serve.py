@@ -18,7 +18,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         "--listen",
         action="append",
         metavar="HOST:PORT",
-        help="where to listen; may be given several times (default 127.0.0.1:9092)",
+        help="where to listen; may be given several times (default: the setting listeners, 127.0.0.1:9092)",
     )
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
@@ -38,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     logs.set_up(options.log_format, options.log_level)
     try:
         settings = _settings(options.config, options.set)
-        listen = [Listen.parse(text) for text in options.listen or ["127.0.0.1:9092"]]
+        listen = [Listen.parse(text) for text in options.listen or ()]
+        listen = listen or [Listen(host, port, name) for name, host, port in settings.listeners]
     except (SettingError, ValueError) as error:
         return fail(str(error), 2)
     except OSError as error:

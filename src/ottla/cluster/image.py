@@ -49,6 +49,10 @@ class TopicImage:
         return self.name in INTERNAL
 
 
+class RegistryDamaged(Exception):
+    """An entry of the registry that can't be understood: one sentence that says which and what to do."""
+
+
 class ClusterImage:
     """All that is known, by name and by topic id. Read it freely; only `apply` changes it."""
 
@@ -75,13 +79,20 @@ class ClusterImage:
 
     @classmethod
     def load(cls, registry: Registry) -> ClusterImage:
-        """The image of all that the registry holds; raises ValueError for an entry that can't be read."""
+        """The image of all that the registry holds; raises `RegistryDamaged`, and `StorageFailed` as the registry does."""
         image = cls()
         for path in _paths(registry):
             entry = registry.get(path)
             if entry is not None:
-                image.apply(path, entry.value)
+                image._load_one(path, entry.value)
         return image
+
+    def _load_one(self, path: str, value: bytes) -> None:
+        try:
+            self.apply(path, value)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            sentence = f"The registry's entry {path} can't be understood ({error}): restore the registry from a copy."
+            raise RegistryDamaged(sentence) from error
 
     def apply(self, path: str, value: bytes | None) -> None:
         """One entry of the registry has this value now, or is gone (None). Entries that mean nothing here are passed over."""

@@ -137,6 +137,8 @@ def _by_hand(topic: NewTopic, placed: Replicas, brokers: Sequence[int]) -> Fault
 
 
 def _by_number(topic: NewTopic, brokers: int) -> Fault:
+    if topic.replication_factor < 1:
+        return factor_error(topic.replication_factor, brokers)
     if topic.partitions < 1:
         return INVALID_PARTITIONS, "The number of partitions must be at least 1, or -1 for the default."
     return factor_error(topic.replication_factor, brokers)

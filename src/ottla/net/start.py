@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.image import RegistryDamaged
 from ottla.net.clock import RealClock
-from ottla.net.datadir import DataDirectory
+from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.registry import SQLiteRegistry
 from ottla.net.server import Server
+from ottla.ports import StorageFailed
 
 log = logging.getLogger("ottla.net")
 
@@ -99,7 +101,7 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
         disk = RealDisk(data_dir, post)
         registry = SQLiteRegistry(os.path.join(data_dir, "registry.sqlite"))
         broker = Broker(
-            settings=settings,
+            settings=BrokerSettings(settings.given | {"log.dirs": data_dir}),
             clock=RealClock(),
             disk=disk,
             registry=registry,
@@ -111,6 +113,10 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
         broker.start(clean=directory.clean)
         addresses = [await _open(server, where) for where in listen]
         return Running(server, directory, registry, addresses, time.perf_counter() - began)
+    except (RegistryDamaged, StorageFailed) as failure:
+        directory.release()
+        sentence = f"The data directory {data_dir} cannot be used ({failure}): mend it, or choose another with --data-dir."
+        raise DataDirectoryError(sentence) from failure
     except BaseException:
         directory.release()
         raise

@@ -121,7 +121,7 @@ def _entry(row: Row, body: DescribeConfigsRequest) -> Entry:
         is_sensitive=row.setting.is_sensitive,
         synonyms=synonyms,
         config_type=row.setting.kind.code,
-        documentation=row.setting.sentence if body.include_documentation else None,
+        documentation=row.setting.documentation if body.include_documentation else None,
     )
 
 

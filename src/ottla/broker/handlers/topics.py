@@ -65,6 +65,7 @@ def _created(broker: Broker, outcome: Outcome, configs: Mapping[str, str | None]
     return Created(
         name=outcome.name,
         topic_id=outcome.topic_id,
+        error_message=None,
         num_partitions=len(outcome.replicas),
         replication_factor=len(outcome.replicas[0]),
         configs=[

@@ -18,7 +18,6 @@ class CoordinatorSettings(SettingsOf):
     group_max_size = Setting(INT, LARGEST_INT, "Members that a group may have.", check=at_least(1))
     group_min_session_timeout_ms = Setting(INT, 6000, "Shortest session timeout that a member may ask for.")
     offset_metadata_max_bytes = Setting(INT, 4096, "Size of the text that may go with a committed offset.")
-    offsets_commit_timeout_ms = Setting(INT, 5000, "How long a commit may wait to be durable.", check=at_least(1))
     offsets_retention_check_interval_ms = Setting(
         LONG, 10 * MINUTE_MS, "Time between two looks for expired offsets.", check=at_least(1)
     )
@@ -32,9 +31,6 @@ class CoordinatorSettings(SettingsOf):
         SHORT, 3, "Replicas of __consumer_offsets, as far as there are brokers.", check=at_least(1)
     )
     offsets_topic_segment_bytes = Setting(INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=at_least(1))
-    transaction_max_timeout_ms = Setting(
-        INT, 15 * MINUTE_MS, "Longest transaction timeout that a producer may ask for.", check=at_least(1)
-    )
     transaction_state_log_num_partitions = Setting(
         INT, 50, "Partitions of __transaction_state; to be left alone once it exists.", check=at_least(1)
     )

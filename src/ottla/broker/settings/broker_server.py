@@ -48,9 +48,8 @@ PLAIN: Check[tuple[Listener, ...]] = Check(
 class ServerSettings(SettingsOf):
     """The broker's identity, its listeners, its limits, and the topics that it makes."""
 
-    advertised_listeners = Setting(
+    advertised_listeners = unset(
         LISTENERS,
-        (),
         "The address that clients are told; without it, the one at which they came.",
         check=PLAIN,
     )
@@ -61,9 +60,10 @@ class ServerSettings(SettingsOf):
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is made without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
     fetch_max_bytes = Setting(INT, 57_671_680, "Bytes that one fetch is answered with at most.", check=at_least(1024))
-    listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "", 9092),), "Where the broker listens (--listen sets it).", check=PLAIN)
+    listeners = Setting(
+        LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen goes before it.", check=PLAIN
+    )
     max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
-    max_incremental_fetch_session_cache_slots = Setting(INT, 1000, "Fetch sessions that are kept at a time.", check=at_least(0))
     node_id = unset(INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0))
     num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
     socket_receive_buffer_bytes = Setting(INT, -1, "The sockets' receive buffer; -1 lets the system size it as it needs.")

@@ -5,6 +5,7 @@ Knows no setting. What it refuses, it refuses with the end of a sentence: "the v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -45,7 +46,7 @@ def _whole(bits: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         digits = text.strip()
-        if not digits.removeprefix("-").removeprefix("+").isdecimal() or len(digits) > 20:
+        if not re.fullmatch("[+-]?[0-9]{1,19}", digits):
             raise Refused("must be a whole number")
         value = int(digits)
         if not -limit <= value < limit:

@@ -25,10 +25,11 @@ class Setting(Generic[T]):
     """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs.
 
     `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
-    `broker`: for a topic setting, the broker setting that is its default. `hidden` ones are accepted, but not listed.
+    `broker`: for a topic setting, the broker setting that is its default. `hidden` ones are accepted, but not listed; those for
+    `later` are accepted, kept and listed, and have no effect as yet.
     """
 
-    __slots__ = ("broker", "check", "default", "dynamic", "falls_back", "hidden", "kind", "name", "sentence")
+    __slots__ = ("broker", "check", "default", "dynamic", "falls_back", "hidden", "kind", "later", "name", "sentence")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Setting(Generic[T]):
         falls_back: tuple[str, ...] = (),
         broker: str | None = None,
         hidden: bool = False,
+        later: bool = False,
     ) -> None:
         self.kind = kind
         self.default = default
@@ -50,6 +52,7 @@ class Setting(Generic[T]):
         self.falls_back = falls_back
         self.broker = broker
         self.hidden = hidden
+        self.later = later
         self.name = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -67,6 +70,11 @@ class Setting(Generic[T]):
     @property
     def attribute(self) -> str:
         return self.name.replace(".", "_")
+
+    @property
+    def documentation(self) -> str:
+        """What people are told of it."""
+        return f"{self.sentence} (No effect yet.)" if self.later else self.sentence
 
     @property
     def is_sensitive(self) -> bool:

@@ -61,17 +61,21 @@ class TopicSettings(SettingsOf):
         "Level for compression.type=gzip; -1 is the codec's own.",
         check=minus_one_or(1, 9),
         broker="compression.gzip.level",
+        later=True,
     )
-    compression_lz4_level = Setting(INT, 9, "Level for compression.type=lz4.", check=between(1, 17), broker="compression.lz4.level")
+    compression_lz4_level = Setting(
+        INT, 9, "Level for compression.type=lz4.", check=between(1, 17), broker="compression.lz4.level", later=True
+    )
     compression_type = Setting(
         STRING,
         "producer",
         "Codec of the batches on disk; producer keeps each as it came.",
         check=CODECS,
         broker="compression.type",
+        later=True,
     )
     compression_zstd_level = Setting(
-        INT, 3, "Level for compression.type=zstd.", check=between(-131072, 22), broker="compression.zstd.level"
+        INT, 3, "Level for compression.type=zstd.", check=between(-131072, 22), broker="compression.zstd.level", later=True
     )
     delete_retention_ms = Setting(
         LONG,
@@ -79,18 +83,29 @@ class TopicSettings(SettingsOf):
         "How long a compacted topic keeps the marks of deleted keys.",
         check=at_least(0),
         broker="log.cleaner.delete.retention.ms",
+        later=True,
     )
     file_delete_delay_ms = Setting(
         LONG, 60_000, "How long a deleted segment's files stay on disk.", check=at_least(0), broker="log.segment.delete.delay.ms"
     )
     flush_messages = Setting(
-        LONG, LARGEST_LONG, "Sync the log after this many records.", check=at_least(1), broker="log.flush.interval.messages"
+        LONG,
+        LARGEST_LONG,
+        "Sync the log after this many records.",
+        check=at_least(1),
+        broker="log.flush.interval.messages",
+        later=True,
     )
     flush_ms = Setting(
-        LONG, LARGEST_LONG, "Sync records that have waited for this long.", check=at_least(0), broker="log.flush.interval.ms"
+        LONG,
+        LARGEST_LONG,
+        "Sync records that have waited for this long.",
+        check=at_least(0),
+        broker="log.flush.interval.ms",
+        later=True,
     )
     follower_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose copying is throttled where it arrives.", check=REPLICAS
+        LIST, (), "Replicas whose copying is throttled where it arrives.", check=REPLICAS, later=True
     )
     index_interval_bytes = Setting(
         INT, 4096, "Bytes of log between two entries of an index.", check=at_least(0), broker="log.index.interval.bytes"
@@ -99,13 +114,23 @@ class TopicSettings(SettingsOf):
         INT, "Size of a segment without the lower limit of segment.bytes, for tests.", check=at_least(1), hidden=True
     )
     leader_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose copying is throttled where it leaves.", check=REPLICAS
+        LIST, (), "Replicas whose copying is throttled where it leaves.", check=REPLICAS, later=True
     )
     local_retention_bytes = Setting(
-        LONG, -2, "Kept for tools; without remote storage it has no effect.", check=at_least(-2), broker="log.local.retention.bytes"
+        LONG,
+        -2,
+        "Kept for tools; without remote storage it has no effect.",
+        check=at_least(-2),
+        broker="log.local.retention.bytes",
+        later=True,
     )
     local_retention_ms = Setting(
-        LONG, -2, "Kept for tools; without remote storage it has no effect.", check=at_least(-2), broker="log.local.retention.ms"
+        LONG,
+        -2,
+        "Kept for tools; without remote storage it has no effect.",
+        check=at_least(-2),
+        broker="log.local.retention.ms",
+        later=True,
     )
     max_compaction_lag_ms = Setting(
         LONG,
@@ -113,6 +138,7 @@ class TopicSettings(SettingsOf):
         "Longest time that a record stays out of compaction.",
         check=at_least(1),
         broker="log.cleaner.max.compaction.lag.ms",
+        later=True,
     )
     max_message_bytes = Setting(
         INT, 1_048_588, "Size of the largest batch that is accepted.", check=at_least(0), broker="message.max.bytes"
@@ -144,6 +170,7 @@ class TopicSettings(SettingsOf):
         "Share of a log that is not yet compacted before compaction begins.",
         check=between(0, 1),
         broker="log.cleaner.min.cleanable.ratio",
+        later=True,
     )
     min_compaction_lag_ms = Setting(
         LONG,
@@ -151,13 +178,14 @@ class TopicSettings(SettingsOf):
         "Shortest time that a record stays out of compaction.",
         check=at_least(0),
         broker="log.cleaner.min.compaction.lag.ms",
+        later=True,
     )
     min_insync_replicas = Setting(
-        INT, 1, "Replicas in sync that acks=all asks for.", check=at_least(1), broker="min.insync.replicas"
+        INT, 1, "Replicas in sync that acks=all asks for.", check=at_least(1), broker="min.insync.replicas", later=True
     )
-    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate")
-    remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.")
-    remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.")
+    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate", later=True)
+    remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
+    remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_storage_enable = Setting(BOOLEAN, False, "Whether old segments move to remote storage.", check=only(False, NO_TIERS))
     retention_bytes = Setting(
         LONG, -1, "Size that a partition may reach before its oldest segments go; -1: any.", broker="log.retention.bytes"
@@ -175,6 +203,7 @@ class TopicSettings(SettingsOf):
         "Random time taken off segment.ms, so that logs don't roll together.",
         check=at_least(0),
         broker="log.roll.jitter.ms",
+        later=True,
     )
     segment_ms = Setting(
         LONG, WEEK_MS, "Age at which a segment that holds records is closed.", check=at_least(1), broker="log.roll.ms"
@@ -184,4 +213,5 @@ class TopicSettings(SettingsOf):
         False,
         "Whether a replica out of sync may lead when no other is left, which loses records.",
         broker="unclean.leader.election.enable",
+        later=True,
     )

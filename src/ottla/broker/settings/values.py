@@ -34,7 +34,10 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings):
         idle = sorted(texts.keys() & WITHOUT_EFFECT)
         if idle:
             log.warning("without effect in Ottla, and ignored: %s", ", ".join(idle))
-        return cls({name: text for name, text in texts.items() if name not in WITHOUT_EFFECT})
+        wanted = {name: text for name, text in texts.items() if name not in WITHOUT_EFFECT}
+        if "broker.id" in wanted:
+            wanted.setdefault("node.id", wanted["broker.id"])
+        return cls(wanted)
 
     def __init__(
         self,

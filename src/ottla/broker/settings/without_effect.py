@@ -14,20 +14,20 @@ _NAMES = """
     leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
     log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
-    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms metadata.log.dir
-    metadata.log.segment.bytes metadata.log.segment.ms metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms num.io.threads num.network.threads num.recovery.threads.per.data.dir
-    num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size
-    offsets.topic.compression.codec process.roles producer.purgatory.purge.interval.requests queued.max.request.bytes
-    queued.max.requests replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
-    replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms
-    replica.lag.time.max.ms replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
-    share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-    share.coordinator.state.topic.replication.factor socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.listen.backlog.size
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.partition.verification.enable
-    transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-    transaction.state.log.min.isr transaction.state.log.segment.bytes
+    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    max.incremental.fetch.session.cache.slots metadata.log.dir metadata.log.segment.bytes metadata.log.segment.ms
+    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads
+    num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+    offsets.commit.timeout.ms offsets.load.buffer.size offsets.topic.compression.codec process.roles
+    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests replica.fetch.backoff.ms
+    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+    replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.socket.receive.buffer.bytes
+    replica.socket.timeout.ms request.timeout.ms share.coordinator.state.topic.min.isr
+    share.coordinator.state.topic.num.partitions share.coordinator.state.topic.replication.factor
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+    transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.segment.bytes
 """
 
 WITHOUT_EFFECT = frozenset(_NAMES.split())

@@ -1,0 +1,234 @@
+"""Settings: declared once, parsed, refused with a sentence, inherited by topics."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings, parse_properties, topic_config_error
+from ottla.broker.settings.docs import page
+from ottla.broker.settings.kinds import show_double
+from ottla.broker.settings.without_effect import WITHOUT_EFFECT
+from ottla.log.config import LogConfig
+
+HOUR_MS = 3_600_000
+DECLARED = [*BrokerSettings.DECLARED.values(), *TopicSettings.DECLARED.values()]
+
+
+def test_every_value_is_an_attribute_of_its_type() -> None:
+    settings = BrokerSettings.parse(
+        {"num.partitions": " 3 ", "auto.create.topics.enable": "FALSE", "log.cleanup.policy": "compact, delete"}
+    )
+    assert settings.num_partitions == 3
+    assert settings.auto_create_topics_enable is False
+    assert settings.log_cleanup_policy == ("compact", "delete")
+    assert settings.group_initial_rebalance_delay_ms == 3000
+    assert settings.log_retention_ms is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("num.partition", "3", "There is no broker setting 'num.partition'; did you mean 'num.partitions'?"),
+        ("num_partitions", "3", "There is no broker setting 'num_partitions'; did you mean 'num.partitions'?"),
+        ("zzz", "3", "There is no broker setting 'zzz'."),
+        ("num.partitions", "0", "num.partitions=0 is refused: the value must be at least 1."),
+        ("num.partitions", "x", "num.partitions=x is refused: the value must be a whole number."),
+        ("num.partitions", "3000000000", "num.partitions=3000000000 is refused: the value must be a whole number of 32 bits."),
+        ("num.partitions", "\u0661", "num.partitions=\u0661 is refused: the value must be a whole number."),
+        ("auto.create.topics.enable", "yes", "auto.create.topics.enable=yes is refused: the value must be true or false."),
+        (
+            "compression.type",
+            "zip",
+            "compression.type=zip is refused: the value must be one of uncompressed, zstd, lz4, snappy, gzip, producer.",
+        ),
+        ("log.cleanup.policy", "shred", "log.cleanup.policy=shred is refused: the value may list only compact, delete."),
+        ("log.cleaner.min.cleanable.ratio", "2", "log.cleaner.min.cleanable.ratio=2 is refused: the value must be from 0 to 1."),
+        ("listeners", "SSL://a:1", "listeners=SSL://a:1 is refused: the value may name PLAINTEXT listeners only."),
+        ("ssl.keystore.location", "/x", "There is no broker setting 'ssl.keystore.location'."),
+    ],
+)
+def test_what_cannot_be_is_refused_with_one_sentence_that_says_what_to_do(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        BrokerSettings.parse({name: text})
+    assert str(refused.value) == sentence
+
+
+def test_kafkas_settings_without_a_meaning_here_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "ottla"):
+        settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2"})
+    assert settings.num_partitions == 2
+    assert "num.io.threads" in caplog.text
+    assert not WITHOUT_EFFECT & BrokerSettings.DECLARED.keys()
+
+
+def test_listeners_are_read_and_written() -> None:
+    settings = BrokerSettings.parse(
+        {"listeners": "PLAINTEXT://[::1]:9092", "advertised.listeners": "plaintext://kafka.example:19092"}
+    )
+    assert settings.listeners == (Listener("PLAINTEXT", "::1", 9092),)
+    assert settings.advertised_listeners == (Listener("PLAINTEXT", "kafka.example", 19092),)
+    assert settings.shown("listeners") == "PLAINTEXT://[::1]:9092"
+
+
+@pytest.mark.parametrize(
+    "text", ["localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://a:99999", "PLAINTEXT://a:1,PLAINTEXT://b:2"]
+)
+def test_listeners_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(SettingError):
+        BrokerSettings.parse({"listeners": text})
+
+
+def test_every_default_is_allowed_and_reads_back_as_itself() -> None:
+    for setting in DECLARED:
+        text = setting.shown_default
+        assert text is None or setting.parse(text) == setting.default, setting.name
+
+
+def test_every_setting_has_one_sentence() -> None:
+    assert [setting.name for setting in DECLARED if not setting.sentence.endswith(".") or "\n" in setting.sentence] == []
+
+
+def test_without_settings_a_topics_logs_have_kafkas_defaults() -> None:
+    assert BrokerSettings().log_config({}) == LogConfig()
+
+
+def test_the_default_of_a_topic_setting_is_the_brokers_setting() -> None:
+    settings = BrokerSettings({"log.segment.bytes": "2000000", "message.max.bytes": "7", "log.cleanup.policy": "compact"})
+    config = settings.log_config({"max.message.bytes": "9"})
+    assert (config.segment_bytes, config.max_message_bytes, config.cleanup_policy) == (2_000_000, 9, "compact")
+
+
+def test_every_topic_setting_has_the_type_and_default_of_its_broker_setting() -> None:
+    plain = BrokerSettings()
+    for setting in TopicSettings.DECLARED.values():
+        if setting.broker is not None:
+            assert setting.kind is BrokerSettings.DECLARED[setting.broker].kind
+            assert plain.topic_default(setting) == setting.default, setting.name
+
+
+@pytest.mark.parametrize(
+    ("given", "retention_ms"),
+    [
+        ({}, 168 * HOUR_MS),
+        ({"log.retention.hours": "1"}, HOUR_MS),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1"}, 60_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1", "log.retention.ms": "5"}, 5),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_retention_is_taken_from_the_finest_unit_that_is_set(given: dict[str, str], retention_ms: int) -> None:
+    assert BrokerSettings(given).log_config({}).retention_ms == retention_ms
+
+
+def test_segments_smaller_than_allowed_can_be_asked_for_by_their_internal_name() -> None:
+    assert BrokerSettings().log_config({"internal.segment.bytes": "100"}).segment_bytes == 100
+
+
+def test_what_was_set_while_running_goes_before_what_was_given_and_this_broker_before_all() -> None:
+    settings = BrokerSettings({"log.retention.ms": "1"})
+    assert settings.changed({"log.retention.ms": "2"}, {}).log_retention_ms == 2
+    assert settings.changed({"log.retention.ms": "2"}, {"log.retention.ms": "3"}).log_retention_ms == 3
+    assert settings.changed({}, {}).log_retention_ms == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("retention.ms", "-1", True),
+        ("retention.ms", "-2", False),
+        ("retention.bytes", "-5", True),
+        ("cleanup.policy", "", True),
+        ("cleanup.policy", "none", False),
+        ("segment.bytes", "1048575", False),
+        ("segment.bytes", "1048576", True),
+        ("compression.gzip.level", "0", False),
+        ("compression.gzip.level", "-1", True),
+        ("min.cleanable.dirty.ratio", "1.5", False),
+        ("min.cleanable.dirty.ratio", "1e-1", True),
+        ("leader.replication.throttled.replicas", "*", True),
+        ("leader.replication.throttled.replicas", "0:1,1:1", True),
+        ("leader.replication.throttled.replicas", "foo", False),
+        ("remote.storage.enable", "true", False),
+        ("remote.storage.enable", "false", True),
+        ("message.format.version", "3.0", False),
+        ("retention.ms", None, False),
+    ],
+)
+def test_a_topic_takes_what_kafka_takes(name: str, text: str | None, allowed: bool) -> None:
+    sentence = topic_config_error({name: text})
+    assert (sentence is None) == allowed
+    assert sentence is None or sentence.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (0.5, "0.5"),
+        (0.001, "0.001"),
+        (1e-4, "1.0E-4"),
+        (1.5e-4, "1.5E-4"),
+        (9_999_999.5, "9999999.5"),
+        (1e7, "1.0E7"),
+        (12345678.9, "1.23456789E7"),
+        (-2e22, "-2.0E22"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+    ],
+)
+def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
+    assert show_double(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_written_double_reads_back_as_itself(value: float) -> None:
+    assert float(show_double(value)) == value
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = r"""
+        # a comment
+        ! another
+        a=1
+        b : 2
+        c   3
+        empty=
+        alone
+        path=C:\\x\ty
+        long=one,\
+             two
+        a=last
+        key\ with\ blanks = v
+        snow=\u2603
+        colon=PLAINTEXT://:9092
+    """
+    assert parse_properties(text) == {
+        "a": "last",
+        "b": "2",
+        "c": "3",
+        "empty": "",
+        "alone": "",
+        "path": "C:\\x\ty",
+        "long": "one,two",
+        "key with blanks": "v",
+        "snow": "☃",
+        "colon": "PLAINTEXT://:9092",
+    }
+
+
+NAMES = st.text("abc.", min_size=1)
+
+
+@given(st.dictionaries(NAMES, st.text("abc0129.,:/=", max_size=8)))
+def test_plain_properties_read_back_as_written(values: dict[str, str]) -> None:
+    assert parse_properties("".join(f"{name}={value}\n" for name, value in values.items())) == values
+
+
+def test_the_page_of_settings_names_each_one_that_can_be_set() -> None:
+    text = page()
+    assert all(f"| `{setting.name}` |" in text for setting in DECLARED if not setting.hidden)
+    widths = {line.count(" | ") for line in text.splitlines() if line.startswith("| `")}
+    assert widths == {5}
