@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel
+from ottla.records import codecs, kernel_build
 from ottla.records.batch import (
     CONTROL_BIT,
     HEADER,
@@ -93,7 +93,7 @@ def _write(
     if record_bytes > MOST_BATCH_BYTES:
         raise ValueError(f"{record_bytes} bytes of records are more than one batch can hold: build several.")
     out = bytearray(HEADER_BYTES + record_bytes)
-    end, newest = kernel.write_items(out, HEADER_BYTES, timestamps, key_items, value_items, header_items)
+    end, newest = kernel_build.write_items(out, HEADER_BYTES, timestamps, key_items, value_items, header_items)
     del out[end:]
     return out, newest
 
@@ -101,10 +101,10 @@ def _write(
 def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
     """The items as the kernel takes them, a list of bytes or None, and how many bytes they have together."""
     listed: list[Any] = items if isinstance(items, list) else list(items)
-    total = kernel.measure(listed)
+    total = kernel_build.measure(listed)
     if total < 0:
         listed = [None if item is None else bytes(item) for item in listed]
-        total = kernel.measure(listed)
+        total = kernel_build.measure(listed)
     return listed, total
 
 

@@ -1,5 +1,5 @@
 from array import array
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ottla.ports import Buffer
 
@@ -39,26 +39,5 @@ def make_records(
     end: int,
     timestamp_type: int,
 ) -> list[R]: ...
-def write(
-    out: bytearray | memoryview,
-    pos: int,
-    rows: Ints,
-    first: int,
-    end: int,
-    deltas: Longs,
-    timestamps: Longs,
-    base_timestamp: int,
-    spans: Ints,
-    key_data: Buffer,
-    value_data: Buffer,
-    header_data: Buffer,
-) -> tuple[int, int, int]: ...
-def measure(items: list[Any]) -> int: ...
-def write_items(
-    out: bytearray | memoryview,
-    pos: int,
-    timestamps: list[int],
-    keys: list[bytes | None],
-    values: list[bytes | None],
-    headers: list[bytes],
-) -> tuple[int, int]: ...
+def count_headers(buf: Buffer, at: Ints, sizes: Ints) -> int: ...
+def header_spans(buf: Buffer, at: Ints, sizes: Ints, starts: Ints, row: int, entry: int, names: Ints, values: Ints) -> int: ...

@@ -1,0 +1,323 @@
+"""The loops that write records; compiled or not, as `kernel` is.
+
+Knows the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given,
+and that there is room. What `kernel` has too stands here again, as C code is inlined only within one module. Types:
+`kernel_build.pyi`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from ottla.records import plain as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING
+    from cython.cimports.libc.string import memcpy
+
+COMPILED = cython.compiled
+
+SPAN_COLUMNS = 6
+MASK_64 = 0xFFFFFFFFFFFFFFFF
+MOST_LENGTH_BYTES = 5
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _wrap(number: cython.longlong) -> cython.longlong:
+    """A sum or difference as 64 bits hold it: C has wrapped it already."""
+    if cython.compiled:
+        return number
+    return (number + (1 << 63) & MASK_64) - (1 << 63)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _zigzag_bytes(number: cython.longlong) -> cython.Py_ssize_t:
+    """How many bytes `number` takes."""
+    rest: cython.ulonglong = (number << 1) ^ (number >> 63)
+    size: cython.Py_ssize_t = 1
+    while rest >= 0x80:
+        rest >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
+    rest: cython.ulonglong = (number << 1) ^ (number >> 63)
+    while rest >= 0x80:
+        out[pos] = (rest & 0x7F) | 0x80
+        rest >>= 7
+        pos += 1
+    out[pos] = rest
+    return pos + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _copy(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.void:
+    if cython.compiled:
+        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
+    else:
+        out[pos : pos + size] = data[at : at + size]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _put_span(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    pos = _put(out, pos, size)
+    if size > 0:
+        _copy(out, pos, data, at, size)
+        pos += size
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _sound(
+    spans: cython.const[cython.int][::1],
+    capacity: cython.Py_ssize_t,
+    row: cython.Py_ssize_t,
+    key_bytes: cython.Py_ssize_t,
+    value_bytes: cython.Py_ssize_t,
+    header_bytes: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether the row exists and its spans lie inside their data."""
+    if row < 0 or row >= capacity:
+        return False
+    if not _inside(spans[row], spans[capacity + row], key_bytes):
+        return False
+    if not _inside(spans[2 * capacity + row], spans[3 * capacity + row], value_bytes):
+        return False
+    return _inside(spans[4 * capacity + row], spans[5 * capacity + row], header_bytes)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _body_bytes(
+    age: cython.longlong,
+    delta: cython.longlong,
+    key_size: cython.longlong,
+    value_size: cython.longlong,
+    header_size: cython.longlong,
+) -> cython.longlong:
+    """What a record takes after its length; negative sizes are nulls, headers of no size are written as a count of 0."""
+    body: cython.longlong = 1 + _zigzag_bytes(age) + _zigzag_bytes(delta) + (header_size if header_size > 0 else 1)
+    body += _zigzag_bytes(key_size) + (key_size if key_size > 0 else 0)
+    return body + _zigzag_bytes(value_size) + (value_size if value_size > 0 else 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _write_one(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    age: cython.longlong,
+    delta: cython.longlong,
+    row: cython.Py_ssize_t,
+    spans: cython.const[cython.int][::1],
+    capacity: cython.Py_ssize_t,
+    key_data: cython.const[cython.uchar][::1],
+    value_data: cython.const[cython.uchar][::1],
+    header_data: cython.const[cython.uchar][::1],
+) -> cython.Py_ssize_t:
+    """Write one record if there is room for it; -1 if not."""
+    key_size: cython.longlong = spans[capacity + row]
+    value_size: cython.longlong = spans[3 * capacity + row]
+    header_size: cython.longlong = spans[5 * capacity + row]
+    body: cython.longlong = _body_bytes(age, delta, key_size, value_size, header_size)
+    if body + _zigzag_bytes(body) > len(out) - pos:
+        return -1
+    pos = _put(out, pos, body)
+    out[pos] = 0
+    pos = _put(out, pos + 1, age)
+    pos = _put(out, pos, delta)
+    pos = _put_span(out, pos, key_data, spans[row], key_size)
+    pos = _put_span(out, pos, value_data, spans[2 * capacity + row], value_size)
+    if header_size <= 0:
+        out[pos] = 0
+        return pos + 1
+    _copy(out, pos, header_data, spans[4 * capacity + row], header_size)
+    return pos + header_size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _write(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    rows: cython.const[cython.int][::1],
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    deltas: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    base_timestamp: cython.longlong,
+    spans: cython.const[cython.int][::1],
+    key_data: cython.const[cython.uchar][::1],
+    value_data: cython.const[cython.uchar][::1],
+    header_data: cython.const[cython.uchar][::1],
+) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.longlong]:
+    capacity: cython.Py_ssize_t = len(timestamps)
+    index: cython.Py_ssize_t = first
+    row: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    delta: cython.longlong
+    age: cython.longlong
+    max_timestamp: cython.longlong = base_timestamp
+    while index < end:
+        row = rows[index] if len(rows) > 0 else index
+        if not _sound(spans, capacity, row, len(key_data), len(value_data), len(header_data)):
+            return -1, pos, 0
+        age = _wrap(timestamps[row] - base_timestamp)
+        delta = deltas[row] if len(deltas) > 0 else index - first
+        after = _write_one(out, pos, age, delta, row, spans, capacity, key_data, value_data, header_data)
+        if after < 0:
+            break
+        pos = after
+        if timestamps[row] > max_timestamp:
+            max_timestamp = timestamps[row]
+        index += 1
+    return index, pos, max_timestamp
+
+
+def write(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    rows: cython.const[cython.int][::1],
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    deltas: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    base_timestamp: cython.longlong,
+    spans: cython.const[cython.int][::1],
+    key_data: cython.const[cython.uchar][::1],
+    value_data: cython.const[cython.uchar][::1],
+    header_data: cython.const[cython.uchar][::1],
+):
+    """Write records into `out` from `pos` while there is room: (first index not written, position, greatest timestamp).
+
+    Index i is row `rows[i]`, or row i where `rows` is empty; offset deltas count from 0 where `deltas` is empty.
+    """
+    capacity: cython.Py_ssize_t = len(timestamps)
+    if not 0 <= first <= end <= (len(rows) if len(rows) > 0 else capacity) or not 0 <= pos <= len(out) <= 0x7FFFFFFF:
+        raise ValueError("write: the rows or the position are out of range")
+    if len(spans) < SPAN_COLUMNS * capacity or (len(deltas) > 0 and len(deltas) < capacity):
+        raise ValueError("write: the columns differ in length")
+    with cython.nogil:
+        first, pos, base_timestamp = _write(
+            out, pos, rows, first, end, deltas, timestamps, base_timestamp, spans, key_data, value_data, header_data
+        )
+    if first < 0:
+        raise ValueError("write: a row or a span is outside its data")
+    return first, pos, base_timestamp
+
+
+def measure(items: list):
+    """The bytes of all items together; -1 where one is neither bytes nor None, for `write_items` takes no others."""
+    total: cython.longlong = 0
+    for item in items:
+        if item is not None:
+            if type(item) is not bytes:
+                return -1
+            total += len(item)
+    return total
+
+
+@cython.cfunc
+@cython.inline
+def _put_bytes(out: cython.uchar[::1], pos: cython.Py_ssize_t, item: bytes, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """`size` bytes of `item`, for which there is room."""
+    if cython.compiled:
+        memcpy(cython.address(out[pos]), PyBytes_AS_STRING(item), size)
+    else:
+        out[pos : pos + size] = item
+    return pos + size
+
+
+def write_items(out: cython.uchar[::1], pos: cython.Py_ssize_t, timestamps: list, keys: list, values: list, headers: list):
+    """Write a record for each of `values`: (position after the last, greatest timestamp). Items are bytes or None.
+
+    `keys` empty: all null. `headers` empty: none; otherwise each item is the count and the headers of one record, encoded.
+    """
+    index: cython.Py_ssize_t
+    count: cython.Py_ssize_t = len(values)
+    key_size: cython.longlong = -1
+    value_size: cython.longlong
+    header_size: cython.longlong = 1
+    body: cython.longlong
+    age: cython.longlong
+    timestamp: cython.longlong
+    base_timestamp: cython.longlong = timestamps[0]
+    newest: cython.longlong = base_timestamp
+    key: bytes = None
+    header: bytes = b"\x00"
+    keyed: cython.bint = len(keys) > 0
+    headed: cython.bint = len(headers) > 0
+    if len(timestamps) != count or (keyed and len(keys) != count) or (headed and len(headers) != count) or pos < 0:
+        raise ValueError("write_items: the lists differ in length")
+    for index in range(count):
+        value: bytes = values[index]
+        value_size = -1 if value is None else len(value)
+        if keyed:
+            key = keys[index]
+            key_size = -1 if key is None else len(key)
+        if headed:
+            header = headers[index]
+            header_size = len(header)
+        timestamp = timestamps[index]
+        newest = timestamp if timestamp > newest else newest
+        age = _wrap(timestamp - base_timestamp)
+        body = _body_bytes(age, index, key_size, value_size, header_size)
+        if body + MOST_LENGTH_BYTES > len(out) - pos:
+            raise ValueError("write_items: there is too little room")
+        pos = _put(out, pos, body)
+        out[pos] = 0
+        pos = _put(out, _put(out, pos + 1, age), index)
+        pos = _put(out, pos, key_size)
+        if key_size > 0:
+            pos = _put_bytes(out, pos, key, key_size)
+        pos = _put(out, pos, value_size)
+        if value_size > 0:
+            pos = _put_bytes(out, pos, value, value_size)
+        pos = _put_bytes(out, pos, header, header_size)
+    return pos, newest
