@@ -288,8 +288,10 @@ def _stored(group: Group, event: GroupStored) -> None:
 
 
 def _restored(stored: StoredMember, known: Member | None, protocol: str | None) -> Member:
-    if known is not None:
-        return replace(known, assignment=stored.assignment)
+    """A member as stored; all its protocols are known only if this very subscription came with them."""
+    protocols: Protocols = ((protocol or "", stored.subscription),)
+    if known is not None and known.metadata(protocol) == stored.subscription:
+        protocols = known.protocols
     return Member(
         stored.member_id,
         stored.group_instance_id,
@@ -297,7 +299,7 @@ def _restored(stored: StoredMember, known: Member | None, protocol: str | None) 
         stored.client_host,
         stored.rebalance_timeout_ms,
         stored.session_timeout_ms,
-        ((protocol or "", stored.subscription),),
+        protocols,
         stored.assignment,
     )
 
