@@ -52,26 +52,43 @@ def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:
     batch = build(None, [b"value"], 1_700_000_000_000)
     offsets = [{"partition_index": 0, "committed_offset": 1}, {"partition_index": 9, "committed_offset": 1}]
     asked = [{"name": topic, "topic_id": topic_id, "partition_indexes": [0, 9]}]
+    produced = [{"index": 0, "records": batch}, {"index": 1, "records": b"torn"}, {"index": 9, "records": batch}]
+    fetched = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 1000} for index in (0, 9)]
+    times = [{"partition_index": index, "timestamp": timestamp} for index, timestamp in ((0, -1), (1, -2), (9, -1))]
+    names = {"name": topic, "topic_id": topic_id}
     requests: dict[int, dict[str, Any]] = {
-        0: {"acks": -1, "timeout_ms": 10, "topic_data": [{"name": topic, "topic_id": topic_id, "partition_data": [
-            {"index": 0, "records": batch}, {"index": 1, "records": b"torn"}, {"index": 9, "records": batch}]}]},
-        1: {"max_wait_ms": 10, "min_bytes": 1, "topics": [{"topic": topic, "topic_id": topic_id, "partitions": [
-            {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}, {"partition": 9, "partition_max_bytes": 1000}]}]},
-        2: {"topics": [{"name": topic, "partitions": [{"partition_index": index, "timestamp": timestamp}
-            for index, timestamp in ((0, -1), (1, -2), (9, -1))]}, {"name": topic, "partitions": [{"partition_index": 0, "timestamp": 0}]}]},
-        8: {"group_id": "g", "topics": [{"name": topic, "topic_id": topic_id, "partitions": offsets}]},
-        9: {"group_id": "g", "topics": [{"name": topic, "partition_indexes": [0, 9]}], "groups": [{"group_id": "g", "topics": asked}]},
-        11: {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer",
-             "protocols": [{"name": "range", "metadata": b""}]},
-        16: {},
-        19: {"topics": [{"name": topic + "-new", "num_partitions": 1, "replication_factor": 1}, {"name": "bad/name", "num_partitions": 1}]},
-        22: {"transaction_timeout_ms": 1000},
-        32: {"resources": [{"resource_type": 2, "resource_name": topic}, {"resource_type": 4, "resource_name": "1"}],
-             "include_synonyms": True, "include_documentation": True},
-        37: {"topics": [{"name": topic, "count": 3}], "timeout_ms": 10, "validate_only": True},
+        0: {"acks": -1, "timeout_ms": 10, "topic_data": [{**names, "partition_data": produced}]},
+        1: {"max_wait_ms": 10, "min_bytes": 1, "topics": [{"topic": topic, "topic_id": topic_id, "partitions": fetched}]},
+        2: {
+            "topics": [
+                {"name": topic, "partitions": times},
+                {"name": topic, "partitions": [{"partition_index": 0, "timestamp": 0}]},
+            ]
+        },
         3: {"topics": [{"name": topic}, {"name": "bad/name"}]},
+        8: {"group_id": "g", "topics": [{**names, "partitions": offsets}]},
+        9: {
+            "group_id": "g",
+            "topics": [{"name": topic, "partition_indexes": [0, 9]}],
+            "groups": [{"group_id": "g", "topics": asked}],
+        },
         10: {"key": "g", "coordinator_keys": ["g"]},
-    }  # fmt: skip
+        11: {
+            "group_id": "g",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        },
+        19: {"topics": [{"name": f"{topic}-2", "num_partitions": 1, "replication_factor": 1}, {"name": "bad/name"}]},
+        22: {"transaction_timeout_ms": 1000},
+        32: {
+            "resources": [{"resource_type": 2, "resource_name": topic}, {"resource_type": 4, "resource_name": "1"}],
+            "include_synonyms": True,
+            "include_documentation": True,
+        },
+        37: {"topics": [{"name": topic, "count": 3}], "timeout_ms": 10, "validate_only": True},
+    }
     return requests.get(key, {})
 
 

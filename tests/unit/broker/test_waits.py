@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,8 @@ def at(mono_ms: int) -> Now:
 
 
 def test_a_deadline_is_called_once_when_its_time_has_come() -> None:
-    timers, calls = Timers(), []
+    timers = Timers()
+    calls: list[Now] = []
     timers.at("a", 10, calls.append)
     timers.run_due(at(9))
     assert calls == []
@@ -26,7 +29,8 @@ def test_a_deadline_is_called_once_when_its_time_has_come() -> None:
 
 
 def test_setting_a_deadline_anew_replaces_the_former_one() -> None:
-    timers, calls = Timers(), []
+    timers = Timers()
+    calls: list[str] = []
     timers.at("a", 10, lambda now: calls.append("early"))
     timers.at("a", 20, lambda now: calls.append("late"))
     timers.run_due(at(15))
@@ -37,7 +41,8 @@ def test_setting_a_deadline_anew_replaces_the_former_one() -> None:
 
 
 def test_a_cancelled_deadline_is_never_called() -> None:
-    timers, calls = Timers(), []
+    timers = Timers()
+    calls: list[Now] = []
     timers.at("a", 10, calls.append)
     timers.cancel("a")
     timers.run_due(at(100))
@@ -47,9 +52,14 @@ def test_a_cancelled_deadline_is_never_called() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=300))
 def test_only_the_last_deadline_of_each_key_is_called_and_in_order(deadlines: list[tuple[int, int]]) -> None:
-    timers, calls = Timers(), []
+    timers = Timers()
+    calls: list[tuple[int, int]] = []
+
+    def noting(mono_ms: int, key: int) -> Callable[[Now], None]:
+        return lambda now: calls.append((mono_ms, key))
+
     for key, mono_ms in deadlines:
-        timers.at(key, mono_ms, lambda now, key=key, mono_ms=mono_ms: calls.append((mono_ms, key)))
+        timers.at(key, mono_ms, noting(mono_ms, key))
     timers.run_due(at(50))
     assert sorted(calls) == sorted((mono_ms, key) for key, mono_ms in dict(deadlines).items())
     assert [mono_ms for mono_ms, _ in calls] == sorted(mono_ms for mono_ms, _ in calls)
@@ -64,7 +74,9 @@ def waiting_for(keys: tuple[str, ...], ready: list[bool], until_ms: int | None =
 
 
 def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> None:
-    waits, replies, ready = Waits(Timers()), [], []
+    waits = Waits(Timers())
+    replies: list[Reply] = []
+    ready: list[bool] = []
     waits.add(waiting_for(("k",), ready), replies.append)
     ready.append(True)
     waits.wake("k")
@@ -75,7 +87,9 @@ def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> N
 
 
 def test_a_reply_that_is_not_ready_yet_waits_on() -> None:
-    waits, replies, ready = Waits(Timers()), [], []
+    waits = Waits(Timers())
+    replies: list[Reply] = []
+    ready: list[bool] = []
     waits.add(waiting_for(("k", "l"), ready), replies.append)
     waits.wake("k")
     waits.settle(at(0))
@@ -87,7 +101,8 @@ def test_a_reply_that_is_not_ready_yet_waits_on() -> None:
 
 
 def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> None:
-    waits, replies = Waits(Timers()), []
+    waits = Waits(Timers())
+    replies: list[Reply] = []
     waits.add(waiting_for(("k", "l"), [True]), replies.append)
     waits.wake("k")
     waits.wake("l")
@@ -98,7 +113,8 @@ def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> Non
 
 def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
     timers = Timers()
-    waits, replies = Waits(timers), []
+    waits = Waits(timers)
+    replies: list[Reply] = []
     waits.add(waiting_for(("k",), [], until_ms=5), replies.append)
     timers.run_due(at(5))
     assert replies == ["expired"]
@@ -109,7 +125,8 @@ def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
 
 def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:
     timers = Timers()
-    waits, replies = Waits(timers), []
+    waits = Waits(timers)
+    replies: list[Reply] = []
     wait = waits.add(waiting_for(("k",), [True], until_ms=5), replies.append)
     waits.drop(wait)
     waits.wake("k")
