@@ -24,7 +24,7 @@ STARTS = 3
 NOTES = (
     "acks=all means synced to disk on Ottla, as its default; Apache Kafka answers from the page cache.",
     "100 B and 1 KB: confluent-kafka, 4 partitions, acks=1, no compression. Its consumer is the limit of the consume rows.",
-    "CPU is that of the broker's process. Requests and produce latencies: a raw socket, ready-made frames, one record of 100 bytes.",
+    "CPU is that of the broker's process. Requests and produce latencies: raw socket, ready-made frames, one record of 100 bytes.",
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, cast
@@ -25,6 +26,7 @@ log = logging.getLogger("ottla.net")
 
 SIZE = Struct(">i")
 BACKLOG_BYTES = 64 * 1024
+EAGER_BYTES = 2 * 1024 * 1024
 OWED_REPLIES = 2048
 
 
@@ -34,7 +36,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._scratch = server.scratch
-        self._frame: bytearray | None = None
+        self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
         self._backlog = bytearray()
         self._owed: deque[Pending] = deque()
@@ -139,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._blocked and len(rest) >= 4:
             (size,) = SIZE.unpack_from(rest)
             if 0 <= size <= self._server.max_request_bytes:
-                self._frame = bytearray(4 + size)
+                self._frame = _room(4 + size)
                 self._frame[: len(rest)] = rest
                 self._filled = len(rest)
                 return
@@ -231,6 +233,11 @@ class Connection(asyncio.BufferedProtocol):
         """Close after what is already in asyncio's buffer has left."""
         self._closing = True
         self._transport.close()
+
+
+def _room(size: int) -> bytearray | mmap.mmap:
+    """A buffer for one frame. A large one takes memory only as bytes come in: announcing 100 MB costs the broker nothing."""
+    return bytearray(size) if size <= EAGER_BYTES else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _answered(answer: Answer) -> Pending:

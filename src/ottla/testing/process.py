@@ -61,6 +61,7 @@ class BrokerProcess:
         self.start_timeout_s = start_timeout_s
         self._environment = {**os.environ, **(environment or {})}
         self._prepare = prepare
+        self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
@@ -89,9 +90,13 @@ class BrokerProcess:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
-        """Return once it answers. Raises `DidNotStart`."""
+        """Return once it answers; one that ended by itself or by a signal from elsewhere is started again. Raises `DidNotStart`."""
+        if self.is_running:
+            return self
+        self.kill()
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -119,7 +124,7 @@ class BrokerProcess:
         process = self._running()
         code = process.wait(10) if ended else None
         self.kill()
-        raise DidNotStart(code, self.log)
+        raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
     def stop(self, timeout_s: float = 10.0) -> int:
         """SIGTERM, and the exit code. Killed after `timeout_s`, which raises TimeoutExpired. None running: 0."""

@@ -1,0 +1,248 @@
+"""Speed of the wire codecs, each figure beside kio, kafka-python and aiokafka in the same run: `python -m bench.wire`.
+
+What we encode, each peer decodes to its own value and encodes again, so all work on the same bytes. Versions are the newest that
+the peers know; aiokafka knows older ones, and is measured in its own newest.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import timeit
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ottla.wire import decode, encode
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.schema import Message
+
+_TOPIC_ID = bytes(range(16))
+
+
+class Case(NamedTuple):
+    name: str
+    message: Message
+    version: int
+    aiokafka: tuple[str, int]  # module, newest version
+
+
+def metadata() -> Message:
+    of = MetadataResponse
+    brokers = [of.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092) for i in range(3)]
+    topics = [
+        of.MetadataResponseTopic(
+            name=f"topic-{i}",
+            topic_id=_TOPIC_ID,
+            partitions=[
+                of.MetadataResponsePartition(
+                    partition_index=p, leader_id=p % 3, leader_epoch=7, replica_nodes=[0, 1, 2], isr_nodes=[0, 1, 2]
+                )
+                for p in range(10)
+            ],
+        )
+        for i in range(100)
+    ]
+    return of(brokers=brokers, cluster_id="wL3zn6hLSwuXkUHaVuAXDA", controller_id=1, topics=topics)
+
+
+def cases() -> list[Case]:
+    produce, answer, fetch, fetched = ProduceRequest, ProduceResponse, FetchRequest, FetchResponse
+    commit, join = OffsetCommitRequest, JoinGroupRequest
+    member = "consumer-1-4b8f9f0e-2b7d-4b8e-9f0e-2b7d4b8e9f0e"
+    return [
+        Case("Metadata response, 100 topics of 10", metadata(), 12, ("metadata", 5)),
+        Case(
+            "Produce request, 1 partition",
+            produce(
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[
+                    produce.TopicProduceData(
+                        name="flights", partition_data=[produce.PartitionProduceData(index=3, records=bytes(170))]
+                    )
+                ],
+            ),
+            9,
+            ("produce", 8),
+        ),
+        Case(
+            "Produce response, 1 partition",
+            answer(
+                responses=[
+                    answer.TopicProduceResponse(
+                        name="flights", partition_responses=[answer.PartitionProduceResponse(index=3, base_offset=123_456)]
+                    )
+                ]
+            ),
+            9,
+            ("produce", 8),
+        ),
+        Case(
+            "Fetch request, 6 partitions",
+            fetch(
+                max_wait_ms=500,
+                min_bytes=1,
+                topics=[
+                    fetch.FetchTopic(
+                        topic="flights", partitions=[fetch.FetchPartition(partition=i, fetch_offset=9) for i in range(6)]
+                    )
+                ],
+            ),
+            12,
+            ("fetch", 11),
+        ),
+        Case(
+            "Fetch response, 6 partitions of 1 KB",
+            fetched(
+                responses=[
+                    fetched.FetchableTopicResponse(
+                        topic="flights",
+                        partitions=[
+                            fetched.PartitionData(partition_index=i, high_watermark=99, records=bytes(1024)) for i in range(6)
+                        ],
+                    )
+                ]
+            ),
+            12,
+            ("fetch", 11),
+        ),
+        Case(
+            "OffsetCommit request, 6 partitions",
+            commit(
+                group_id="pipeline",
+                generation_id_or_member_epoch=4,
+                member_id=member,
+                topics=[
+                    commit.OffsetCommitRequestTopic(
+                        name="flights",
+                        partitions=[commit.OffsetCommitRequestPartition(partition_index=i, committed_offset=5) for i in range(6)],
+                    )
+                ],
+            ),
+            8,
+            ("commit", 3),
+        ),
+        Case(
+            "JoinGroup request, 2 protocols",
+            join(
+                group_id="pipeline",
+                session_timeout_ms=45_000,
+                rebalance_timeout_ms=300_000,
+                member_id=member,
+                protocol_type="consumer",
+                protocols=[
+                    join.JoinGroupRequestProtocol(name=name, metadata=bytes(60)) for name in ("range", "cooperative-sticky")
+                ],
+            ),
+            9,
+            ("group", 5),
+        ),
+    ]
+
+
+Codec = tuple[Callable[[], Any], Callable[[], Any]]
+"""Encode and decode of one case, without arguments."""
+
+
+def ours(case: Case, version: int) -> Codec:
+    data = encode(case.message, version)
+    msg = decode(type(case.message), version, data)
+    return lambda: encode(msg, version), lambda: decode(type(msg), version, data)
+
+
+def kio(case: Case, version: int) -> Codec:
+    from kio.index import load_payload_module
+    from kio.serial import entity_reader, entity_writer
+    from kio.static.constants import EntityType
+
+    name = type(case.message).__name__
+    kind = EntityType.request if name.endswith("Request") else EntityType.response
+    entity = getattr(load_payload_module(case.message.WIRE.key, version, kind), name)
+    read, write = entity_reader(entity), entity_writer(entity)
+    data = encode(case.message, version)
+    value = read(data, 0)[0]
+
+    def put() -> bytes:
+        out = io.BytesIO()
+        write(out, value)
+        return out.getvalue()
+
+    assert put() == data
+    return put, lambda: read(data, 0)
+
+
+def kafka_python(case: Case, version: int) -> Codec:
+    from tests.unit.wire import peers
+
+    peer = peers._kafka_python_classes()[type(case.message).__name__]
+    data = encode(case.message, version)
+    value = peer.decode(data, version=version)
+    value._header = None
+    assert bytes(value.encode(version=version)) == data
+    return lambda: value.encode(version=version), lambda: peer.decode(data, version=version)
+
+
+def aiokafka(case: Case, version: int) -> Codec:
+    import importlib
+
+    module = importlib.import_module(f"aiokafka.protocol.{case.aiokafka[0]}")
+    peer = getattr(module, f"{type(case.message).__name__}_v{version}")
+    data = encode(case.message, version)
+    value = peer.decode(data)
+    assert value.encode() == data
+    return value.encode, lambda: peer.decode(data)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    once = min(timeit.repeat(call, number=3, repeat=3)) / 3
+    number = max(1, int(0.02 / once))
+    return min(timeit.repeat(call, number=number, repeat=7)) / number
+
+
+def rows() -> Iterator[list[str]]:
+    peers: list[tuple[str, Callable[[Case, int], Codec]]] = [("kio", kio), ("kafka-python", kafka_python), ("aiokafka", aiokafka)]
+    for case in cases():
+        for way, what in enumerate(("encode", "decode")):
+            row = [f"{case.name}, {what}", f"{seconds(ours(case, case.version)[way]) * 1e6:.2f} µs"]
+            for name, codec in peers:
+                version = case.aiokafka[1] if name == "aiokafka" else case.version
+                mine, theirs = seconds(ours(case, version)[way]), seconds(codec(case, version)[way])
+                row.append(f"{theirs / mine:.1f}")
+            yield row
+
+
+IMPORTS = """
+import time; start = time.perf_counter()
+from ottla.wire import decode, encode
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+for request, response, version in (ProduceRequest, ProduceResponse, 9), (FetchRequest, FetchResponse, 12), (MetadataRequest, MetadataResponse, 12):
+    for cls in request, response:
+        decode(cls, version, encode(cls(), version))
+print(time.perf_counter() - start)
+"""
+
+
+def import_ms() -> float:
+    """Importing and the first Produce, Fetch and Metadata codecs, both ways, in a new interpreter."""
+    runs = [
+        float(subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, check=True, text=True).stdout) for _ in range(7)
+    ]
+    return min(runs) * 1000
+
+
+def main() -> None:
+    print("| message | ottla | ÷ kio | ÷ kafka-python | ÷ aiokafka |", "|---|---|---|---|---|", sep="\n")
+    for row in rows():
+        print(f"| {' | '.join(row)} |", flush=True)
+    print(f"\nImport and first Produce, Fetch and Metadata codecs: {import_ms():.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
