@@ -1,0 +1,235 @@
+"""Settings over the wire: what is in force and where it comes from, as Kafka 4.3 answers it, and how it is changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.wire.api.alter_configs import AlterConfigsRequest
+from ottla.wire.api.create_topics import CreateTopicsRequest
+from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from tests.support.machine import Machine
+
+DESCRIBE, ALTER, ALTER_SOME, CREATE = 32, 33, 44, 19
+TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC_CONFIG, DYNAMIC, DYNAMIC_DEFAULT, STATIC, DEFAULT = range(1, 6)
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+
+def machine_with_topic(**settings: object) -> Machine:
+    machine = Machine(**settings)
+    wanted = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    machine.ask(CREATE, 7, CreateTopicsRequest(topics=[wanted]))
+    return machine
+
+
+def result(
+    machine: Machine, kind: int, name: str, keys: list[str] | None = None, version: int = 4
+) -> DescribeConfigsResponse.DescribeConfigsResult:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=version >= 3)
+    response = machine.ask(DESCRIBE, version, request)
+    assert isinstance(response, DescribeConfigsResponse)
+    return response.results[0]
+
+
+def entry(machine: Machine, kind: int, name: str, key: str) -> Entry:
+    (found,) = result(machine, kind, name, [key]).configs
+    return found
+
+
+def sources(found: Entry) -> list[tuple[str, str | None, int]]:
+    return [(synonym.name, synonym.value, synonym.source) for synonym in found.synonyms]
+
+
+def alter(machine: Machine, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> int:
+    configs = [
+        IncrementalAlterConfigsRequest.AlterableConfig(name=key, config_operation=what, value=value) for key, what, value in changes
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    response = machine.ask(ALTER_SOME, 1, IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only))
+    (answer,) = response.responses
+    assert bool(answer.error_message) == bool(answer.error_code)
+    code = answer.error_code
+    assert isinstance(code, int)
+    return code
+
+
+def replace(machine: Machine, name: str, **configs: str | None) -> int:
+    wanted = [AlterConfigsRequest.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    resource = AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=wanted)
+    code = machine.ask(ALTER, 2, AlterConfigsRequest(resources=[resource])).responses[0].error_code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind", "synonyms"),
+    [
+        ("cleanup.policy", "delete", 7, [("log.cleanup.policy", "delete", DEFAULT)]),
+        ("min.cleanable.dirty.ratio", "0.5", 6, [("log.cleaner.min.cleanable.ratio", "0.5", DEFAULT)]),
+        ("max.message.bytes", "1048588", 3, [("message.max.bytes", "1048588", DEFAULT)]),
+        ("preallocate", "false", 1, [("log.preallocate", "false", DEFAULT)]),
+        ("compression.type", "producer", 2, [("compression.type", "producer", DEFAULT)]),
+        ("flush.messages", "9223372036854775807", 5, [("log.flush.interval.messages", "9223372036854775807", DEFAULT)]),
+        ("retention.ms", "604800000", 5, []),
+        ("segment.ms", "604800000", 5, []),
+        ("flush.ms", "9223372036854775807", 5, []),
+        ("remote.storage.enable", "false", 1, []),
+        ("leader.replication.throttled.replicas", "", 7, []),
+    ],
+)
+def test_an_untouched_topic_setting_is_the_default_with_its_type(
+    key: str, value: str, kind: int, synonyms: list[tuple[str, str, int]]
+) -> None:
+    found = entry(machine_with_topic(), TOPIC, "t", key)
+    assert (found.value, found.config_type, found.config_source) == (value, kind, DEFAULT)
+    assert (found.read_only, found.is_sensitive) == (False, False)
+    assert found.documentation
+    assert sources(found) == synonyms
+
+
+def test_a_topic_has_the_settings_that_kafka_lists() -> None:
+    assert len(result(machine_with_topic(), TOPIC, "t").configs) == 33
+
+
+def test_each_source_of_a_topic_setting_is_told_from_the_strongest_to_the_default() -> None:
+    machine = machine_with_topic(log_retention_hours=2)
+    assert alter(machine, TOPIC, "t", ("retention.ms", SET, "1000")) == NONE
+    assert alter(machine, BROKER, "1", ("log.retention.ms", SET, "5000")) == NONE
+    assert alter(machine, BROKER, "", ("log.retention.ms", SET, "6000")) == NONE
+    assert sources(entry(machine, TOPIC, "t", "retention.ms")) == [
+        ("retention.ms", "1000", TOPIC_CONFIG),
+        ("log.retention.ms", "5000", DYNAMIC),
+        ("log.retention.ms", "6000", DYNAMIC_DEFAULT),
+        ("log.retention.hours", "2", STATIC),
+        ("log.retention.hours", "168", DEFAULT),
+    ]
+    assert alter(machine, TOPIC, "t", ("retention.ms", DELETE, None)) == NONE
+    found = entry(machine, TOPIC, "t", "retention.ms")
+    assert (found.value, found.config_source) == ("5000", DYNAMIC)
+
+
+def test_what_was_given_at_the_start_is_static_and_read_only() -> None:
+    machine = machine_with_topic(num_partitions=3)
+    found = entry(machine, BROKER, "1", "num.partitions")
+    assert (found.value, found.config_source, found.read_only) == ("3", STATIC, True)
+    assert sources(found) == [("num.partitions", "3", STATIC), ("num.partitions", "1", DEFAULT)]
+    for key, value in (
+        ("listeners", "PLAINTEXT://127.0.0.1:9092"),
+        ("advertised.listeners", "PLAINTEXT://127.0.0.1:9092"),
+        ("node.id", "1"),
+        ("broker.id", "1"),
+    ):
+        found = entry(machine, BROKER, "1", key)
+        assert (found.value, found.config_source, found.read_only) == (value, STATIC, True)
+
+
+def test_a_setting_without_a_value_has_none_and_no_synonyms() -> None:
+    found = entry(machine_with_topic(), BROKER, "1", "log.retention.ms")
+    assert (found.value, found.config_source, found.read_only, sources(found)) == (None, DEFAULT, False, [])
+
+
+def test_only_the_settings_asked_for_are_described_and_unknown_names_are_passed_over() -> None:
+    machine = machine_with_topic()
+    assert [one.name for one in result(machine, TOPIC, "t", ["segment.ms", "nope"]).configs] == ["segment.ms"]
+    assert len(result(machine, TOPIC, "t", []).configs) == 33
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nobody", UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", INVALID_REQUEST),
+        (BROKER, "x", INVALID_REQUEST),
+        (GROUP, "", INVALID_REQUEST),
+        (99, "x", INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_described_is_said_with_kafkas_code(kind: int, name: str, code: int) -> None:
+    answer = result(machine_with_topic(), kind, name)
+    assert (answer.error_code, answer.resource_type, answer.resource_name, answer.configs) == (code, kind, name, [])
+    assert answer.error_message
+
+
+def test_version_1_has_neither_types_nor_documentation() -> None:
+    (found,) = result(machine_with_topic(), TOPIC, "t", ["retention.ms"], version=1).configs
+    assert (found.value, found.config_source, found.config_type) == ("604800000", DEFAULT, 0)
+
+
+def test_lists_are_appended_to_and_subtracted_from_and_begin_with_what_is_in_force() -> None:
+    machine = machine_with_topic()
+    assert alter(machine, TOPIC, "t", ("cleanup.policy", APPEND, "compact,delete")) == NONE
+    assert entry(machine, TOPIC, "t", "cleanup.policy").value == "delete,compact"
+    assert alter(machine, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == NONE
+    assert entry(machine, TOPIC, "t", "cleanup.policy").value == "compact"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "code"),
+    [
+        (TOPIC, "t", ("retention.ms", SET, "x"), INVALID_CONFIG),
+        (TOPIC, "t", ("nope", SET, "1"), INVALID_CONFIG),
+        (TOPIC, "t", ("nope", DELETE, None), NONE),
+        (TOPIC, "t", ("nope", APPEND, "1"), INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", APPEND, "1"), INVALID_CONFIG),
+        (TOPIC, "t", ("cleanup.policy", APPEND, "shred"), INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, None), INVALID_REQUEST),
+        (TOPIC, "t", ("retention.ms", 9, "1"), INVALID_REQUEST),
+        (TOPIC, "nobody", ("retention.ms", SET, "1"), UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "1", ("num.partitions", SET, "1"), INVALID_REQUEST),
+        (BROKER, "1", ("log.retention.ms", SET, "x"), INVALID_CONFIG),
+        (BROKER, "1", ("nope", SET, "x"), INVALID_CONFIG),
+        (BROKER, "2", ("log.retention.ms", SET, "1"), INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), INVALID_REQUEST),
+    ],
+)
+def test_a_change_that_cannot_be_changes_nothing(kind: int, name: str, change: tuple[str, int, str | None], code: int) -> None:
+    machine = machine_with_topic()
+    before = result(machine, TOPIC, "t"), result(machine, BROKER, "1")
+    assert alter(machine, kind, name, change) == code
+    assert (result(machine, TOPIC, "t"), result(machine, BROKER, "1")) == before
+
+
+def test_a_setting_given_twice_or_only_validated_changes_nothing() -> None:
+    machine = machine_with_topic()
+    assert alter(machine, TOPIC, "t", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")) == INVALID_REQUEST
+    assert alter(machine, TOPIC, "t", ("retention.ms", SET, "1"), validate_only=True) == NONE
+    assert alter(machine, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True) == NONE
+    assert entry(machine, TOPIC, "t", "retention.ms").value == "604800000"
+
+
+def test_the_older_request_replaces_all_settings() -> None:
+    machine = machine_with_topic()
+    assert replace(machine, "t", retention_ms="5", segment_ms="6") == NONE
+    assert replace(machine, "t", segment_ms="7") == NONE
+    assert entry(machine, TOPIC, "t", "retention.ms").config_source == DEFAULT
+    assert entry(machine, TOPIC, "t", "segment.ms").value == "7"
+    assert replace(machine, "t", segment_ms=None) == INVALID_REQUEST
+    assert replace(machine, "nobody", segment_ms="7") == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_changed_settings_reach_the_logs_at_once_and_survive_a_restart() -> None:
+    machine = machine_with_topic()
+    assert alter(machine, TOPIC, "t", ("segment.bytes", SET, "2000000")) == NONE
+    assert alter(machine, BROKER, "", ("message.max.bytes", SET, "7")) == NONE
+    for _ in range(2):
+        partition = machine.broker.partitions.get("t", 0)
+        assert partition is not None
+        assert (partition.config.segment_bytes, partition.config.max_message_bytes) == (2_000_000, 7)
+        assert (partition.log.config.segment_bytes, partition.log.config.max_message_bytes) == (2_000_000, 7)
+        assert machine.broker.settings.message_max_bytes == 7
+        machine.restart()
+
+
+def test_what_was_set_for_all_brokers_is_described_by_itself() -> None:
+    machine = machine_with_topic()
+    assert result(machine, BROKER, "").configs == []
+    assert alter(machine, BROKER, "", ("message.max.bytes", SET, "7")) == NONE
+    (found,) = result(machine, BROKER, "").configs
+    assert (found.name, found.value, found.config_source, found.read_only) == ("message.max.bytes", "7", DYNAMIC_DEFAULT, False)
