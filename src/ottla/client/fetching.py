@@ -46,7 +46,7 @@ class FetchedPartition(NamedTuple):
     records: memoryview
 
 
-def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits) -> FetchRequest:
+def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits, max_wait_ms: int | None = None) -> FetchRequest:
     """One request for partitions that one broker leads, in the order given within each topic."""
     partition = FetchRequest.FetchPartition
     topics = [
@@ -65,7 +65,7 @@ def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits) -> 
         for topic, group in _in_order(wanted)
     ]
     return FetchRequest(
-        max_wait_ms=limits.fetch_max_wait_ms,
+        max_wait_ms=limits.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms,
         min_bytes=limits.fetch_min_bytes,
         max_bytes=limits.fetch_max_bytes,
         isolation_level=int(limits.read_committed),

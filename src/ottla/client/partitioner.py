@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by murmur2 of its key, as Kafka's default, or for keyless ones the sticky choice (KIP-794).
+"""Which partition a record goes to: by murmur2 of its key, as Kafka's default, or for keyless ones the sticky choice (KIP-480).
 
 Randomness comes in as an argument.
 """
@@ -13,25 +13,31 @@ UNKNOWN = -1
 
 
 class Partitioner:
-    """`choose(n)` gives a number below n. Keyless records of a topic stay with one partition until its batch is full."""
+    """`choose(n)` gives a number below n. Keyless records of a topic stay with one partition until its batch is closed."""
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
         self._sticky: dict[str, int] = {}
+        self._before: dict[str, int] = {}
 
-    def for_key(self, key: bytes, count: int) -> int:
-        return (murmur2(key) & 0x7FFFFFFF) % count
-
-    def sticky(self, topic: str, count: int) -> int:
-        """Where keyless records go now."""
+    def partition(self, topic: str, key: bytes | None, count: int) -> int:
+        """The partition of a record, of `count` that there are."""
+        if key is not None:
+            return (murmur2(key) & 0x7FFFFFFF) % count
         partition = self._sticky.get(topic, UNKNOWN)
-        if not 0 <= partition < count:
-            partition = self._sticky[topic] = self._choose(count)
+        return partition if 0 <= partition < count else self._another(topic, count)
+
+    def _another(self, topic: str, count: int) -> int:
+        before = self._before.get(topic, UNKNOWN)
+        if count > 1 and 0 <= before < count:
+            partition = self._choose(count - 1)
+            partition += partition >= before
+        else:
+            partition = self._choose(count)
+        self._sticky[topic] = self._before[topic] = partition
         return partition
 
-    def move_on(self, topic: str, count: int) -> None:
-        """The batch of the sticky partition was closed: go to another one."""
-        before = self._sticky.get(topic, UNKNOWN)
-        if count > 1:
-            partition = self._choose(count - 1)
-            self._sticky[topic] = partition + (partition >= before >= 0)
+    def leave(self, topic: str, partition: int) -> None:
+        """The batch of this partition was closed: if keyless records went there, they go to another one now."""
+        if self._sticky.get(topic) == partition:
+            self._sticky[topic] = UNKNOWN

@@ -75,6 +75,11 @@ class Sender:
         """Whether every batch given so far is done."""
         return not self._busy
 
+    def has_backlog(self, where: TopicPartition) -> bool:
+        """Whether a batch of this partition waits already."""
+        lane = self._busy.get(where)
+        return lane is not None and bool(lane.queue or lane.returned)
+
     def add(self, batch: Outgoing) -> None:
         """Queue a batch behind the others of its partition."""
         self._count += 1

@@ -25,7 +25,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     FIND_COORDINATOR: (0, 3),
     JOIN_GROUP: (2, 9),
     HEARTBEAT: (0, 4),
-    LEAVE_GROUP: (0, 5),
+    LEAVE_GROUP: (3, 5),
     SYNC_GROUP: (0, 5),
     DESCRIBE_GROUPS: (0, 5),
     LIST_GROUPS: (0, 4),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.records.batch import BatchHeader, batches
+from ottla.records.batch import BadBatch, BatchHeader, batches, crc_is_valid
 
 
 class Aborted(NamedTuple):
@@ -26,14 +26,19 @@ class Visible(NamedTuple):
     record_count: int
 
 
-def visible(records: memoryview, aborted: Iterable[Aborted] = ()) -> Visible:
-    """Cut out what a reader must not see. `aborted` is what the broker listed with the answer (empty for read_uncommitted)."""
+def visible(records: memoryview, aborted: Iterable[Aborted] = (), *, check_crcs: bool = False) -> Visible:
+    """Cut out what a reader must not see. `aborted` is what the broker listed with the answer (empty for read_uncommitted).
+
+    Raises `BadBatch` where the bytes are no batches or, with `check_crcs`, a checksum differs.
+    """
     void = sorted(aborted, key=lambda transaction: transaction.first_offset)
     pieces: list[memoryview] = []
     active: set[int] = set()
     start = end = count = 0
     next_offset: int | None = None
     for position, header in batches(records):
+        if check_crcs and not crc_is_valid(records[position : position + header.size]):
+            raise BadBatch(position, "the checksum differs from that of the batch's header: the batch was damaged on its way.")
         if void:
             _open_aborted(void, active, header)
         if _hidden(header, active):

@@ -1,0 +1,117 @@
+"""What of a buffer was handed out, and what of that is done with: the place that commits and positions rest on.
+
+A record in hand (the one a loop's body works on, or those that a poll returned) is handed out and not done; the next request
+says that it is done. Opens records only when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ottla.client.errors import broker_error
+from ottla.client.fetcher import Chunk
+from ottla.client.types import ConsumerRecord, record_type
+from ottla.records import kernel
+from ottla.records.batch import BadBatch
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import Columns, open_batches
+from ottla.wire.errors import CORRUPT_MESSAGE
+
+
+def open_chunk(chunk: Chunk, from_offset: int = 0) -> list[Columns]:
+    """The chunk's records as columns. Raises `BrokerError` (CORRUPT_MESSAGE) for batches that cannot be opened."""
+    try:
+        opened = [open_batches(piece, from_offset=max(from_offset, chunk.from_offset)) for piece in chunk.pieces]
+    except (BadBatch, CodecFailed) as error:
+        raise broker_error(CORRUPT_MESSAGE, f"Opening {chunk.where.topic}-{chunk.where.partition}", str(error)) from error
+    return [columns for columns in opened if columns.record_count]
+
+
+def open_records(chunk: Chunk) -> list[ConsumerRecord]:
+    """The chunk's records as objects."""
+    kind = record_type(chunk.where)
+    records: list[ConsumerRecord] = []
+    for columns in open_chunk(chunk):
+        for run in columns.pieces():
+            records += kernel.make_records(
+                kind,
+                run.data,
+                columns.all_offsets,
+                columns.all_timestamps,
+                columns.spans,
+                run.first,
+                run.end,
+                run.header.timestamp_type,
+            )
+    return records
+
+
+class Cursor:
+    """One chunk on its way through the user's hands. `taken` records were handed out, the last `in_hand` of them are not done."""
+
+    __slots__ = ("_chunk", "_dropped", "_whole", "in_hand", "records", "taken", "where")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.where = chunk.where
+        self.records: list[ConsumerRecord] | None = None
+        self.taken = self.in_hand = 0
+        self._chunk = chunk
+        self._whole = self._dropped = False
+
+    @property
+    def exhausted(self) -> bool:
+        opened = self.records is not None and self.taken >= len(self.records)
+        return self._whole or self._dropped or opened
+
+    def open(self) -> list[ConsumerRecord]:
+        """The records, as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
+        if self.records is None:
+            opened = open_records(self._chunk)
+            self.records = [] if self._dropped else opened
+        return self.records
+
+    def take(self, count: int) -> Sequence[ConsumerRecord]:
+        """Hand out the next `count` records at once."""
+        part = self.open()[self.taken : self.taken + count]
+        self.taken += len(part)
+        self.in_hand += len(part)
+        return part
+
+    def take_columns(self) -> list[Columns]:
+        """Hand out everything that is left at once, as columns."""
+        columns = [] if self._dropped else open_chunk(self._chunk, self.position())
+        self._whole = True
+        return columns
+
+    def each(self) -> Iterator[ConsumerRecord]:
+        """Hand out what is left one by one; asking for one says that the one before is done."""
+        records = self.open()
+        while self.taken < len(records):
+            record = records[self.taken]
+            self.taken += 1
+            self.in_hand = 1
+            yield record
+        self.in_hand = 0
+
+    def settle(self) -> None:
+        """All that was handed out is done."""
+        self.in_hand = 0
+
+    def drop(self) -> None:
+        """Hand out nothing more: the partition is somebody else's, or is read from elsewhere."""
+        self._dropped = True
+        if self.records is not None:
+            del self.records[self.taken :]
+
+    def position(self) -> int:
+        """The offset of the next record to hand out."""
+        return self._chunk.next_offset if self._whole else self._offset(self.taken)
+
+    def done(self) -> int:
+        """The offset of the first record that is not done, as long as something is in hand."""
+        return self._offset(self.taken - self.in_hand)
+
+    def _offset(self, index: int) -> int:
+        if self.records is None:
+            return self._chunk.from_offset
+        return self.records[index].offset if index < len(self.records) else self._chunk.next_offset

@@ -1,0 +1,259 @@
+"""What a consumer reads: positions of its partitions, which fetches leave, and the buffers that wait to be handed out.
+
+Each broker has one fetch under way at a time, for all its partitions that have nothing buffered, so that the next buffer is
+under way while one is read. Records stay closed. Knows leaders through the metadata cache; sends nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.errors import KafkaError, broker_error
+from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, fetch_request, read_fetch
+from ottla.client.metadata import NO_LEADER, Metadata
+from ottla.client.types import TopicPartition
+from ottla.client.visible import visible
+from ottla.records.batch import BadBatch
+from ottla.wire import errors as codes
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+
+UNKNOWN_OFFSET = -1
+SHORT_WAIT_MS = 10
+
+
+class Chunk(NamedTuple):
+    """Whole batches of one partition; records below `from_offset` are not asked for. The next one begins at `next_offset`."""
+
+    where: TopicPartition
+    pieces: list[memoryview]
+    from_offset: int
+    next_offset: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """One partition. `position`: next offset to hand out; `fetch_offset`: next to ask for; `turn` changes with every seek."""
+
+    where: TopicPartition
+    position: int = UNKNOWN_OFFSET
+    fetch_offset: int = UNKNOWN_OFFSET
+    reset_to: int | None = None
+    paused: bool = False
+    turn: int = 0
+    high_watermark: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    not_before_ms: int = 0
+    buffered: int = 0
+
+
+class Fetch(NamedTuple):
+    """A request to go to `node_id`; give it back with its answer."""
+
+    node_id: int
+    request: FetchRequest
+    turns: dict[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Fetcher:
+    """The machine. `reset_timestamp`: where a partition restarts whose position is out of range; None makes that an error."""
+
+    metadata: Metadata
+    limits: FetchLimits
+    reset_timestamp: int | None = None
+    check_crcs: bool = True
+    retry_backoff_ms: int = 100
+    wants_metadata: set[str] = field(default_factory=set)
+    failure: KafkaError | None = None
+    _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
+    _chunks: deque[Chunk] = field(default_factory=deque)
+    _under_way: set[int] = field(default_factory=set)
+    _waits: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> Iterable[TopicPartition]:
+        return self._readings.keys()
+
+    def reading(self, where: TopicPartition) -> Reading:
+        """What is known of an assigned partition. Raises `KafkaError` for others."""
+        try:
+            return self._readings[where]
+        except KeyError:
+            raise KafkaError(f"{where.topic}-{where.partition} is not assigned to this consumer.") from None
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these too; their positions come with `seek` or `reset`."""
+        for where in partitions:
+            self._readings.setdefault(where, Reading(where))
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no longer; what was buffered of them is dropped."""
+        for where in partitions:
+            if self._readings.pop(where, None) is not None:
+                self._drop_chunks(where)
+
+    def _drop_chunks(self, where: TopicPartition) -> None:
+        self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Go on from `offset`."""
+        reading = self._begin_anew(where)
+        reading.position = reading.fetch_offset = offset
+
+    def reset(self, where: TopicPartition, timestamp: int) -> None:
+        """Go on from the offset at `timestamp`, or one of the ends, once somebody has found it."""
+        self._begin_anew(where).reset_to = timestamp
+
+    def _begin_anew(self, where: TopicPartition) -> Reading:
+        reading = self.reading(where)
+        self._drop_chunks(where)
+        reading.position = reading.fetch_offset = UNKNOWN_OFFSET
+        reading.reset_to = None
+        reading.turn += 1
+        reading.buffered = 0
+        return reading
+
+    def to_reset(self) -> dict[TopicPartition, int]:
+        """Partitions whose offset must be found by timestamp."""
+        return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
+
+    def without_position(self) -> list[TopicPartition]:
+        """Partitions that nobody has given a position, nor asked to be reset."""
+        return [
+            reading.where for reading in self._readings.values() if reading.position == UNKNOWN_OFFSET and reading.reset_to is None
+        ]
+
+    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
+        """Ask for nothing more of these, and hand nothing out, until resumed (`paused=False`)."""
+        for where in partitions:
+            self.reading(where).paused = paused
+
+    def paused(self) -> set[TopicPartition]:
+        return {reading.where for reading in self._readings.values() if reading.paused}
+
+    def fetches(self, now_ms: int) -> list[Fetch]:
+        """The requests that can leave now."""
+        by_node: dict[int, dict[TopicPartition, Wanted]] = {}
+        turns: dict[TopicPartition, int] = {}
+        full: set[int] = set()
+        for reading in self._readings.values():
+            node_id = self.metadata.leader(*reading.where)
+            if not self._is_hungry(reading, now_ms):
+                if reading.buffered:
+                    full.add(node_id)
+            elif node_id == NO_LEADER:
+                self.wants_metadata.add(reading.where.topic)
+            elif node_id not in self._under_way:
+                epoch = self.metadata.leader_epoch(*reading.where)
+                by_node.setdefault(node_id, {})[reading.where] = Wanted(reading.fetch_offset, epoch)
+                turns[reading.where] = reading.turn
+        self._under_way.update(by_node)
+        return [
+            Fetch(
+                node_id,
+                fetch_request(wanted, self.limits, self._max_wait_ms(node_id, node_id in full)),
+                {where: turns[where] for where in wanted},
+            )
+            for node_id, wanted in by_node.items()
+        ]
+
+    def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
+        """Partitions with something buffered are left out of a fetch, and must not wait long behind idle ones once it is read."""
+        longest = self.limits.fetch_max_wait_ms
+        if not some_are_full:
+            return longest
+        wait_ms = min(self._waits.get(node_id, SHORT_WAIT_MS), longest)
+        self._waits[node_id] = wait_ms * 2
+        return wait_ms
+
+    def _is_hungry(self, reading: Reading, now_ms: int) -> bool:
+        return (
+            reading.fetch_offset != UNKNOWN_OFFSET
+            and not reading.buffered
+            and not reading.paused
+            and reading.not_before_ms <= now_ms
+        )
+
+    def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int) -> None:
+        """The broker answered `fetch`."""
+        self._under_way.discard(fetch.node_id)
+        if answer.error_code:
+            self._set_back(fetch.turns, now_ms)
+            return
+        for found in read_fetch(answer):
+            reading = self._readings.get(found.where)
+            if reading is not None and reading.turn == fetch.turns.get(found.where):
+                self._take_in(reading, found, now_ms)
+
+    def broken(self, fetch: Fetch, now_ms: int) -> None:
+        """No answer came."""
+        self._under_way.discard(fetch.node_id)
+        self.wants_metadata.update(where.topic for where in fetch.turns)
+        self._set_back(fetch.turns, now_ms)
+
+    def _set_back(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        for where in partitions:
+            if where in self._readings:
+                self._readings[where].not_before_ms = now_ms + self.retry_backoff_ms
+
+    def _take_in(self, reading: Reading, found: FetchedPartition, now_ms: int) -> None:
+        if found.error_code:
+            self._refused(reading, found.error_code, now_ms)
+            return
+        reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
+        if not len(found.records):
+            return
+        try:
+            seen = visible(found.records, found.aborted, check_crcs=self.check_crcs)
+        except BadBatch as error:
+            self.failure = broker_error(
+                codes.CORRUPT_MESSAGE, f"Fetching {reading.where.topic}-{reading.where.partition}", str(error)
+            )
+            return
+        if seen.next_offset is None or seen.next_offset <= reading.fetch_offset:
+            return
+        chunk = Chunk(reading.where, seen.pieces, reading.fetch_offset, seen.next_offset)
+        reading.fetch_offset = seen.next_offset
+        reading.buffered += 1
+        self._chunks.append(chunk)
+        # Whoever was served goes to the end of the line: a broker fills its answers from the front.
+        self._readings[reading.where] = self._readings.pop(reading.where)
+
+    def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
+        reading.not_before_ms = now_ms + self.retry_backoff_ms
+        error = broker_error(code, f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}")
+        if code == codes.OFFSET_OUT_OF_RANGE and self.reset_timestamp is not None:
+            self.reset(reading.where, self.reset_timestamp)
+        elif error.retriable:
+            self.metadata.forget_leader(*reading.where)
+            self.wants_metadata.add(reading.where.topic)
+        else:
+            self.failure = error
+
+    def take(self) -> Chunk | None:
+        """The next buffer to hand out, if there is one. Raises what made fetching impossible, once."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+        for index, chunk in enumerate(self._chunks):
+            reading = self._readings[chunk.where]
+            if not reading.paused:
+                del self._chunks[index]
+                self._waits.clear()
+                reading.buffered -= 1
+                reading.position = chunk.next_offset
+                return chunk
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to hand out, not even an error."""
+        return self.failure is None and not self._chunks
+
+    def next_wake_ms(self, now_ms: int) -> int | None:
+        """When something changes by time alone: a back-off ends."""
+        times = [reading.not_before_ms for reading in self._readings.values() if reading.not_before_ms > now_ms]
+        return min(times, default=None)

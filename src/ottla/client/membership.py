@@ -1,0 +1,290 @@
+"""One consumer's membership of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup as a machine (classic protocol, KIP-429).
+
+It says what to do next (`next`), one step at a time, and takes what came of it. Knows neither connections nor what committing
+and fetching are: steps such as `Revoke` leave those to whoever drives it.
+
+    OUT ──join──> (leader: PLANNING ──share out──>) SYNC ──sync──> ADOPT ──revoke, assign──> STABLE ──rebalance──> OUT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple
+
+from ottla.client.assignors import ASSIGNORS, NO_GENERATION, Subscription
+from ottla.client.errors import KafkaError, broker_error
+from ottla.client.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from ottla.client.types import TopicPartition
+from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from ottla.wire import errors as codes
+from ottla.wire.api.heartbeat import HeartbeatRequest
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.schema import Message
+
+PROTOCOL_TYPE = "consumer"
+JOIN_SLACK_MS = 5_000
+_COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
+_MEMBER_GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Kafka's consumer settings that concern the group."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    retry_backoff_ms: int = 100
+    request_timeout_ms: int = 30_000
+    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
+
+
+class Phase(Enum):
+    OUT = "out"
+    PLANNING = "planning"
+    SYNC = "sync"
+    ADOPT = "adopt"
+    STABLE = "stable"
+
+
+class Ask(NamedTuple):
+    """Send this to the coordinator, and give the answer to `answered`."""
+
+    api_key: int
+    body: Message
+    timeout_ms: int
+
+
+class Revoke(NamedTuple):
+    """Give these partitions up (commit first, if that is wanted), then say `revoked`."""
+
+    partitions: list[TopicPartition]
+
+
+class Lose(NamedTuple):
+    """These partitions are gone already, nothing can be committed for them; then say `revoked`."""
+
+    partitions: list[TopicPartition]
+
+
+class Assign(NamedTuple):
+    """These partitions are new; then say `assigned`."""
+
+    partitions: list[TopicPartition]
+
+
+class Plan(NamedTuple):
+    """This member leads: find the number of partitions of these topics, then say `share_out`."""
+
+    topics: list[str]
+
+
+class Wait(NamedTuple):
+    """Nothing to do until then, or until something is said to the machine."""
+
+    until_ms: int
+
+
+Step = Ask | Revoke | Lose | Assign | Plan | Wait
+
+
+@dataclass(slots=True)
+class Membership:
+    """The machine. `owned`: what it was assigned. `coordinator_lost`: look for the coordinator again before the next `Ask`."""
+
+    settings: GroupSettings
+    topics: list[str] = field(default_factory=list)
+    phase: Phase = Phase.OUT
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    protocol: str = ""
+    owned: list[TopicPartition] = field(default_factory=list)
+    coordinator_lost: bool = True
+    _lost: bool = False
+    _rejoin: bool = False
+    _target: list[TopicPartition] = field(default_factory=list)
+    _members: dict[str, Subscription] = field(default_factory=dict)
+    _shares: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    _not_before_ms: int = 0
+    _heartbeat_ms: int = 0
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Want these topics from now on; the group is told by joining again."""
+        self.topics = sorted(topics)
+        self._rejoin = True
+
+    def rejoin(self) -> None:
+        """Something the assignment rests on has changed, such as the number of partitions."""
+        self._rejoin = True
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether partitions are kept while joining: only if every way of sharing out that is offered allows it."""
+        return all(ASSIGNORS[name].cooperative for name in self.settings.partition_assignment_strategy)
+
+    def next(self, now_ms: int) -> Step:
+        """What to do now."""
+        if self._lost and self.owned:
+            return Lose(list(self.owned))
+        self._lost = False
+        if self._rejoin and self.phase is Phase.STABLE:
+            self.phase = Phase.OUT
+        if now_ms < self._not_before_ms:
+            return Wait(self._not_before_ms)
+        return self._STEPS[self.phase](self, now_ms)
+
+    def _next_out(self, now_ms: int) -> Step:
+        if self.owned and not self.cooperative:
+            return Revoke(list(self.owned))
+        self._rejoin = False
+        return self._join()
+
+    def _join(self) -> Ask:
+        settings = self.settings
+        metadata = encode_subscription(Subscription(self.topics, self.owned, self.generation_id))
+        offered = JoinGroupRequest.JoinGroupRequestProtocol
+        body = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
+        )
+        return Ask(JOIN_GROUP, body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
+
+    def _next_planning(self, now_ms: int) -> Step:
+        return Plan(sorted({topic for member in self._members.values() for topic in member.topics}))
+
+    def share_out(self, counts: Mapping[str, int]) -> None:
+        """`counts`: topic -> number of partitions, of those that exist."""
+        self._shares = ASSIGNORS[self.protocol].assign(self._members, counts)
+        self.phase = Phase.SYNC
+
+    def _next_sync(self, now_ms: int) -> Step:
+        share = SyncGroupRequest.SyncGroupRequestAssignment
+        body = SyncGroupRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol,
+            assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
+        )
+        return Ask(SYNC_GROUP, body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
+
+    def _next_adopt(self, now_ms: int) -> Step:
+        target = set(self._target)
+        going = [where for where in self.owned if where not in target]
+        if going:
+            # A partition given up for another member is only handed on when this one joins again without it (KIP-429).
+            self._rejoin = self._rejoin or ASSIGNORS[self.protocol].cooperative
+            return Revoke(going)
+        owned = set(self.owned)
+        return Assign([where for where in self._target if where not in owned])
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """`Revoke` or `Lose` was done."""
+        gone = set(partitions)
+        self.owned = [where for where in self.owned if where not in gone]
+
+    def assigned(self, now_ms: int) -> None:
+        """`Assign` was done."""
+        self.owned = list(self._target)
+        self.phase = Phase.STABLE
+        self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+
+    def _next_stable(self, now_ms: int) -> Step:
+        if now_ms < self._heartbeat_ms:
+            return Wait(self._heartbeat_ms)
+        body = HeartbeatRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+        )
+        return Ask(HEARTBEAT, body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
+
+    _STEPS: ClassVar[dict[Phase, Callable[[Membership, int], Step]]] = {
+        Phase.OUT: _next_out,
+        Phase.PLANNING: _next_planning,
+        Phase.SYNC: _next_sync,
+        Phase.ADOPT: _next_adopt,
+        Phase.STABLE: _next_stable,
+    }
+
+    def answered(self, ask: Ask, answer: Any, now_ms: int) -> None:
+        """The coordinator answered. Raises `KafkaError` where the group will never take this member as it is."""
+        if answer.error_code:
+            self._refused(answer.error_code, now_ms)
+        elif ask.api_key == JOIN_GROUP:
+            self._joined(answer)
+        elif ask.api_key == SYNC_GROUP:
+            self._synced(answer)
+        else:
+            self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+        if answer.error_code == codes.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        self.member_id = answer.member_id
+        self.generation_id = answer.generation_id
+        self.protocol = answer.protocol_name or ""
+        self._shares = {}
+        leads = answer.leader == answer.member_id and not answer.skip_assignment
+        self._members = {
+            member.member_id: decode_subscription(member.metadata, member.group_instance_id)
+            for member in (answer.members if leads else ())
+        }
+        self.phase = Phase.PLANNING if leads else Phase.SYNC
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        self._target = decode_assignment(answer.assignment)
+        self._members, self._shares = {}, {}
+        self.phase = Phase.ADOPT
+
+    def _refused(self, code: int, now_ms: int) -> None:
+        if code in _COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
+            self.coordinator_lost = self.coordinator_lost or code in _COORDINATOR_GONE
+            self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+        elif code in _MEMBER_GONE:
+            self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
+        elif code in (codes.REBALANCE_IN_PROGRESS, codes.MEMBER_ID_REQUIRED):
+            self.phase = Phase.OUT
+        else:
+            raise broker_error(code, f"Group {self.settings.group_id}")
+
+    def _forget_membership(self, *, keep_id: bool) -> None:
+        self.phase = Phase.OUT
+        self._lost = True
+        self.generation_id = NO_GENERATION
+        if not keep_id:
+            self.member_id = ""
+
+    def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
+        """No answer came. Raises `error` unless trying again can help."""
+        if not error.retriable:
+            raise error
+        self.coordinator_lost = True
+        self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+        if ask.api_key in (JOIN_GROUP, SYNC_GROUP):
+            self.phase = Phase.OUT
+
+    def leave(self) -> Ask | None:
+        """Say goodbye, if the group knows this member; static members stay (KIP-345). The machine begins anew."""
+        known = self.member_id and self.settings.group_instance_id is None
+        member_id = self.member_id
+        self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []
+        if not known:
+            return None
+        member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
+        body = LeaveGroupRequest(group_id=self.settings.group_id, members=[member])
+        return Ask(LEAVE_GROUP, body, self.settings.request_timeout_ms)

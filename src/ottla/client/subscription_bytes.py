@@ -1,0 +1,67 @@
+"""What members tell one another through the group: subscriptions and assignments, each behind its version (KIP-429, KIP-792)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from ottla.client.assignors import Subscription
+from ottla.client.errors import KafkaError
+from ottla.client.list_offsets import by_topic
+from ottla.client.types import TopicPartition
+from ottla.ports import Buffer
+from ottla.wire import Malformed, decode, encode
+from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.schema import Message
+
+SUBSCRIPTION_VERSION = 2
+ASSIGNMENT_VERSION = 0
+_NEWEST = 3
+
+M = TypeVar("M", bound=Message)
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The metadata of a member in JoinGroup."""
+    owned = [
+        ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=[where.partition for where in group])
+        for topic, group in by_topic(subscription.owned)
+    ]
+    body = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics), owned_partitions=owned, generation_id=subscription.generation_id
+    )
+    return SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(body, SUBSCRIPTION_VERSION)
+
+
+def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> Subscription:
+    """Another member's metadata. Raises `KafkaError` if it makes no sense."""
+    found = _decode(ConsumerProtocolSubscription, data)
+    owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
+    return Subscription(found.topics, owned, found.generation_id, group_instance_id)
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """One member's share in SyncGroup."""
+    assigned = [
+        ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[where.partition for where in group])
+        for topic, group in by_topic(partitions)
+    ]
+    return ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(
+        ConsumerProtocolAssignment(assigned_partitions=assigned), ASSIGNMENT_VERSION
+    )
+
+
+def decode_assignment(data: Buffer) -> list[TopicPartition]:
+    """This member's share; none of it for an empty answer. Raises `KafkaError` if it makes no sense."""
+    if not data:
+        return []
+    found = _decode(ConsumerProtocolAssignment, data)
+    return [TopicPartition(part.topic, index) for part in found.assigned_partitions for index in part.partitions]
+
+
+def _decode(kind: type[M], data: Buffer) -> M:
+    version = min(int.from_bytes(data[:2], "big"), _NEWEST)
+    try:
+        return decode(kind, version, bytes(data[2:]))
+    except Malformed as error:
+        raise KafkaError(f"What another member of the group says of itself cannot be read: {error}.") from error

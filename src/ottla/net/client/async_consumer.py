@@ -1,0 +1,383 @@
+"""The consumer on asyncio: subscription, positions and commits over a reader and, with a group, a member of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.client.cursor import Cursor
+from ottla.client.errors import Closed, KafkaError, SettingError
+from ottla.client.fetcher import UNKNOWN_OFFSET
+from ottla.client.settings import ConsumerSettings, parse
+from ottla.client.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.group_member import GroupMember
+from ottla.net.client.progress import Progress
+from ottla.net.client.reader import RESETS, Reader
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
+Partition = tuple[str, int]
+CLOSING_COMMIT_MS = 5_000
+
+
+class AsyncConsumer:
+    """Reads records. A context manager; keyword arguments are Kafka's consumer settings with underscores.
+
+        async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
+            async for record in consumer: ...
+
+    With `group_id` the topics' partitions are shared with the group's other members; without, all are read, or those of
+    `assign`. `on_assigned` and `on_revoked` are called with the partitions that come and go. Raises `SettingError`.
+    """
+
+    def __init__(
+        self, *topics: str, on_assigned: Listener | None = None, on_revoked: Listener | None = None, **settings: Any
+    ) -> None:
+        self.settings = parse(ConsumerSettings, settings)
+        self._first_topics = topics
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
+        self._topics: list[str] = []
+        self._pattern: re.Pattern[str] | None = None
+        self._closed = False
+        self._error: KafkaError | None = None
+        self._counts: dict[str, int] = {}
+
+    async def start(self) -> Self:
+        """Begin; with topics given, this subscribes to them."""
+        self._cluster = Cluster(self.settings)
+        self._reader = Reader(self._cluster, self.settings)
+        self._progress = Progress(self._reader.fetcher)
+        self._member = self._new_member() if self.settings.group_id else None
+        self._background = [asyncio.ensure_future(self._keep_metadata_fresh())]
+        if self._member is not None and self.settings.enable_auto_commit:
+            self._background.append(asyncio.ensure_future(self._auto_commit()))
+        if self._first_topics:
+            await self.subscribe(*self._first_topics)
+        return self
+
+    def _new_member(self) -> GroupMember:
+        return GroupMember(self._cluster, self.settings, revoke=self._revoke, lose=self._lose, adopt=self._adopt, failed=self._fail)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._progress.settle()
+        await self.close()
+
+    # --- what to read
+
+    async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+        """Read these topics from now on, or all whose name matches the regular expression `pattern`, also later ones."""
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        if pattern is not None:
+            await self._cluster.retried(lambda: self._cluster.refresh(None))
+            topics = tuple(self._matching())
+        else:
+            create = self.settings.allow_auto_create_topics
+            await self._cluster.retried(lambda: self._cluster.refresh(topics, create=create))
+        await self._set_topics(sorted(topics))
+
+    def _matching(self) -> list[str]:
+        pattern = self._pattern
+        known = self._cluster.metadata.topics.values()
+        return sorted(topic.name for topic in known if pattern and pattern.fullmatch(topic.name) and not topic.is_internal)
+
+    async def _set_topics(self, topics: list[str]) -> None:
+        self._topics = topics
+        self._counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
+        if self._member is not None:
+            self._member.subscribe(topics)
+        else:
+            await self._cluster.ensure(topics, create=self.settings.allow_auto_create_topics)
+            await self._replace([where for topic in topics for where in self._cluster.metadata.partitions(topic)])
+
+    async def unsubscribe(self) -> None:
+        """Read nothing; a group is left."""
+        if self._member is not None:
+            await self._member.leave()
+            self._member = self._new_member()
+        self._topics, self._pattern = [], None
+        await self._replace([])
+
+    async def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read just these partitions, without sharing them with a group; offsets may still be committed for it."""
+        if self._topics:
+            raise SettingError("This consumer has subscribed to topics: unsubscribe() first, then assign().")
+        wanted = [TopicPartition(*where) for where in partitions]
+        await self._cluster.ensure(sorted({where.topic for where in wanted}))
+        await self._replace(wanted)
+
+    async def _replace(self, partitions: list[TopicPartition]) -> None:
+        now, then = set(self.assignment()), set(partitions)
+        if now - then:
+            await self._lose(sorted(now - then))
+        if then - now:
+            await self._adopt(sorted(then - now))
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions read now."""
+        return set(self._reader.fetcher.partitions)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._topics)
+
+    # --- partitions come and go
+
+    async def _adopt(self, partitions: list[TopicPartition]) -> None:
+        fetcher = self._reader.fetcher
+        fetcher.add(partitions)
+        committed = await self._member.committed(partitions) if self._member is not None else {}
+        for where in partitions:
+            if where in committed:
+                fetcher.seek(where, committed[where].offset)
+            else:
+                self._begin_uncommitted(where)
+        await self._tell(self._on_assigned, partitions)
+        self._reader.pump()
+
+    def _begin_uncommitted(self, where: TopicPartition) -> None:
+        timestamp = RESETS[self.settings.auto_offset_reset]
+        if timestamp is not None:
+            self._reader.fetcher.reset(where, timestamp)
+        else:
+            self._fail(
+                KafkaError(
+                    f"Nothing is committed for {where.topic}-{where.partition} and auto_offset_reset is none: "
+                    "seek() to where reading shall begin, or choose earliest or latest."
+                )
+            )
+
+    async def _revoke(self, partitions: list[TopicPartition]) -> None:
+        if self._member is not None and self.settings.enable_auto_commit:
+            with suppress(KafkaError):
+                await self._member.commit(self._progress.done(partitions), CLOSING_COMMIT_MS)
+        await self._lose(partitions)
+
+    async def _lose(self, partitions: list[TopicPartition]) -> None:
+        await self._tell(self._on_revoked, partitions)
+        self._progress.drop(partitions)
+        self._reader.fetcher.remove(partitions)
+
+    async def _tell(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
+        told = listener(partitions) if listener is not None else None
+        if inspect.isawaitable(told):
+            await told
+
+    def _fail(self, error: KafkaError) -> None:
+        self._error = error
+        self._reader.nudge()
+
+    async def _keep_metadata_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.metadata_max_age_ms / 1000)
+            with suppress(KafkaError):
+                await self._cluster.refresh(None if self._pattern else self._topics)
+                await self._notice_changes()
+
+    async def _notice_changes(self) -> None:
+        topics = self._matching() if self._pattern else self._topics
+        counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
+        if topics != self._topics:
+            await self._set_topics(topics)
+        elif counts != self._counts and self._member is not None:
+            self._counts = counts
+            self._member.rejoin()
+        elif counts != self._counts:
+            await self._set_topics(topics)
+
+    # --- records
+
+    async def next_cursor(self, timeout_ms: int | None) -> Cursor | None:
+        """The buffer to hand out from; what was handed out before is done. None after `timeout_ms`. Raises `KafkaError`."""
+        self._progress.settle()
+        left = self._progress.left_over()
+        if left is not None:
+            return left
+        if self._member is not None:
+            self._member.user_is_busy(False)
+        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
+        try:
+            while True:
+                self._raise_error()
+                left_ms = None if deadline is None else max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
+                chunk = await self._reader.next_chunk(left_ms)
+                if chunk is not None:
+                    return self._progress.begin(chunk)
+                if left_ms == 0:
+                    self._raise_error()
+                    return None
+        finally:
+            if self._member is not None:
+                self._member.user_is_busy(True)
+
+    def _raise_error(self) -> None:
+        if self._closed:
+            raise Closed("The consumer is closed: make a new one.")
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord]:
+        """Records one by one, for ever, or until none came for `timeout_ms`."""
+        while (cursor := await self.next_cursor(timeout_ms)) is not None:
+            for record in cursor.each():
+                yield record
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        return self.records()
+
+    async def batches(self, timeout_ms: int | None = None) -> AsyncIterator[pyarrow.RecordBatch]:
+        """Arrow record batches, each of one partition, for ever, or until none came for `timeout_ms`; no object per record.
+
+        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
+        """
+        from ottla.net.client.arrow import record_batches
+
+        while (cursor := await self.next_cursor(timeout_ms)) is not None:
+            for batch in record_batches(cursor):
+                yield batch
+
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max_records` (max_poll_records) records at once; waits up to `timeout_ms` for the first."""
+        wanted = max_records or self.settings.max_poll_records
+        cursor = await self.next_cursor(timeout_ms)
+        records: list[ConsumerRecord] = []
+        while cursor is not None:
+            records += cursor.take(wanted - len(records))
+            chunk = await self._reader.next_chunk(0) if len(records) < wanted else None
+            cursor = self._progress.begin(chunk) if chunk is not None else None
+        return records
+
+    # --- offsets
+
+    async def commit(self, offsets: Mapping[Partition, OffsetAndMetadata | int] | None = None) -> None:
+        """Keep offsets with the group: those given, or of everything handed out so far. Raises `CommitFailed`, `KafkaError`."""
+        if self._member is None:
+            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        if offsets is None:
+            await self._member.commit(self._progress.positions())
+        else:
+            await self._member.commit({TopicPartition(*where): _offset(offset) for where, offset in offsets.items()})
+
+    async def _auto_commit(self) -> None:
+        last: dict[TopicPartition, OffsetAndMetadata] = {}
+        while self._member is not None:
+            await asyncio.sleep(self.settings.auto_commit_interval_ms / 1000)
+            done = self._progress.done()
+            # The next round, or the revocation, commits what this one could not.
+            with suppress(KafkaError):
+                if done != last:
+                    await self._member.commit(done)
+                    last = done
+
+    async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
+        """What the group has committed for a partition; None if nothing."""
+        if self._member is None:
+            raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
+        where = TopicPartition(*partition)
+        return (await self._member.committed([where])).get(where)
+
+    async def position(self, partition: Partition) -> int:
+        """The offset of the next record handed out of an assigned partition."""
+        where = TopicPartition(*partition)
+        reading = self._reader.fetcher.reading(where)
+        while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
+            self._raise_error()
+            if reading.reset_to is not None:
+                found = await self._reader.offsets({where: reading.reset_to})
+                if reading.reset_to is not None:
+                    self._reader.fetcher.seek(where, found[where].offset)
+            else:
+                await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+        return position
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Go on from `offset`."""
+        where = TopicPartition(*partition)
+        self._reader.fetcher.seek(where, offset)
+        self._progress.drop([where])
+        self._reader.pump()
+
+    def seek_to_beginning(self, *partitions: Partition) -> None:
+        """Go on from the first record; without arguments in all partitions assigned."""
+        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+
+    def seek_to_end(self, *partitions: Partition) -> None:
+        """Go on with records that are written from now on; without arguments in all partitions assigned."""
+        self._seek_to(partitions, LATEST_TIMESTAMP)
+
+    def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
+        for partition in partitions or sorted(self.assignment()):
+            where = TopicPartition(*partition)
+            self._reader.fetcher.reset(where, timestamp)
+            self._progress.drop([where])
+        self._reader.pump()
+
+    def pause(self, *partitions: Partition) -> None:
+        """Hand out nothing of these until `resume`."""
+        self._reader.fetcher.pause([TopicPartition(*where) for where in partitions])
+
+    def resume(self, *partitions: Partition) -> None:
+        """Hand out records of these again."""
+        self._reader.fetcher.pause([TopicPartition(*where) for where in partitions], paused=False)
+        self._reader.pump()
+        self._reader.nudge()
+
+    def paused(self) -> set[TopicPartition]:
+        return self._reader.fetcher.paused()
+
+    async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._ends(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
+        """The offset that the next record of each partition will have."""
+        return await self._ends(partitions, LATEST_TIMESTAMP)
+
+    async def _ends(self, partitions: Iterable[Partition], timestamp: int) -> dict[TopicPartition, int]:
+        found = await self._reader.offsets({TopicPartition(*where): timestamp for where in partitions})
+        return {where: offset.offset for where, offset in found.items()}
+
+    async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first offset at or after a time (ms) in each partition; offset -1 where no record is that young."""
+        return await self._reader.offsets({TopicPartition(*where): timestamp for where, timestamp in timestamps.items()})
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic. Raises `UnknownTopic`."""
+        await self._cluster.ensure([topic])
+        return self._cluster.metadata.partitions(topic)
+
+    async def close(self) -> None:
+        """Commit what is done (with auto-commit), leave the group, close all connections."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._member is not None:
+            await self._member.leave()
+        await self._reader.close()
+        await self._cluster.close()
+
+
+def _offset(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

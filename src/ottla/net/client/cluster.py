@@ -1,0 +1,168 @@
+"""A cluster over asyncio links: which are open, metadata kept fresh, requests tried again when leaders or coordinators move.
+
+Requests that may wait long at the broker (fetches, joins) have links of their own, `lane`, so that nothing queues behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+from ottla.client.addresses import parse_servers
+from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut, UnknownTopic, raise_for
+from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
+from ottla.client.settings import ClientSettings
+from ottla.client.versions import METADATA
+from ottla.net.client.link import Link
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.schema import Message
+
+CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
+Result = TypeVar("Result")
+
+
+def now_ms() -> int:
+    """The clock of deadlines, in ms."""
+    return int(time.monotonic() * 1000)
+
+
+class Cluster:
+    """Links by lane and node id, opened when first needed."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.metadata = Metadata()
+        self.settings = settings
+        self._bootstrap = parse_servers(settings.bootstrap_servers)
+        self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
+        self._first: Link | None = None
+        self._backoff: dict[tuple[str, int], int] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._wanted: set[str] = set()
+
+    async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+        for opening in self._links.values():
+            opening.cancel()
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                opening.result().close()
+        self._links.clear()
+        if self._first is not None:
+            self._first.close()
+            self._first = None
+        # Transports tell their protocols of the end in the loop's next round.
+        await asyncio.sleep(0)
+
+    async def link(self, node_id: int, lane: str = CONTROL) -> Link:
+        """The link to a broker that metadata knows. Raises `ConnectionFailed`, `TimedOut`."""
+        key = (lane, node_id)
+        opening = self._links.get(key)
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() or opening.result().closed)):
+            opening = self._links[key] = asyncio.ensure_future(self._open(key))
+        return await asyncio.shield(opening)
+
+    async def _open(self, key: tuple[str, int]) -> Link:
+        node = self.metadata.nodes.get(key[1])
+        if node is None:
+            raise ConnectionFailed(f"Broker {key[1]} is not among those that metadata names.")
+        settings = self.settings
+        pause = self._backoff.get(key, 0)
+        self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
+        await asyncio.sleep(pause / 1000)
+        link = await Link.open(node.host, node.port, settings.client_id, settings.request_timeout_ms)
+        self._backoff.pop(key, None)
+        return link
+
+    async def any_link(self) -> Link:
+        """A link to some broker. Raises `ConnectionFailed` when none can be reached."""
+        for opening in self._links.values():
+            if opening.done() and not opening.cancelled() and opening.exception() is None and not opening.result().closed:
+                return opening.result()
+        if self._first is not None and not self._first.closed:
+            return self._first
+        known = [(node.host, node.port) for node in self.metadata.nodes.values()]
+        failures = []
+        for host, port in dict.fromkeys(self._bootstrap + known):
+            try:
+                self._first = await Link.open(host, port, self.settings.client_id, self.settings.request_timeout_ms)
+            except KafkaError as error:
+                failures.append(str(error))
+            else:
+                return self._first
+        raise ConnectionFailed(
+            f"None of bootstrap_servers={self.settings.bootstrap_servers} could be reached: {' '.join(failures)}"
+        )
+
+    async def ask(self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> Any:
+        """One request to one broker, once."""
+        link = await self.link(node_id, lane)
+        return await link.ask(api_key, body, timeout_ms or self.settings.request_timeout_ms)
+
+    async def ask_any(self, api_key: int, body: Message) -> Any:
+        """One request that every broker answers alike, once."""
+        link = await self.any_link()
+        return await link.ask(api_key, body, self.settings.request_timeout_ms)
+
+    async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
+        """Ask for metadata of some topics, or (None) of all."""
+        answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
+        self.metadata.update(answer, now_ms())
+
+    def refresh_soon(self, topics: Iterable[str], then: Callable[[], None]) -> None:
+        """Ask for metadata in the background, at most one request at a time, until it came; `then` is called after each."""
+        self._wanted.update(topics)
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.ensure_future(self._refresh_wanted(then))
+
+    async def _refresh_wanted(self, then: Callable[[], None]) -> None:
+        while self._wanted:
+            topics = sorted(self._wanted)
+            try:
+                await self.refresh(topics)
+                self._wanted.difference_update(topics)
+                then()
+            except KafkaError as error:
+                if not error.retriable:
+                    self._wanted.clear()
+                    return
+            await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+
+    async def ensure(self, topics: Collection[str], *, create: bool = False, timeout_ms: int | None = None) -> None:
+        """Return once all `topics` are known with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
+        missing = self.metadata.missing(topics)
+        if missing:
+            await self.retried(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
+
+    async def _find(self, topics: Collection[str], create: bool) -> None:
+        await self.refresh(topics, create=create)
+        for topic in topics:
+            info = self.metadata.topics.get(topic)
+            raise_for(info.error_code if info else UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic}")
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """The leader's node id; raises `UnknownTopic` or LEADER_NOT_AVAILABLE."""
+        node_id = self.metadata.leader(topic, partition)
+        if node_id == NO_LEADER:
+            await self._find([topic], create=False)
+        return self.metadata.leader(topic, partition)
+
+    async def retried(
+        self, call: Callable[[], Awaitable[Result]], *, timeout_ms: int | None = None, must_exist: bool = False
+    ) -> Result:
+        """`call()`, again after retriable errors, until `timeout_ms` (default_api_timeout_ms) have passed; then the last error."""
+        allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = now_ms() + allowed_ms
+        while True:
+            try:
+                async with asyncio.timeout(max(0, deadline - now_ms()) / 1000 + 0.001):
+                    return await call()
+            except KafkaError as error:
+                missing = must_exist and isinstance(error, UnknownTopic)
+                if missing or not error.retriable or now_ms() + self.settings.retry_backoff_ms > deadline:
+                    raise
+            except TimeoutError:
+                raise TimedOut(f"There was no answer within {allowed_ms} ms.") from None
+            await asyncio.sleep(self.settings.retry_backoff_ms / 1000)

@@ -1,0 +1,52 @@
+"""What `send` returns: a record on its way, to be awaited, waited for, or left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+
+from ottla.client.drafts import Draft
+from ottla.client.errors import TimedOut
+from ottla.client.types import RecordMetadata
+
+
+class Delivery:
+    """One record's way to the broker. Knows its batch and its place in it."""
+
+    __slots__ = ("_draft", "_index")
+
+    def __init__(self, draft: Draft, index: int) -> None:
+        self._draft = draft
+        self._index = index
+
+    def done(self) -> bool:
+        """Whether it has been written, or given up."""
+        return self._draft.done
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record landed; waits up to `timeout` seconds. Raises `KafkaError` if it was not written, `TimedOut`."""
+        if not self._draft.done:
+            arrived = threading.Event()
+            self._draft.watch(arrived.set)
+            if not arrived.wait(timeout):
+                raise TimedOut(f"The record was not acknowledged within {timeout} s.")
+        return self._draft.outcome(self._index)
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call `callback(delivery)` once it is done, on the client's own thread; at once if it is done already."""
+        left = [callback]
+
+        def once() -> None:
+            with suppress(IndexError):
+                left.pop()(self)
+
+        self._draft.watch(once)
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        if not self._draft.done:
+            arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._draft.watch(lambda: None if arrived.done() else arrived.set_result(None))
+            yield from arrived
+        return self._draft.outcome(self._index)

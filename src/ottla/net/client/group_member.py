@@ -1,0 +1,213 @@
+"""Drives a consumer's membership over a cluster: finds the coordinator, joins, beats, commits, leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_for
+from ottla.client.membership import Ask, Assign, GroupSettings, Membership, Phase, Plan, Revoke, Step, Wait
+from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
+from ottla.client.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
+from ottla.net.client.cluster import CONTROL, GROUP_LANE, Cluster, now_ms
+from ottla.wire import errors as codes
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.schema import Message
+
+MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS, codes.FENCED_INSTANCE_ID})
+COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
+LEAVE_TIMEOUT_S = 5
+
+Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
+
+
+class GroupMember:
+    """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        *,
+        revoke: Adopt,
+        lose: Adopt,
+        adopt: Adopt,
+        failed: Callable[[KafkaError], None],
+    ) -> None:
+        self.group_id = settings.group_id or ""
+        self.machine = Membership(
+            GroupSettings(
+                group_id=self.group_id,
+                group_instance_id=settings.group_instance_id,
+                session_timeout_ms=settings.session_timeout_ms,
+                heartbeat_interval_ms=settings.heartbeat_interval_ms,
+                max_poll_interval_ms=settings.max_poll_interval_ms,
+                retry_backoff_ms=settings.retry_backoff_ms,
+                request_timeout_ms=settings.request_timeout_ms,
+                partition_assignment_strategy=settings.partition_assignment_strategy,
+            )
+        )
+        self._cluster = cluster
+        self._settings = settings
+        self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
+        self._coordinator: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()
+        self._busy_since_ms: int | None = now_ms()
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Be a member that wants these topics; starts with the first call."""
+        self.machine.subscribe(topics)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        self._stirred.set()
+
+    def rejoin(self) -> None:
+        """The topics' partitions have changed: let the leader share out anew."""
+        self.machine.rejoin()
+        self._stirred.set()
+
+    def user_is_busy(self, busy: bool) -> None:
+        """Whether the user works on records (True), or waits for some (False): counts towards `max_poll_interval_ms`."""
+        self._busy_since_ms = now_ms() if busy else None
+        if not busy:
+            self._stirred.set()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if self._user_is_lost():
+                    await self._say_goodbye()
+                    await self._until_stirred(None)
+                else:
+                    await self._do(self.machine.next(now_ms()))
+        except KafkaError as error:
+            self._failed(error)
+
+    def _user_is_lost(self) -> bool:
+        since = self._busy_since_ms
+        return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
+
+    async def _do(self, step: Step) -> None:
+        if isinstance(step, Ask):
+            await self._ask(step)
+        elif isinstance(step, Wait):
+            await self._until_stirred(step.until_ms)
+        elif isinstance(step, Plan):
+            await self._plan(step.topics)
+        elif isinstance(step, Assign):
+            self.machine.assigned(now_ms())
+            await self._adopt(step.partitions)
+        elif isinstance(step, Revoke):
+            await self._revoke(step.partitions)
+            self.machine.revoked(step.partitions)
+        else:
+            await self._lose(step.partitions)
+            self.machine.revoked(step.partitions)
+
+    async def _until_stirred(self, until_ms: int | None) -> None:
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if until_ms is None else max(0, until_ms - now_ms()) / 1000):
+                await self._stirred.wait()
+
+    async def _plan(self, topics: list[str]) -> None:
+        """Topics that do not exist (yet) have no partitions to share out."""
+        await self._cluster.retried(lambda: self._cluster.refresh(topics))
+        self.machine.share_out({topic: self._cluster.metadata.partition_count(topic) for topic in topics})
+
+    async def _ask(self, ask: Ask) -> None:
+        try:
+            node_id = await self.coordinator()
+            answer = await self._cluster.ask(node_id, ask.api_key, ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
+        except KafkaError as error:
+            self.machine.broken(ask, error, now_ms())
+            return
+        self.machine.answered(ask, answer, now_ms())
+
+    async def coordinator(self) -> int:
+        """The node id of the group's coordinator. Raises `KafkaError`."""
+        if self._coordinator is None or self.machine.coordinator_lost:
+            request = FindCoordinatorRequest(key=self.group_id, key_type=0)
+            answer = await self._cluster.ask_any(FIND_COORDINATOR, request)
+            raise_for(answer.error_code, f"Group {self.group_id}", answer.error_message)
+            self._cluster.metadata.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
+            self._coordinator = answer.node_id
+            self.machine.coordinator_lost = False
+        return self._coordinator
+
+    async def _request(self, api_key: int, body: Message) -> Any:
+        node_id = await self.coordinator()
+        try:
+            return await self._cluster.ask(node_id, api_key, body, lane=CONTROL)
+        except KafkaError:
+            self._coordinator = None
+            raise
+
+    def _check(self, code: int, context: str) -> None:
+        if code in COORDINATOR_GONE:
+            self._coordinator = None
+        raise_for(code, context)
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
+        """Keep offsets with the group. Raises `CommitFailed` if the group has moved on, or another `KafkaError`."""
+        if offsets:
+            await self._cluster.retried(lambda: self._commit(offsets), timeout_ms=timeout_ms)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        machine = self.machine
+        request = commit_request(
+            self.group_id,
+            offsets,
+            generation_id=machine.generation_id,
+            member_id=machine.member_id if machine.generation_id >= 0 else "",
+            group_instance_id=self._settings.group_instance_id,
+        )
+        for where, code in read_commit(await self._request(OFFSET_COMMIT, request)):
+            context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
+            if code in MOVED_ON:
+                reason = broker_error(code, context)
+                raise CommitFailed(f"{reason} The records since the last commit will be read again.") from reason
+            self._check(code, context)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, of those partitions for which it has."""
+        wanted = list(partitions)
+        return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
+
+    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        answer = await self._request(OFFSET_FETCH, fetch_offsets_request(self.group_id, partitions))
+        self._check(answer.error_code, f"Group {self.group_id}")
+        found = {}
+        for where, code, offset in read_fetch_offsets(answer):
+            self._check(code, f"Committed offset of {where.topic}-{where.partition}")
+            if offset.offset >= 0:
+                found[where] = offset
+        return found
+
+    async def _say_goodbye(self) -> None:
+        owned = list(self.machine.owned)
+        ask = self.machine.leave()
+        if owned:
+            await self._lose(owned)
+        if ask is not None:
+            with suppress(KafkaError):
+                await self._request(ask.api_key, ask.body)
+
+    async def leave(self) -> None:
+        """Stop, and tell the coordinator, so that the group need not wait for the session to end."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        if self.machine.phase is Phase.STABLE and self.machine.owned:
+            await self._revoke(list(self.machine.owned))
+            self.machine.revoked(self.machine.owned)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._say_goodbye()

@@ -1,0 +1,124 @@
+"""One asyncio connection to one broker. Knows sockets and `ottla.client.connection`; nothing of what requests mean."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, cast
+
+from ottla.client.connection import Connection
+from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.ports import Buffer
+from ottla.wire.schema import Message
+
+
+class Link(asyncio.BufferedProtocol):
+    """Requests are pipelined, answers resolve the futures they belong to. Once broken it stays so, and every future says why."""
+
+    def __init__(self, client_id: str | None, where: str) -> None:
+        self.where = where
+        self.closed = False
+        self._connection = Connection(client_id)
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(cls, host: str, port: int, client_id: str | None, timeout_ms: int) -> Link:
+        """Connect and learn what the broker serves. Raises `ConnectionFailed`, `TimedOut`, `BrokerError`."""
+        loop = asyncio.get_running_loop()
+        link = cls(client_id, f"{host}:{port}")
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await loop.create_connection(lambda: link, host, port)
+                await link._greet()
+        except KafkaError:
+            link.close()
+            raise
+        except TimeoutError:
+            link.close()
+            raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}.") from None
+        except OSError as error:
+            raise ConnectionFailed(f"No connection to {link.where}: {error.strerror or error}.") from error
+        return link
+
+    async def _greet(self) -> None:
+        for version in ({}, {"version": 0}):
+            answer: asyncio.Future[Any] = self._loop.create_future()
+            self._write(self._connection.hello(answer, **version))
+            if self._connection.greeted(await answer):
+                return
+
+    def version(self, api_key: int) -> int:
+        """The version in which `api_key` is spoken here, -1 if in none."""
+        return self._connection.versions.get(api_key, -1)
+
+    def send(self, api_key: int, body: Message) -> asyncio.Future[Any]:
+        """Write a request; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
+        self._check_open()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._write(self._connection.send(api_key, body, answer))
+        return answer
+
+    def send_unanswered(self, api_key: int, body: Message) -> None:
+        """Write a request that brokers do not answer (acks=0)."""
+        self._check_open()
+        self._write(self._connection.send(api_key, body, None, expect=False))
+
+    async def ask(self, api_key: int, body: Message, timeout_ms: int) -> Any:
+        """The answer to a request. Raises `TimedOut`, and closes then: what comes later would answer somebody else."""
+        answer = self.send(api_key, body)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await answer
+        except TimeoutError:
+            if self.closed:
+                raise
+            self._fail(TimedOut(f"{self.where} gave no answer within {timeout_ms} ms."))
+            raise TimedOut(f"{self.where} gave no answer within {timeout_ms} ms.") from None
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ConnectionFailed(f"The connection to {self.where} is closed.")
+
+    def _write(self, parts: list[Any]) -> None:
+        if self._transport is not None:
+            self._transport.writelines(parts)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        return self._connection.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            answers = self._connection.filled(nbytes)
+        except ConnectionFailed as error:
+            self._fail(error)
+            return
+        for answer, body in answers:
+            # A caller that gave up (timeout, cancellation) has a future that is done.
+            if not answer.done():
+                answer.set_result(body)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}."))
+
+    def _fail(self, error: KafkaError) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        for sent in self._connection.unanswered:
+            answer = cast("asyncio.Future[Any]", sent.token)
+            if not answer.done():
+                answer.set_exception(error)
+                # Somebody may have stopped waiting; that is no news.
+                answer.exception()
+        self.close()
+
+    def close(self) -> None:
+        """Close at once; unanswered requests end with `ConnectionFailed`."""
+        self._fail(ConnectionFailed(f"The connection to {self.where} was closed here."))
+        if self._transport is not None:
+            with suppress(RuntimeError):
+                self._transport.abort()

@@ -1,0 +1,62 @@
+"""How far a consumer is: which buffers are in the user's hands, what is handed out, what is done with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.client.cursor import Cursor
+from ottla.client.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
+from ottla.client.types import OffsetAndMetadata, TopicPartition
+
+
+class Progress:
+    """The cursors over a fetcher's chunks. A partition without cursor is where its fetcher says."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._cursors: list[Cursor] = []
+
+    def begin(self, chunk: Chunk) -> Cursor:
+        cursor = Cursor(chunk)
+        self._cursors.append(cursor)
+        return cursor
+
+    def settle(self) -> None:
+        """Everything handed out so far is done."""
+        for cursor in self._cursors:
+            cursor.settle()
+        self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
+
+    def left_over(self) -> Cursor | None:
+        """A cursor that has more to hand out."""
+        paused = self._fetcher.paused()
+        return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing more of these."""
+        gone = set(partitions)
+        for cursor in self._cursors:
+            if cursor.where in gone:
+                cursor.drop()
+        self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
+
+    def position(self, where: TopicPartition) -> int:
+        """The offset of the next record to hand out, -1 if not known yet."""
+        going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
+        return min(going, default=self._fetcher.reading(where).position)
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit if all that was handed out counts."""
+        return self._known((where, self.position(where)) for where in self._fetcher.partitions)
+
+    def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit if records in hand do not count."""
+        wanted = list(self._fetcher.partitions if partitions is None else partitions)
+        return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
+
+    def _done(self, where: TopicPartition) -> int:
+        open_ends = [cursor.done() for cursor in self._cursors if cursor.where == where]
+        return min(open_ends, default=self._fetcher.reading(where).position)
+
+    def _known(self, found: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {where: OffsetAndMetadata(offset) for where, offset in found if offset != UNKNOWN_OFFSET}

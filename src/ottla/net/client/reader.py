@@ -1,0 +1,153 @@
+"""Drives a consumer's fetcher over a cluster: fetches in the background, offsets looked up by time, buffers handed out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from ottla.client.errors import KafkaError, raise_for
+from ottla.client.fetcher import Chunk, Fetch, Fetcher
+from ottla.client.fetching import FetchLimits
+from ottla.client.list_offsets import list_offsets_request, read_list_offsets
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
+from ottla.client.versions import FETCH, LIST_OFFSETS
+from ottla.net.client.cluster import FETCH_LANE, Cluster, now_ms
+from ottla.wire.errors import LEADER_NOT_AVAILABLE
+
+RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
+
+
+class Reader:
+    """Fetches what the partitions of `fetcher` need. Everything runs on the loop that it was made on."""
+
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+        self.fetcher = Fetcher(
+            cluster.metadata,
+            FetchLimits(
+                fetch_max_bytes=settings.fetch_max_bytes,
+                max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+                fetch_min_bytes=settings.fetch_min_bytes,
+                fetch_max_wait_ms=settings.fetch_max_wait_ms,
+                read_committed=settings.read_committed,
+            ),
+            reset_timestamp=RESETS[settings.auto_offset_reset],
+            check_crcs=settings.check_crcs,
+            retry_backoff_ms=settings.retry_backoff_ms,
+        )
+        self._cluster = cluster
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._resetting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
+        """The next buffer; None after `timeout_ms`, or when nudged. Raises the `KafkaError` that fetching met."""
+        chunk = self.fetcher.take()
+        # After the take: the partition that was just emptied belongs into the next fetch.
+        self.pump()
+        if chunk is not None or timeout_ms == 0:
+            return chunk
+        self._waiter = self._loop.create_future()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._waiter
+        except TimeoutError:
+            return None
+        finally:
+            self._waiter = None
+        chunk = self.fetcher.take()
+        self.pump()
+        return chunk
+
+    def nudge(self) -> None:
+        """Something changed: whoever waits for a chunk looks again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def pump(self) -> None:
+        """Send the fetches that can leave, and get what is missing for others."""
+        now = now_ms()
+        for fetch in self.fetcher.fetches(now):
+            self._spawn(self._run(fetch))
+        if self.fetcher.wants_metadata:
+            self._cluster.refresh_soon(self.fetcher.wants_metadata, self.pump)
+            self.fetcher.wants_metadata.clear()
+        if self.fetcher.to_reset() and (self._resetting is None or self._resetting.done()):
+            self._resetting = self._spawn(self._reset())
+        wake_ms = self.fetcher.next_wake_ms(now)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if wake_ms is None else self._loop.call_later(max(1, wake_ms - now) / 1000, self.pump)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run(self, fetch: Fetch) -> None:
+        timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
+        try:
+            answer = await self._cluster.ask(fetch.node_id, FETCH, fetch.request, lane=FETCH_LANE, timeout_ms=timeout_ms)
+            self.fetcher.answered(fetch, answer, now_ms())
+        except KafkaError as error:
+            self.fetcher.broken(fetch, now_ms())
+            if not error.retriable:
+                self.fetcher.failure = error
+        if self._waiter is None or self.fetcher.idle:
+            self.pump()
+        if not self.fetcher.idle:
+            self.nudge()
+
+    async def _reset(self) -> None:
+        """Give a position to each partition that waits for one. An error that stays is for whoever asks for records."""
+        wanted = self.fetcher.to_reset()
+        try:
+            found = await self.offsets(wanted)
+        except KafkaError as error:
+            self.fetcher.failure = error
+            self.nudge()
+            return
+        for where, offset in found.items():
+            # A seek or a rebalance that came between is newer than this.
+            if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
+                self.fetcher.seek(where, offset.offset)
+        self._loop.call_soon(self.pump)
+
+    async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by timestamp, tried again while leaders move. Raises `KafkaError`."""
+        found: dict[TopicPartition, OffsetAndTimestamp] = {}
+        await self._cluster.ensure(sorted({where.topic for where in wanted}))
+        await self._cluster.retried(lambda: self._find_offsets(wanted, found))
+        return found
+
+    async def _find_offsets(self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
+        todo = [where for where in wanted if where not in found]
+        grouped, homeless = self._cluster.metadata.by_leader(todo)
+        if homeless:
+            await self._cluster.refresh(sorted({where.topic for where in homeless}))
+            grouped, homeless = self._cluster.metadata.by_leader(todo)
+        if homeless:
+            raise_for(LEADER_NOT_AVAILABLE, f"Offsets of {homeless[0].topic}-{homeless[0].partition}")
+        for node_id, group in grouped.items():
+            part = {where: wanted[where] for where in group}
+            request = list_offsets_request(
+                part, read_committed=self._settings.read_committed, timeout_ms=self._settings.request_timeout_ms
+            )
+            for where, error_code, offset in read_list_offsets(await self._cluster.ask(node_id, LIST_OFFSETS, request)):
+                if error_code:
+                    self._cluster.metadata.forget_leader(*where)
+                raise_for(error_code, f"Offsets of {where.topic}-{where.partition}")
+                found[where] = offset
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.nudge()
