@@ -32,7 +32,7 @@ class ClientSettings:
     fetch_max_wait_ms: int = 500
     acks: int = -1
     compression_type: str = "none"
-    batch_size: int = 1024 * 1024
+    batch_size: int = 1_000_000
     max_request_size: int = 1024 * 1024
     delivery_timeout_ms: int = 120_000
     enable_idempotence: bool = True

@@ -1,0 +1,5 @@
+"""Spark looks for modules named `pyspark_*` and takes their `DefaultSource`: so `format("ottla")` needs no registration."""
+
+from ottla.spark.source import OttlaDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,113 @@
+"""One Spark for all tests here, with as little of it as they need; skipped visibly where there is no PySpark or no Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs leave out what it passes on
+
+from ottla.spark.java import NoJava
+from ottla.spark.session import QUICK, prepare_environment
+from tests.support.peers import Peer
+
+HERE = Path(__file__).parent
+SETTINGS = {
+    **QUICK,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    sql = pytest.importorskip("pyspark.sql", reason="PySpark is absent: pip install 'ottla[spark]'")
+    try:
+        prepare_environment()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    builder = sql.SparkSession.builder.master("local[2]").appName("tests")
+    directory = tmp_path_factory.mktemp("spark")
+    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(directory)}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+class Topics:
+    """What tests do to topics from outside, through confluent-kafka."""
+
+    def __init__(self, address: str, unique: Callable[[str], str]) -> None:
+        self.address = address
+        self._unique = unique
+        self._admin = AdminClient({"bootstrap.servers": address})
+
+    def make(self, partitions: int = 2, name: str | None = None) -> str:
+        name = name or self._unique("topic")
+        kept = {"retention.ms": "-1"}  # tests write records of long ago
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=kept)
+        for made in self._admin.create_topics([new]).values():
+            made.result(timeout=20)
+        return name
+
+    def remove(self, name: str) -> None:
+        for gone in self._admin.delete_topics([name]).values():
+            gone.result(timeout=20)
+
+    def grow(self, name: str, partitions: int) -> None:
+        for grown in self._admin.create_partitions([NewPartitions(name, partitions)]).values():
+            grown.result(timeout=20)
+
+    def produce(self, topic: str, rows: list[dict[str, Any]]) -> None:
+        """Each row is what `Producer.produce` takes beside the topic."""
+        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 5})
+        for row in rows:
+            producer.produce(topic, **row)
+        assert producer.flush(20) == 0
+
+    def read(self, topic: str, partitions: int = 2) -> list[Message]:
+        """All that a topic holds, by partition and offset."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "reader", "enable.partition.eof": False})
+        found = []
+        for index in range(partitions):
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=20)
+            consumer.assign([TopicPartition(topic, index, low)])
+            while low < high:
+                for message in consumer.consume(high - low, timeout=1):
+                    assert message.error() is None
+                    low = message.offset() + 1
+                    found.append(message)
+        consumer.close()
+        return found
+
+
+@pytest.fixture
+def topics(broker: Peer, unique: Callable[[str], str]) -> Topics:
+    return Topics(broker.address, unique)
+
+
+@pytest.fixture
+def load(spark: Any, topics: Topics) -> Callable[..., Any]:
+    """A batch: `load(topic, startingOffsets=...)`, or without a topic by the options alone."""
+
+    def load(topic: str | None = None, schema: str | None = None, **options: str) -> Any:
+        reader = spark.read.format("ottla").option("kafka.bootstrap.servers", topics.address)
+        reader = reader.options(**(({"subscribe": topic} if topic else {}) | options))
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load

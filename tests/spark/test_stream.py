@@ -1,0 +1,112 @@
+"""Streams: every record once, in micro-batches no larger than asked, on from the checkpoint after a stop."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import Topics
+
+
+class Job:
+    """Copies a topic into another as a stream; each run starts from the same checkpoint."""
+
+    def __init__(self, spark: Any, topics: Topics, source: str, target: str, checkpoint: Path) -> None:
+        self._spark, self._topics, self.source, self._target, self._checkpoint = spark, topics, source, target, checkpoint
+
+    def start(self, **options: str) -> Any:
+        trigger = {"availableNow": True} if options.pop("once", "") else {"processingTime": "0 seconds"}
+        reader = self._spark.readStream.format("ottla").option("kafka.bootstrap.servers", self._topics.address)
+        rows = reader.option("subscribe", self.source).options(**({"startingOffsets": "earliest"} | options)).load()
+        writer = rows.select("key", "value").writeStream.format("ottla").option("kafka.bootstrap.servers", self._topics.address)
+        return writer.option("topic", self._target).option("checkpointLocation", str(self._checkpoint)).trigger(**trigger).start()
+
+    def run(self, **options: str) -> list[Any]:
+        """All that is there now; the progress of each micro-batch that read something."""
+        query = self.start(once="yes", **options)
+        assert query.awaitTermination(60)
+        return [progress for progress in query.recentProgress if progress.numInputRows]
+
+    def copied(self) -> list[int]:
+        return sorted(int(message.value()) for message in self._topics.read(self._target))
+
+
+@pytest.fixture
+def job(spark: Any, topics: Topics, tmp_path: Path) -> Job:
+    return Job(spark, topics, topics.make(), topics.make(), tmp_path / "checkpoint")
+
+
+def fill(topics: Topics, job: Job, start: int, end: int) -> None:
+    topics.produce(job.source, [{"value": str(index), "partition": index % 2} for index in range(start, end)])
+
+
+def test_available_now_reads_all_in_limited_micro_batches_and_goes_on_from_the_checkpoint(topics: Topics, job: Job):
+    fill(topics, job, 0, 100)
+    progress = job.run(maxOffsetsPerTrigger="40")
+    assert [each.numInputRows for each in progress] == [40, 40, 20]
+    assert job.copied() == list(range(100))
+    assert json.loads(progress[-1].sources[0].endOffset) == {job.source: {"0": 50, "1": 50}}
+    assert job.run() == []
+    fill(topics, job, 100, 130)
+    assert sum(each.numInputRows for each in job.run()) == 30
+    assert job.copied() == list(range(130))
+
+
+def wait_until(true: Callable[[], bool], query: Any, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_running_stream_sees_what_arrives_and_new_partitions_from_their_start(topics: Topics, job: Job):
+    query = job.start(maxTriggerDelay="1s")
+    fill(topics, job, 0, 10)
+    wait_until(lambda: len(job.copied()) == 10, query)
+    fill(topics, job, 10, 20)
+    wait_until(lambda: len(job.copied()) == 20, query)
+    topics.grow(job.source, 3)
+    topics.produce(job.source, [{"value": "20", "partition": 2}])
+    wait_until(lambda: len(job.copied()) == 21, query)
+    began = time.monotonic()
+    query.stop()
+    assert time.monotonic() - began < 5
+    assert job.copied() == list(range(21))
+
+
+def test_a_micro_batch_waits_for_as_many_records_as_asked(topics: Topics, job: Job):
+    fill(topics, job, 0, 5)
+    query = job.start(minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    time.sleep(1.5)
+    assert job.copied() == []
+    fill(topics, job, 5, 10)
+    wait_until(lambda: len(job.copied()) == 10, query)
+    query.stop()
+
+
+def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, job: Job):
+    fill(topics, job, 0, 20)
+    job.run()
+    topics.remove(job.source)
+    topics.make(name=job.source)
+    fill(topics, job, 20, 24)
+    with pytest.raises(Exception, match=f"{job.source}-0 was to be read from offset 10 and ends at 2 now"):
+        job.start(once="yes").awaitTermination(60)
+    job.start(once="yes", failOnDataLoss="false").awaitTermination(60)
+    assert job.copied() == list(range(24))
+
+
+def test_a_stream_without_a_start_reads_what_comes_after_it(topics: Topics, job: Job):
+    fill(topics, job, 0, 10)
+    query = job.start(startingOffsets="latest")
+    wait_until(lambda: bool(query.recentProgress), query)
+    fill(topics, job, 10, 12)
+    wait_until(lambda: len(job.copied()) == 2, query)
+    query.stop()
+    assert job.copied() == [10, 11]
