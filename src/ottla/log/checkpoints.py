@@ -24,7 +24,12 @@ def format_checkpoint(lines: Sequence[str]) -> bytes:
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
-    """The words of each line, numbers where numbers must be; None if this is no whole checkpoint of a known version."""
+    """The words of each line, numbers where numbers must be; None if this is no whole checkpoint of a known version.
+
+    A last line without its end may be a number cut short.
+    """
+    if not data.endswith(b"\n"):
+        return None
     try:
         lines = data.decode().splitlines()
         words = [line.split() for line in lines[2:]]
@@ -39,7 +44,7 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 def read_offsets(disk: Disk, name: str) -> Offsets:
     """Offsets by (topic, partition) from one of the files above; empty if it is missing or unreadable, as they only save time."""
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
-    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines or () if True}
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines or ()}
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:

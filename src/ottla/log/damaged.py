@@ -8,7 +8,7 @@ from ottla.ports import StorageFailed
 class Damaged(StorageFailed):
     """Data that had been synced cannot be read any more: the partition goes offline, and nothing of it is touched.
 
-    `path` and `file` name the partition's directory and the file in it, `position` is the byte where trouble begins, `sentence` says it.
+    `path` is the partition's directory, `file` the file in it, `position` the byte where trouble begins, `sentence` what it is.
     """
 
     def __init__(self, path: str, file: str, position: int, sentence: str) -> None:

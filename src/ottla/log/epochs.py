@@ -31,7 +31,7 @@ class LeaderEpochs:
         return True
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) that OffsetForLeaderEpoch answers: of the largest epoch not above `leader_epoch`; (-1, -1) if unknown."""
+        """(epoch, end offset) of the largest epoch not above `leader_epoch`; (-1, -1) if unknown (OffsetForLeaderEpoch)."""
         if leader_epoch == self.latest:
             return leader_epoch, log_end_offset
         at = bisect_right(self.entries, leader_epoch, key=lambda entry: entry[0])

@@ -1,7 +1,7 @@
 """Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory. Knows Kafka's two entry formats.
 
-An index is derived from its segment: what is missing costs time, never data. Entries are kept in memory until they are flushed (on a
-roll, a checkpoint, a close, or when there are many), and looked up in the file afterwards, so that a segment at rest keeps nothing.
+An index is derived from its segment: what is missing costs time, never data. Entries are kept in memory until they are flushed
+(on a roll, a checkpoint, a close, or when there are many) and looked up in the file afterwards: a segment at rest keeps nothing.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class SparseIndex:
     def add(self, first: int, second: int) -> None:
         self._firsts.append(first)
         self._seconds.append(second)
-        self._last = (first, second)
 
     def last(self) -> Pair | None:
-        if self._last is None and len(self):
+        if self._firsts:
+            return self._firsts[-1], self._seconds[-1]
+        if self._last is None and self.stored:
             self._last = self._stored_entry(self.stored - 1)
         return self._last
 
@@ -81,8 +82,13 @@ class SparseIndex:
         file = self._open()
         file.append([b"".join(map(self._entry.pack, self._firsts, self._seconds))])
         self._stored += len(self._firsts)
+        self._last = (self._firsts[-1], self._seconds[-1])  # kept: an append must not have to read it once its batch is written
         del self._firsts[:], self._seconds[:]
         return file
+
+    def is_whole(self) -> bool:
+        """Whether the file, if there is one, ends with a whole entry."""
+        return not self._disk.exists(self._path) or self._disk.size(self._path) % self._entry.size == 0
 
     @property
     def is_long(self) -> bool:

@@ -1,7 +1,7 @@
 """One partition's log: appends to the newest segment, reads slices of any, and forgets old ones.
 
-Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. The path of an append is short
-on purpose: headers are looked at once, the batches are stamped where they lie and handed to the disk as they are.
+Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. The path of an append is
+short on purpose: headers are looked at once, the batches are stamped where they lie and handed to the disk as they are.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import LEADER_EPOCHS
 from ottla.log.producers import Producers, Written
-from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening
-from ottla.log.segment import Segment
+from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
+from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers, remove_snapshots, write_snapshot
 from ottla.ports import Disk, File, FileSlice, Now, StorageFailed
 from ottla.records.batch import BatchHeader, set_log_append_time, stamp
@@ -47,14 +47,15 @@ class Appended(NamedTuple):
 class Log:
     """A partition's log. Make one with `Log.open`.
 
-    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written, `synced_offset` the one below which
-    everything is on stable storage; `size_bytes` counts the segments' batches. Everything is synchronous and for one thread.
+    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written; below `synced_offset` everything
+    is on stable storage; `size_bytes` counts the segments' batches. Everything is synchronous and for one thread.
     """
 
     __slots__ = (
         "_active",
         "_disk",
         "_doomed",
+        "_epochs_saved",
         "_places",
         "_snapshots",
         "_unsynced",
@@ -86,6 +87,7 @@ class Log:
         self._snapshots = opened.snapshots
         self._places: dict[int, tuple[Segment, int]] | None = None
         self._unsynced: list[tuple[int, File]] = []
+        self._epochs_saved = True
         self._doomed: list[retention.Doomed] = []
 
     @classmethod
@@ -103,9 +105,9 @@ class Log:
     ) -> Log:
         """Open the directory `path`, making it if it is new.
 
-        `clean` says that the broker was stopped in order. Otherwise what follows `recovery_point` is read and checked, and a torn tail
-        cut off; the points, and `log_start_offset`, are those of the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` when what had
-        been synced is bad, and `StorageFailed` from the disk.
+        `clean` says that the broker was stopped in order. Otherwise what follows `recovery_point` is read and checked, and a torn
+        tail cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` when what
+        had been synced is bad, and `StorageFailed` from the disk.
         """
         opened = Opening(disk, path, config, clean=clean, recovery_point=recovery_point).run(topic_id, log_start_offset)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
@@ -129,7 +131,8 @@ class Log:
     ) -> Appended:
         """Append checked batches that fill `view`, in place given their offsets and `leader_epoch`.
 
-        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`, and nothing has changed then.
+        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`; nothing has changed
+        then.
         """
         config = self.config
         idempotent = headers[0].producer_id >= 0
@@ -181,11 +184,14 @@ class Log:
         end = self.log_end_offset
         files = sealed.flush_indexes(final=True)
         self._save_producers()
-        self._active = Segment(self._disk, self.path, end, 0, new=True)
+        self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
+        self._active = begin_segment(self._disk, self.path, end)
         self.segments.append(self._active)
         if self.synced_offset < end:
             self._unsynced.append((end, sealed.file))
-        self._unsynced.extend((end, file) for file in files)
+        self._unsynced.extend(
+            (end + 1, file) for file in files
+        )  # a sync up to `end` may have been asked for before they were written
 
     def dirty_files(self) -> list[File]:
         """All that must be synced to make everything below `log_end_offset` durable."""
@@ -212,7 +218,9 @@ class Log:
         if offset >= until_offset or offset < self.log_start_offset:
             return None
         place = self._places.get(offset) if self._places else None
-        segment, start = place if place is not None else self._locate(offset)
+        if place is None or place[1] >= place[0].size:  # the segment was sealed there, and the next one goes on
+            place = self._locate(offset)
+        segment, start = place
         if until_offset >= self.log_end_offset or until_offset >= self._end_offset(segment):
             end, next_offset = segment.size, self._end_offset(segment)
         else:
@@ -257,7 +265,7 @@ class Log:
         return count
 
     def delete_records(self, offset: int) -> None:
-        """Let the log begin at `offset` (clamped to its end). The files go with the next `retain`; the caller keeps the checkpoint."""
+        """Let the log begin at `offset`, at most its end. The files go with the next `retain`; the caller keeps the checkpoint."""
         if offset > self.log_start_offset:
             self._move_start(min(offset, self.log_end_offset))
 
@@ -271,15 +279,12 @@ class Log:
         self._places = None
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self.segments.pop().remove()
+        self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
-        if segment.base_offset > offset:
-            segment.remove()
-            segment = self.segments[0] = self._active = Segment(self._disk, self.path, offset, 0, new=True)
-        end = segment.locate(offset) if segment.size else 0
-        segment.reset_indexes(offset)
-        segment.cut(end)
-        _, self.log_end_offset = segment.load_end(self.config.index_interval_bytes)
-        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
+        if self.log_end_offset < self.log_start_offset:
+            self._active = start_anew(self._disk, self.path, self.segments, self.log_start_offset)
+            self.log_end_offset = self.log_start_offset
         self.synced_offset = min(self.synced_offset, self.log_end_offset)
         self.size_bytes = sum(segment.size for segment in self.segments)
         self._unsynced = [(synced, file) for synced, file in self._unsynced if synced <= self.log_end_offset]
@@ -290,23 +295,26 @@ class Log:
     def checkpoint(self) -> int:
         """Write out what memory holds of indexes and epochs; returns the recovery point to be kept. Raises `StorageFailed`."""
         self._active.flush_indexes()
+        if not self._epochs_saved:
+            self._write_epochs(sync=True)
         return self.synced_offset
 
     def close(self) -> None:
-        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start must not be a clean one then."""
+        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is not a clean one then."""
         files = self._active.flush_indexes(final=True)
         for file in [*self.dirty_files(), *files]:
             file.sync()
         self.mark_synced(self.log_end_offset)
         if self.log_end_offset > max(self._snapshots, default=0):
             self._save_producers()
+        self.checkpoint()
         self._doomed = retention.remove_doomed(self._disk, self._doomed, None)
         for segment in self.segments:
             segment.close()
 
     def delete(self) -> None:
         """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
-        gone = f"{self.path}.{self.topic_id.hex()}-delete"
+        gone = set_aside_name(self.path, self.topic_id.hex(), DELETING)
         self._disk.rename(self.path, gone)
         self._disk.remove_tree(gone)
         self._doomed.clear()
@@ -365,8 +373,10 @@ class Log:
             unwanted=[known for known in self._snapshots if known not in bases and known != end],
         )
 
-    def _write_epochs(self) -> None:
-        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
+    def _write_epochs(self, *, sync: bool = False) -> None:
+        """Without `sync` until the next checkpoint: what a crash takes of it, recovery finds again in the batches."""
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
+        self._epochs_saved = sync
 
     def _doom_first(self, now: Now) -> None:
         segment = self.segments.pop(0)

@@ -12,6 +12,11 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
 DIGITS = 20
+LONGEST_NAME = 255
+"""Bytes that a file's name may have, everywhere."""
+
+DELETING, STRAY = "-delete", "-stray"
+"""Ends of the names of directories on their way out, and of those that belong to no topic: Kafka's."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -25,3 +30,10 @@ def parse_file_name(name: str) -> tuple[int, str] | None:
     if len(digits) == DIGITS and digits.isascii() and digits.isdigit() and suffix.startswith("."):
         return int(digits), suffix
     return None
+
+
+def set_aside_name(directory: str, unique: str, end: str) -> str:
+    """What the directory `topic-0` is called once it is no partition's any more; a long topic's name is cut to fit."""
+    topic, _, index = directory.rpartition("-")
+    suffix = f"-{index}.{unique}{end}"
+    return topic[: LONGEST_NAME - len(suffix)] + suffix

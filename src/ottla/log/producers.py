@@ -1,12 +1,13 @@
 """What idempotent producers have written: sequences are checked, and a retry is known by them (KIP-98).
 
-Knows batch headers and Kafka's snapshot format; knows nothing of files. Five batches are remembered per producer, because a client keeps
-five requests in flight at most.
+Knows batch headers and Kafka's snapshot format; knows nothing of files. Five batches are remembered per producer, because a client
+keeps five requests in flight at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -94,7 +95,7 @@ class Producers:
             refused = known.refusal(first)
             if refused:
                 return refused
-        for before, header in zip(headers, headers[1:], strict=False):
+        for before, header in pairwise(headers):
             if header.producer_id != first.producer_id or header.base_sequence != next_sequence(last_sequence(before)):
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
         return NONE

@@ -1,14 +1,14 @@
 """Opening a partition's directory: what is there, how far it is good, and what has to be built anew.
 
 Knows files, segments and headers; knows no appends. What was never synced may be torn and is cut off, counted and logged; what had
-been synced and is bad raises `Damaged`, and nothing is touched then. Derived files (indexes, snapshots, epochs) are rebuilt in both cases.
+been synced and is bad raises `Damaged`, and nothing is touched then. Derived files (indexes, snapshots, epochs) are built anew.
 """
 
 from __future__ import annotations
 
 import base64
 import logging
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ from ottla.log.names import (
 )
 from ottla.log.producers import Producers
 from ottla.log.scan import LENGTH_FROM, headers
-from ottla.log.segment import Segment
+from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers
 from ottla.ports import Disk, File
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
@@ -84,6 +84,9 @@ class Opening:
                 last.size,
                 f"the log ends with offset {found.log_end_offset} though everything below {self.recovery_point} had been synced.",
             )
+        if found.log_end_offset < log_start_offset:
+            start_anew(self.disk, self.path, found.segments, log_start_offset)
+            found.log_end_offset = log_start_offset
         found.log_start_offset = min(max(log_start_offset, found.segments[0].base_offset), found.log_end_offset)
         self._settle_epochs()
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
@@ -100,11 +103,12 @@ class Opening:
         for base in bases:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
         for segment in self.found.segments[:-1]:
-            if segment.size and any(file_name(segment.base_offset, suffix) not in parsed for suffix in (INDEX, TIME_INDEX)):
-                log.warning("%s: the index of a segment is missing and is built anew", segment.path(LOG))
+            there = all(file_name(segment.base_offset, suffix) in parsed for suffix in (INDEX, TIME_INDEX))
+            if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
+                log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
                 segment.rebuild(self.config.index_interval_bytes)
         if not bases:
-            self.found.segments.append(Segment(self.disk, self.path, log_start_offset, 0, new=True))
+            self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
 
     def _load_epochs(self, names: Sequence[str]) -> None:
         if LEADER_EPOCHS not in names:
@@ -112,19 +116,20 @@ class Opening:
         epochs = LeaderEpochs.decode(self.disk.read_file(f"{self.path}/{LEADER_EPOCHS}"))
         if epochs is None:
             log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
-            self._epochs_changed = True
         else:
             self.found.epochs = epochs
 
     def _settle_epochs(self) -> None:
-        """Make the epochs fit the log, reading it all where they were lost."""
-        found = self.found
-        if self._epochs_changed and not found.epochs.entries:
+        """Make the epochs fit the log; where the checkpoint was lost, or knows a later start only, read them from the batches."""
+        found, entries = self.found, self.found.epochs.entries
+        changed = found.epochs.truncate_end(found.log_end_offset) or self._epochs_changed
+        if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
+            changed = True
+            entries.clear()
             for segment in found.segments:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
-        changed = found.epochs.truncate_end(found.log_end_offset)
-        if changed or self._epochs_changed:
+        if found.epochs.truncate_start(found.log_start_offset) or changed:
             self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
 
     def _open_last(self) -> int:
@@ -142,30 +147,38 @@ class Opening:
 
     def _recover(self) -> int:
         segments = self.found.segments
-        first = max(0, bisect_right(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
+        first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
         next_offset = segments[first].base_offset
         for number in range(first, len(segments)):
             segment = segments[number]
             end, next_offset = self._recover_segment(segment, next_offset)
-            if end < segment.size or (number + 1 < len(segments) and segments[number + 1].base_offset < next_offset):
+            if end < segment.size or self._is_interrupted(number, next_offset):
                 self._cut(number, end, next_offset)
                 break
         for segment in segments[first:]:
             if segment.size:
+                segment.flush_indexes(final=segment is not segments[-1])
                 segment.file.sync()
         return next_offset
+
+    def _is_interrupted(self, number: int, next_offset: int) -> bool:
+        """Whether the following segment does not go on at `next_offset`. Compaction leaves gaps, but only in what was synced."""
+        if number + 1 == len(self.found.segments):
+            return False
+        follows = self.found.segments[number + 1].base_offset
+        return follows < next_offset or (follows > next_offset >= self.recovery_point)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """(end, next_offset) of the good part of a segment; its indexes are brought up to there."""
         interval = self.config.index_interval_bytes
         position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         next_offset = max(next_offset, segment.base_offset)
-        for position, header in good_batches(segment.file, position, segment.size, segment.base_offset if not position else 0):
-            segment.note(header, position, interval)
+        for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
+            segment.note(header, at, interval)
             next_offset = header.next_offset
             if self.found.epochs.assign(header.leader_epoch, header.base_offset):
                 self._epochs_changed = True
-            position += header.batch_length + LENGTH_FROM
+            position = at + header.batch_length + LENGTH_FROM
         return position, next_offset
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
@@ -180,7 +193,18 @@ class Opening:
         segment.cut(end)
         for other in reversed(later):
             other.remove()
+        self.disk.sync_dir(self.path)
         del segments[number + 1 :]
+
+
+def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> Segment:
+    """Begin an empty log at `offset`: all that was before it is deleted, and nothing follows."""
+    segments.append(begin_segment(disk, path, offset))
+    for segment in segments[:-1]:
+        segment.remove()
+    disk.sync_dir(path)
+    del segments[:-1]
+    return segments[0]
 
 
 def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -46,7 +46,7 @@ def find_offset(file: File, position: int, end: int, offset: int) -> int:
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
-    """(end, next_offset) of the last batch that ends at or before `limit`, going on from a batch at `position`; next_offset -1 if none does.
+    """(end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`; next_offset -1 if none does.
 
     Raises `Damaged` where no batch can be.
     """

@@ -21,7 +21,7 @@ LARGEST_RELATIVE = 2**31 - 1
 
 
 class Segment:
-    """Batches from `base_offset` on. `size` is in bytes; `max_timestamp` in ms, with `max_timestamp_offset` the last offset of its batch."""
+    """Batches from `base_offset` on, `size` bytes; `max_timestamp` is in ms, `max_timestamp_offset` its batch's last offset."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -125,7 +125,7 @@ class Segment:
         return find_offset(self.file, entry[1] if entry else 0, self.size, offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """(end, next_offset) of the last whole batch between `start` (a batch's position) and `limit`; (start, -1) if there is none."""
+        """(end, next_offset) of the last whole batch between `start`, where one begins, and `limit`; (start, -1) if none."""
         entry = self.index.floor_second(limit)
         position = entry[1] if entry and entry[1] > start else start
         end, next_offset = last_boundary(self.file, position, min(limit, self.size))
@@ -141,14 +141,14 @@ class Segment:
         return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Write what the indexes hold in memory; a `final` flush (roll, close) records the largest timestamp too. Returns their files."""
+        """Write what the indexes hold in memory; a `final` flush (roll, close) adds the largest timestamp. Returns their files."""
         final = final and self.size > 0
         if final:
             self._add_time()
         return [file for file in (self.index.flush(create=final), self.times.flush(create=final)) if file is not None]
 
     def load_end(self, interval: int) -> tuple[int, int]:
-        """(end, next_offset) of the last whole batch, looked for from the last index entry on; makes the segment ready to be appended to."""
+        """(end, next_offset) of the last whole batch, looked for from the last index entry on; then it can be appended to."""
         if not self.size:
             return 0, self.base_offset
         self._check_indexes()
@@ -184,6 +184,15 @@ class Segment:
             self.note(header, position, interval)
         self.flush_indexes(final=True)
 
+    def truncate_to(self, offset: int, interval: int) -> int:
+        """Drop, durably, every batch that reaches `offset` or beyond; returns the offset that the segment then ends at."""
+        if self.size:
+            end = self.locate(offset)
+            self.reset_indexes(offset)
+            self.cut(end)
+            self.file.sync()  # or a crash could bring back what was cut, behind what is written in its place
+        return self.load_end(interval)[1]
+
     def cut(self, size: int) -> None:
         """Drop what follows `size`, in the file; index entries beyond it must be gone already."""
         if size < self.size:
@@ -204,11 +213,17 @@ class Segment:
             self._file.close()
             self._file = None
 
-    def _check_indexes(self) -> None:
-        """Drop both indexes if the last entry does not point at its batch: they were lost, cut short or padded with zeros."""
+    def has_sound_indexes(self) -> bool:
+        """Whether the indexes can be trusted: their entries are whole, and the last one points at its batch."""
+        if not (self.index.is_whole() and self.times.is_whole()):
+            return False
         entry, time = self.index.last(), self.times.last()
-        good = entry is None or self._points_at_batch(*entry)
-        if not good or (time is not None and (time[1] < 0 or (time == (0, 0) and len(self.times) > 1))):
+        if time is not None and (time[1] < 0 or (time == (0, 0) and len(self.times) > 1)):
+            return False
+        return entry is None or self._points_at_batch(*entry)
+
+    def _check_indexes(self) -> None:
+        if not self.has_sound_indexes():
             self.index.clear()
             self.times.clear()
 
@@ -239,3 +254,11 @@ class Segment:
         last = self.times.last()
         self._max_timestamp = last[0] if last else NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset + (last[1] if last else 0)
+
+
+def begin_segment(disk: Disk, directory: str, base_offset: int) -> Segment:
+    """A new, empty segment. Its file is made at once, as it says where the log goes on; at offset 0 nothing has to say so."""
+    segment = Segment(disk, directory, base_offset, 0, new=True)
+    if base_offset and segment.file.size:
+        segment.file.truncate(0)
+    return segment

@@ -38,7 +38,10 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
 
     Snapshots that are of no use (torn, or beyond the end of the log) are removed.
     """
-    remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset > log_end_offset])
+    beyond = [offset for offset in offsets if offset > log_end_offset]
+    if beyond:
+        remove_snapshots(disk, path, offsets, unwanted=beyond)
+        disk.sync_dir(path)  # or one could come back after a crash, and speak of batches that were written since
     while offsets:
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offsets[-1], SNAPSHOT)}"))
         if loaded is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ottla.log.segment import NO_TIMESTAMP, Segment
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, read_header
+from ottla.records.columns import open_batches
 
 Found = tuple[int, int]
 """(timestamp, offset)"""
@@ -35,12 +36,11 @@ def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int
     header = read_header(segment.file.read(position, HEADER_BYTES))
     if header.max_timestamp < timestamp:
         return None
+    whole_batch = header.max_timestamp, max(header.base_offset, start_offset)
     if header.timestamp_type == LOG_APPEND_TIME:
-        return header.max_timestamp, max(header.base_offset, start_offset)
-    from ottla.records.columns import open_batches
-
-    columns = open_batches(memoryview(segment.file.read(position, header.size)))
-    for found, offset in zip(columns.timestamps, columns.offsets, strict=True):
-        if found >= timestamp and offset >= start_offset:
-            return found, offset
-    return None
+        return whole_batch
+    try:
+        columns = open_batches(segment.file.read(position, header.size), from_offset=start_offset)
+    except ValueError:  # records that cannot be opened are their writer's business: the batch is as near as we get
+        return whole_batch
+    return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= timestamp), None)

@@ -19,7 +19,7 @@ META = "meta.properties"
 VERSION = 1
 
 _held: set[str] = set()
-"""Directories that this process holds. A POSIX lock keeps other processes away (Apache Kafka's too) but not a second broker in this one."""
+"""Directories that this process holds: a POSIX lock keeps other processes away (Apache Kafka's too), not this one."""
 
 
 class DataDirectoryError(Exception):
@@ -110,7 +110,7 @@ def _in_use(path: str) -> DataDirectoryError:
 def _unusable(path: str, error: OSError) -> DataDirectoryError:
     reason = error.strerror or str(error)
     return DataDirectoryError(
-        f"The data directory {path} cannot be used ({reason}): give this user the right to write there, or choose another with --data-dir."
+        f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another with --data-dir."
     )
 
 
@@ -128,7 +128,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[st
     for name, wanted in (("node.id", node_id), ("cluster.id", cluster_id)):
         if wanted is not None and properties[name] != str(wanted):
             raise DataDirectoryError(
-                f"The data directory {path} belongs to {name} {properties[name]}, not to {wanted}: set that one, or choose another directory."
+                f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
     if properties != known:
         _replace(file, "".join(f"{name}={value}\n" for name, value in properties.items()).encode())
@@ -143,7 +143,7 @@ def _check_version(path: str, known: dict[str, str]) -> None:
         raise DataDirectoryError(f"{path}/{META} cannot be understood: restore it, or choose another data directory.")
     if int(version) > VERSION:
         raise DataDirectoryError(
-            f"The data directory {path} has format {version}, and this Ottla knows up to {VERSION}: start the newer version that wrote it."
+            f"The data directory {path} has format {version}, newer than {VERSION}: start the newer version that wrote it."
         )
 
 

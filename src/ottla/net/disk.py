@@ -1,7 +1,7 @@
 """The real disk: a data directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
 
-Files are opened when they are used, and the handles of those that were not used for longest are closed when there are too many: a
-`RealFile` is a name that can always be opened again. Syncs asked for by `sync_soon` are made by one worker thread, and one pass of it
+Files are opened when they are used, and the handles of those that were not used lately are closed when there are too many: a
+`RealFile` is a name that can be opened again. Syncs asked for by `sync_soon` are made by one worker thread, and one pass of it
 serves everybody who asked while the pass before was running.
 """
 
@@ -111,7 +111,7 @@ class RealFile:
         self._unsynced = True
 
     def sync(self) -> None:
-        """As the port says; for a new file its directory entry too. Once a sync has failed, all later ones fail: what is on disk is unknown."""
+        """As the port says, with a new file's directory entry. Once one failed, all later ones do: what is on disk is unknown."""
         if self._failure is not None:
             raise self._failure
         if not self._unsynced:
@@ -163,7 +163,7 @@ class RealFile:
 class RealDisk:
     """The directory `root` as a `Disk`.
 
-    `post` hands a call to the thread that the broker runs on (`loop.call_soon_threadsafe`). At most about `max_open_files` handles are open.
+    `post` hands a call to the thread that the broker runs on (`loop.call_soon_threadsafe`). About `max_open_files` are kept open.
     """
 
     def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES) -> None:

@@ -19,7 +19,7 @@ Done = Callable[[StorageFailed | None], None]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """What a file holds now, what of it is on stable storage, and what was written since: (position, data), or (size, None) for a cut."""
+    """What a file holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut."""
 
     data: bytearray = field(default_factory=bytearray)
     stable: bytes = b""
@@ -129,6 +129,10 @@ class SimDisk:
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
+    def heal(self) -> None:
+        """Forget the failures that were ordered and have not come yet."""
+        self._failing.clear()
+
     def crash(self, random: random.Random) -> None:
         """A power cut: what was not synced is lost, in any part; open files are dead."""
         self.life += 1
@@ -140,7 +144,7 @@ class SimDisk:
             if self._stable_files.get(path) is node or random.random() < 0.5:
                 after[path] = survivors.setdefault(node, node.survivor(random))
         for path, node in self._stable_files.items():
-            if path not in self._files and random.random() < 0.5:
+            if path not in after and (path in self._files or random.random() < 0.5):
                 after[path] = survivors.setdefault(node, node.survivor(random))
         self._files, self._stable_files = after, dict(after)
 

@@ -1,0 +1,101 @@
+"""The data directory: who holds it, whose it is, and how it was left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.net.datadir import DataDirectory, DataDirectoryError
+
+HOLD = """
+import sys
+from ottla.net.datadir import DataDirectory
+DataDirectory.open(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_ids_are_made_once_and_kept(tmp_path: Path) -> None:
+    first = DataDirectory.open(str(tmp_path / "new" / "data"), node_id=7)
+    first.close()
+    again = DataDirectory.open(str(tmp_path / "new" / "data"))
+    assert (again.cluster_id, again.node_id, again.directory_id) == (first.cluster_id, 7, first.directory_id)
+    assert len(first.cluster_id) == 22
+    assert first.cluster_id != first.directory_id
+    again.close()
+
+
+def test_only_an_orderly_stop_is_clean_and_only_once(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    directory = DataDirectory.open(path)
+    assert not directory.clean
+    directory.close()
+    directory = DataDirectory.open(path)
+    assert directory.clean
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    directory.release()
+    directory = DataDirectory.open(path)
+    assert not directory.clean
+    directory.close()
+
+
+def test_a_second_broker_of_this_process_is_refused(tmp_path: Path) -> None:
+    held = DataDirectory.open(str(tmp_path))
+    with pytest.raises(DataDirectoryError, match="held by another broker: stop that one, or choose another"):
+        DataDirectory.open(f"{tmp_path}/.")
+    held.close()
+    DataDirectory.open(str(tmp_path)).close()
+
+
+def test_another_process_keeps_it_until_it_ends(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(DataDirectoryError, match="held by another broker"):
+            DataDirectory.open(str(tmp_path))
+        holder.kill()
+    DataDirectory.open(str(tmp_path)).close()
+
+
+def test_a_file_in_its_place_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataDirectoryError, match=r"cannot be used \((File exists|Not a directory)\): let this user write there"):
+        DataDirectory.open(str(tmp_path / "file"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_is_not_writable_is_one_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataDirectoryError, match="Permission denied"):
+        DataDirectory.open(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("version=2\nnode.id=1\ncluster.id=x\n", "has format 2, newer than 1"),
+        ("version=one\nnode.id=1\n", "cannot be understood"),
+        ("version=1\ncluster.id=x\n", "cannot be understood"),
+        ("version=1\nnode.id=3\ncluster.id=x\n", "belongs to node.id 3, not 5"),
+    ],
+)
+def test_what_it_is_not_for_is_refused_and_left_alone(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "meta.properties").write_text(text)
+    with pytest.raises(DataDirectoryError, match=sentence):
+        DataDirectory.open(str(tmp_path), node_id=5)
+    assert (tmp_path / "meta.properties").read_text() == text
+    assert os.listdir(tmp_path) != []
+
+
+@pytest.mark.parametrize("version", ["version=0\nbroker.id=4", "#Tue Jan 02\nversion=1\nnode.id=4\ndirectory.id=AAA"])
+def test_directories_of_apache_kafka_keep_their_ids(tmp_path: Path, version: str) -> None:
+    (tmp_path / "meta.properties").write_text(f"{version}\ncluster.id=theirs\n")
+    directory = DataDirectory.open(str(tmp_path), node_id=4)
+    assert (directory.cluster_id, directory.node_id) == ("theirs", 4)
+    directory.close()

@@ -1,0 +1,209 @@
+"""The real disk on a temporary directory: appends, failures, many files, and syncs that are shared."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import Queue
+
+import pytest
+
+from ottla.net.disk import RealDisk
+from ottla.ports import Buffer, FileSlice, StorageFailed
+
+Calls = Queue[Callable[[], None]]
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Queue()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, calls: Calls) -> Iterator[RealDisk]:
+    disk = RealDisk(str(tmp_path), calls.put, max_open_files=8)
+    yield disk
+    disk.close()
+
+
+def test_appends_are_written_in_order_and_read_back(disk: RealDisk) -> None:
+    file = disk.open("log", create=True)
+    assert file.append([b"abc", bytearray(b"de")]) == 0
+    assert file.append((memoryview(b"fgh"),)) == 5
+    assert (file.size, file.read(3, 4), file.read(6, 100)) == (8, b"defg", b"gh")
+    assert FileSlice(file, 2, 3).read() == b"cde"
+    assert disk.size("log") == 8
+
+
+def test_more_buffers_than_one_system_call_takes(disk: RealDisk) -> None:
+    file = disk.open("log", create=True)
+    buffers = [bytes([number % 256]) * 3 for number in range(3000)]
+    file.append(buffers)
+    assert file.read(0, 10_000) == b"".join(buffers)
+
+
+def test_a_short_write_is_continued(disk: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwritev
+
+    def short(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        return whole(fd, [memoryview(buffers[0])[:3]], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    file = disk.open("log", create=True)
+    file.append([b"abcdefgh", b"ijk"])
+    assert file.read(0, 20) == b"abcdefghijk"
+
+
+def test_a_failed_append_leaves_the_file_as_it_was(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("log", create=True)
+    file.append([b"kept"])
+    whole = os.pwritev
+
+    def full(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if position > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(fd, [memoryview(buffers[0])[:3]], position)
+
+    monkeypatch.setattr(os, "pwritev", full)
+    with pytest.raises(StorageFailed, match="log: No space left on device"):
+        file.append([b"too much"])
+    assert (file.size, (tmp_path / "log").read_bytes()) == (4, b"kept")
+    monkeypatch.undo()
+    assert file.append([b" on"]) == 4
+    assert file.read(0, 10) == b"kept on"
+
+
+def test_handles_are_bounded_and_files_open_again(disk: RealDisk, tmp_path: Path) -> None:
+    files = [disk.open(f"file-{number}", create=True) for number in range(50)]
+    for number, file in enumerate(files):
+        file.append([b"%d" % number])
+    opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert sum(name.startswith(str(tmp_path)) for name in opened) <= 9
+    assert [file.read(0, 9) for file in files] == [b"%d" % number for number in range(50)]
+
+
+def test_a_file_that_nobody_holds_gives_its_handle_back(disk: RealDisk) -> None:
+    fd = disk.open("log", create=True).fileno()
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_a_slice_stays_readable_when_its_file_is_renamed_and_removed(disk: RealDisk) -> None:
+    file = disk.open("log", create=True)
+    file.append([b"data"])
+    disk.rename("log", "log.deleted")
+    file.close()
+    assert FileSlice(file, 1, 2).read() == b"at"
+    disk.remove("log.deleted")
+    assert FileSlice(file, 1, 2).read() == b"at"
+    assert not disk.exists("log.deleted")
+
+
+def test_one_pass_of_syncs_serves_everybody_who_asked(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, go_on, synced = threading.Event(), threading.Event(), list[int]()
+
+    def fdatasync(fd: int) -> None:
+        synced.append(fd)
+        started.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    file, done = disk.open("log", create=True), list[object]()
+    file.append([b"1"])
+    disk.sync_soon([file], done.append)
+    assert started.wait(10)
+    for _ in range(100):
+        file.append([b"2"])
+        disk.sync_soon([file], done.append)
+    assert done == []
+    go_on.set()
+    for _ in range(2):
+        calls.get(timeout=10)()
+    assert done == [None] * 101
+    assert len(synced) == 2
+
+
+def test_a_sync_that_fails_is_told_and_never_taken_back(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fdatasync(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    file, other, done = disk.open("log", create=True), disk.open("other", create=True), list[StorageFailed | None]()
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    file.append([b"1"])
+    disk.sync_soon([file], done.append)
+    calls.get(timeout=10)()
+    monkeypatch.undo()
+    disk.sync_soon([other, file], done.append)
+    disk.sync_soon([other], done.append)
+    while len(done) < 3:
+        calls.get(timeout=10)()
+    assert [str(failure) for failure in done] == ["log: Input/output error"] * 2 + ["None"]
+
+
+def test_closing_a_file_waits_for_its_sync(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, go_on, done = threading.Event(), threading.Event(), list[object]()
+    real = os.fdatasync
+
+    def fdatasync(fd: int) -> None:
+        started.set()
+        assert go_on.wait(10)
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    file = disk.open("log", create=True)
+    file.append([b"1"])
+    disk.sync_soon([file], done.append)
+    assert started.wait(10)
+    file.close()
+    go_on.set()
+    calls.get(timeout=10)()
+    assert done == [None]
+    assert not file.is_open
+
+
+def test_whole_files_are_replaced_and_listed(disk: RealDisk) -> None:
+    disk.make_dir("a/b")
+    disk.make_dir("a/b")
+    disk.write_file("a/b/meta", b"1")
+    disk.write_file("a/b/meta", b"22", sync=False)
+    assert disk.read_file("a/b/meta") == b"22"
+    assert (disk.list("a"), disk.list("a/b"), disk.list("none")) == (["b"], ["meta"], [])
+    assert disk.modified_ms("a/b/meta") > 1_600_000_000_000
+    disk.remove_tree("a")
+    disk.remove_tree("a")
+    assert not disk.exists("a/b")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda disk: disk.open("none"),
+        lambda disk: disk.open("none/log", create=True),
+        lambda disk: disk.size("none"),
+        lambda disk: disk.remove("none"),
+        lambda disk: disk.rename("none", "some"),
+        lambda disk: disk.read_file("none"),
+        lambda disk: disk.write_file("none/file", b""),
+        lambda disk: disk.sync_dir("none"),
+        lambda disk: disk.modified_ms("none"),
+    ],
+)
+def test_what_is_not_there_is_one_kind_of_error(disk: RealDisk, call: Callable[[RealDisk], object]) -> None:
+    with pytest.raises(StorageFailed, match="No such file or directory"):
+        call(disk)
+
+
+def test_cutting_and_overwriting(disk: RealDisk) -> None:
+    file = disk.open("log", create=True)
+    file.append([b"abcdef"])
+    file.truncate(4)
+    file.write(2, b"XY")
+    assert (file.size, file.read(0, 9)) == (4, b"abXY")
+    file.write(4, b"Z")
+    file.sync()
+    assert (file.size, disk.read_file("log")) == (5, b"abXYZ")
