@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ottla.log import retention, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
-from ottla.log.names import LEADER_EPOCHS
+from ottla.log.names import DELETING, LEADER_EPOCHS, set_aside_name
 from ottla.log.producers import Producers, Written
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
