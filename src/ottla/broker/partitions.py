@@ -178,7 +178,10 @@ class Partitions:
             self._topics.pop(topic, None)
         if partition is not None and partition.offline is None:
             partition.go_offline("the topic was deleted")
-            partition.log.delete()
+            try:
+                partition.log.delete()
+            except StorageFailed as failure:
+                log.error("%s is deleted, but its files could not be: %s; remove them by hand", partition, failure)
             partition.release()
             self._on_change(partition)
 

@@ -19,6 +19,7 @@ from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import INTERNAL
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
+from ottla.log.names import DELETING, STRAY, set_aside_name
 from ottla.ports import Change, Now, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.broker")
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LONGEST_FILE_NAME = 255
 
 _PARTITION_DIRECTORY = re.compile(r".+-\d+")
+_DELETED_DIRECTORY = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
@@ -52,7 +53,11 @@ class Topics:
         self.image = ClusterImage.load(self._broker.registry)
         self._announce(now)
         self._take_broker_configs()
-        present = {name for name in self._broker.disk.list("") if _PARTITION_DIRECTORY.fullmatch(name)}
+        names = self._broker.disk.list("")
+        for name in names:
+            if _DELETED_DIRECTORY.fullmatch(name):
+                self._broker.disk.remove_tree(name)
+        present = {name for name in names if _PARTITION_DIRECTORY.fullmatch(name)}
         held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
         for directory in sorted(present - held):
             log.warning("%s belongs to no topic; it is kept as %s", directory, self._set_aside(directory))
@@ -209,14 +214,20 @@ class Topics:
         for index in range(first, len(topic.partitions)):
             directory = f"{topic.name}-{index}"
             if clean is None and self._broker.disk.exists(directory):
-                log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
+                self._clear(directory)
             self._broker.partitions.open(topic.name, index, topic.topic_id, config, now, clean=bool(clean))
         self._opened[topic.name] = (topic.topic_id, len(topic.partitions))
 
+    def _clear(self, directory: str) -> None:
+        """Make room for a new partition; where that fails, its log finds another topic's files and stays offline."""
+        try:
+            log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
+        except StorageFailed as failure:
+            log.error("%s is there though the partition is new, and could not be renamed: %s", directory, failure)
+
     def _set_aside(self, directory: str) -> str:
         """Rename a directory that belongs to nothing as Kafka does, so that its records are not lost; returns the new name."""
-        suffix = f".{self._broker.random_bytes(16).hex()}-stray"
-        name = directory[: LONGEST_FILE_NAME - len(suffix)] + suffix
+        name = set_aside_name(directory, self._broker.random_bytes(16).hex(), STRAY)
         self._broker.disk.rename(directory, name)
         return name
 

@@ -274,6 +274,26 @@ def test_partitions_whose_directory_is_missing_begin_empty_and_are_told(caplog: 
     assert metadata(machine, "t")[0].partitions[1].leader_id == 1
 
 
+def test_what_a_deletion_left_behind_is_removed_at_the_next_start() -> None:
+    machine = Machine()
+    create(machine, topic("t"))
+    machine.disk.rename("t-0", f"t-0.{'0' * 32}-delete")
+    machine.registry.delete(layout.topic_path("t"))
+    machine.restart()
+    assert directories(machine) == []
+
+
+def test_files_that_cannot_be_deleted_do_not_keep_a_topic_alive(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    create(machine, topic("t"))
+    machine.disk.fail(0, count=50)
+    assert delete(machine, State(name="t")) == [("t", NONE)]
+    machine.disk.heal()
+    assert "t-0 is deleted, but its files could not be" in caplog.text
+    assert create(machine, topic("t"))[0].error_code == NONE
+    assert metadata(machine, "t")[0].partitions[0].leader_id == 1
+
+
 def test_an_offline_partition_has_no_leader_and_the_others_do() -> None:
     machine = Machine()
     create(machine, topic("t", 2))
