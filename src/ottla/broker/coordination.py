@@ -27,7 +27,7 @@ from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire import Unencodable
 from ottla.wire.api.heartbeat import HeartbeatRequest
-from ottla.wire.errors import INVALID_GROUP_ID, KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -37,9 +37,6 @@ log = logging.getLogger("ottla.broker")
 OFFSETS_TOPIC = "__consumer_offsets"
 RETRY_MS = 1_000
 """How soon a deadline comes back whose consequences could not be stored."""
-
-LONGEST_GROUP_ID = 32_767
-"""Bytes that the stored formats can hold; newer versions of requests can say more."""
 
 
 class Owed:
@@ -86,8 +83,6 @@ class Coordination:
 
     def ask(self, group_id: str, body: Any, request: Request) -> Owed:
         """Have the group's coordinator decide a request, or the part of one that concerns it."""
-        if len(group_id) > LONGEST_GROUP_ID // 3 and len(group_id.encode()) > LONGEST_GROUP_ID:
-            return self._refuse(body, INVALID_GROUP_ID)
         partitions = self._count()
         shard = self._shard(partition_of(group_id, partitions), request.now) if partitions else None
         return self._ask(shard, body, request)
@@ -97,8 +92,12 @@ class Coordination:
         return [self._ask(shard, body, request) for shard in self._all(request.now)]
 
     def topics_deleted(self, names: Iterable[str], now: Now) -> None:
-        """Forget what was committed for topics that are no more."""
-        deleted = Asked(TopicsDeleted(frozenset(names)))
+        """Forget what was committed for topics that are no more, and all groups if their own topic is one of them."""
+        gone = frozenset(names)
+        if OFFSETS_TOPIC in gone:
+            for shard in list(self._shards.values()):
+                self._abandon(shard)
+        deleted = Asked(TopicsDeleted(gone))
         for shard in self._all(now):
             self._carry_out(shard, shard.machine.decide(deleted, now), now)
 
@@ -174,16 +173,12 @@ class Coordination:
         text = raw.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    def _refuse(self, body: Any, error_code: int) -> Owed:
-        owed = Owed(body, next(self._tokens))
-        owed.message = refused(body, error_code)
-        return owed
-
     def _ask(self, shard: Shard | None, body: Any, request: Request) -> Owed:
-        if shard is None:
-            return self._refuse(body, NOT_COORDINATOR)
         token = next(self._tokens)
         owed = Owed(body, token)
+        if shard is None:
+            owed.message = refused(body, NOT_COORDINATOR)
+            return owed
         asked = Asked(body, request.version, request.client_id or "", f"/{request.peer.host}", token)
         outcome = shard.machine.decide(asked, request.now)
         shard.owed[token] = owed

@@ -38,6 +38,9 @@ REBALANCE_TIMEOUT_FROM = 1
 MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
+LONGEST_NAME = 8_000
+"""Characters of a client's name that go into its member id, which must fit a string of 32 767 bytes."""
+
 Ask = Asked[JoinGroupRequest]
 
 
@@ -92,7 +95,8 @@ def _turn_away(draft: Draft, member_id: str) -> None:
 def _join_new(draft: Draft, ask: Ask, new_id: Callable[[], str]) -> None:
     """Somebody without a member id. A static member is known by its instance id, a dynamic one must first take its id (KIP-394)."""
     instance = ask.body.group_instance_id
-    member_id = f"{ask.client_id if instance is None else instance}-{new_id()}"
+    name = ask.client_id if instance is None else instance
+    member_id = f"{name[:LONGEST_NAME]}-{new_id()}"
     if instance is not None and instance in draft.group.static:
         _replace(draft, ask, draft.group.static[instance], member_id)
     elif instance is None and ask.version >= MEMBER_ID_REQUIRED_FROM:
