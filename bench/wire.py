@@ -161,7 +161,7 @@ def kio(case: Case, version: int) -> Codec:
     from kio.static.constants import EntityType
 
     name = type(case.message).__name__
-    kind = EntityType.request if name.endswith("Request") else EntityType.response
+    kind: Any = EntityType.request if name.endswith("Request") else EntityType.response
     entity = getattr(load_payload_module(case.message.WIRE.key, version, kind), name)
     read, write = entity_reader(entity), entity_writer(entity)
     data = encode(case.message, version)
@@ -217,15 +217,15 @@ def rows() -> Iterator[list[str]]:
 
 
 IMPORTS = """
-import time; start = time.perf_counter()
+import time; start = time.process_time()
 from ottla.wire import decode, encode
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
-for request, response, version in (ProduceRequest, ProduceResponse, 9), (FetchRequest, FetchResponse, 12), (MetadataRequest, MetadataResponse, 12):
-    for cls in request, response:
-        decode(cls, version, encode(cls(), version))
-print(time.perf_counter() - start)
+for cls in ProduceRequest, ProduceResponse, FetchRequest, FetchResponse, MetadataRequest, MetadataResponse:
+    version = cls.WIRE.flexible.start
+    decode(cls, version, encode(cls(), version))
+print(time.process_time() - start)
 """
 
 

@@ -17,14 +17,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Any
 """Bytes, or what a records field was given (anything with `len()`)."""
 
-_SMALL = 4096
-"""A memoryview up to this size is copied: readers of bytes are faster than the copy is slow."""
 _DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
 _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, OverflowError)
-
-_readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
-_any_readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
-_writers: dict[tuple[type[Message], int], Callable[..., None]] = {}
 
 
 def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
@@ -35,32 +29,24 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     """
     if type(buf) is memoryview:
         return _decode_view(cls, version, buf, position)
-    read = _readers.get((cls, version)) or _new_reader(cls, version)
+    read = cls.WIRE.readers.get(version) or _new_reader(cls, version)
     try:
-        msg, end = read(buf, memoryview(buf), position)
+        return read(buf, position)  # type: ignore[no-any-return]  # generated code
     except _DECODING:
-        end = -1
-    if end != len(buf):
-        raise _malformed(cls, version, buf, position)
-    return msg  # type: ignore[no-any-return]  # generated code
+        raise _malformed(cls, version, buf, position) from None
 
 
 def _decode_view(cls: type[M], version: int, view: memoryview, position: int) -> M:
-    if view.nbytes != len(view) or not view.c_contiguous:
+    """Readers of bytes are faster than a copy is slow; only where records shall be views of the input it stays as it is."""
+    if not cls.WIRE.records:
+        return decode(cls, version, view.tobytes(), position)
+    if view.itemsize != 1 or not view.c_contiguous:
         view = memoryview(view.tobytes())
-    if len(view) <= _SMALL or not cls.WIRE.records:
-        read: Any = _readers.get((cls, version)) or _new_reader(cls, version)
-        buf: Any = view.tobytes()
-    else:
-        read = _any_readers.get((cls, version)) or _new_any_reader(cls, version)
-        buf = view
+    read = cls.WIRE.view_readers.get(version) or _new_view_reader(cls, version)
     try:
-        msg, end = read(buf, view, position)
+        return read(view, position)  # type: ignore[no-any-return]  # generated code
     except _DECODING:
-        end = -1
-    if end != len(view):
-        raise _malformed(cls, version, view, position)
-    return msg  # type: ignore[no-any-return]  # generated code
+        raise _malformed(cls, version, view, position) from None
 
 
 def encode(msg: Message, version: int) -> bytes:
@@ -86,8 +72,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
     """Append the small pieces of a message to `parts`, and to `cuts` the positions among them of records."""
-    cls = type(msg)
-    write = _writers.get((cls, version)) or _new_writer(cls, version)
+    write = msg.WIRE.writers.get(version) or _new_writer(type(msg), version)
     try:
         write(msg, parts, cuts)
     except _ENCODING as e:
@@ -126,14 +111,14 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:
     _check_version(cls, version)
-    return _readers.setdefault((cls, version), compile_reader(cls, version, any_buffer=False))
+    return cls.WIRE.readers.setdefault(version, compile_reader(cls, version, any_buffer=False))
 
 
-def _new_any_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+def _new_view_reader(cls: type[Message], version: int) -> Callable[..., Any]:
     _check_version(cls, version)
-    return _any_readers.setdefault((cls, version), compile_reader(cls, version, any_buffer=True))
+    return cls.WIRE.view_readers.setdefault(version, compile_reader(cls, version, any_buffer=True))
 
 
 def _new_writer(cls: type[Message], version: int) -> Callable[..., None]:
     _check_version(cls, version)
-    return _writers.setdefault((cls, version), compile_writer(cls, version))
+    return cls.WIRE.writers.setdefault(version, compile_writer(cls, version))

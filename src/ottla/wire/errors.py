@@ -220,7 +220,7 @@ ERRORS: Final = _table(
         True,
         "The records were written, but to fewer replicas than demanded: sending again may write them twice.",
     ),
-    ("INVALID_REQUIRED_ACKS", False, "acks must be 0, 1 or -1: correct the producer's setting."),
+    ("INVALID_REQUIRED_ACKS", False, "The acks asked for are none of 0, 1 and -1: correct the producer's setting."),
     ("ILLEGAL_GENERATION", False, "The generation is not the group's present one: join the group again."),
     (
         "INCONSISTENT_GROUP_PROTOCOL",

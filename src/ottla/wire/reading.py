@@ -3,12 +3,13 @@
 Neighbouring fixed-width fields and the length that follows them are one `struct` call; nested structs stand inline. A length
 of up to 127 is trusted until the bytes run out (nothing larger than the input can come of it); larger counts are checked
 against what is left before anything is allocated. A slice beyond the end comes out short and is caught by the position at
-the end, which `codec` compares. What exactly is wrong is found by `explain`, so that good input pays nothing for it.
+the end. What exactly is wrong is found by `explain`, so that good input pays nothing for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct as Layout
 from struct import calcsize
 from typing import Any
@@ -29,7 +30,7 @@ _STRINGS = ("str", "plain")
 
 
 def compile_reader(cls: type[Message], version: int, *, any_buffer: bool) -> Callable[..., Any]:
-    """`read(buf, view, pos) -> (message, position)`; `buf` is bytes or bytearray unless `any_buffer`, `view` a memoryview of it."""
+    """`read(buf, pos) -> message`; `buf` is bytes or bytearray, with `any_buffer` a memoryview too (strings cost more then)."""
     writer = _Reader(version, version in cls.WIRE.flexible, any_buffer)
     kind = " any" if any_buffer else ""
     return writer.message(cls).compile(f"<read {cls.__name__} v{version}{kind}>")
@@ -67,14 +68,16 @@ class _Reader:
         self.version = version
         self.flexible = flexible
         self.any_buffer = any_buffer
-        self.out = Source("def read(buf, view, pos):", _NAMES)
+        self.out = Source("def read(buf, pos):", _NAMES)
         self._run: list[tuple[str, str]] = []
         self._row: tuple[str, str, str] | None = None  # a row of numbers before the run: (target, format, count)
 
     def message(self, cls: type[Message]) -> Source:
         self.out("size = len(buf)")
+        if cls.WIRE.records:
+            self.out("view = memoryview(buf)")
         root = self.struct(cls)
-        self.out(f"return {root}, pos")
+        self.out("if pos != size: raise Stop", f"return {root}")
         return self.out
 
     def struct(self, cls: type[Struct]) -> str:
@@ -198,27 +201,32 @@ class _Reader:
 
     def scalar(self, f: Field, target: str, n: str, code: str) -> None:
         slice_ = f"[pos:(pos := pos + {n}{' - 1' if code == 'B' else ''})]"
-        if f.kind not in _STRINGS:
-            self.out(f"{target} = view{slice_}" + (".tobytes()" if f.kind == "bytes" else ""))
+        if f.kind == "records":
+            self.out(f"{target} = view{slice_}")
+        elif f.kind == "bytes":
+            self.out(f"{target} = bytes(buf{slice_})")
         elif self.any_buffer:
             self.out(f"{target} = str(buf{slice_}, 'utf-8')")
         else:
             self.out(f"{target} = buf{slice_}.decode()")
 
-    def loop(self, n: str, code: str) -> str:
-        return f"for _ in range(1, {n}):" if code == "B" else f"for _ in range({n}):"
+    @contextmanager
+    def loop(self, n: str, code: str) -> Iterator[None]:
+        with self.out.block(f"while {n} > {int(code == 'B')}:"):
+            self.out(f"{n} -= 1")
+            yield
 
     def structs(self, f: Field, target: str, n: str, code: str) -> None:
         items = self.out.local("items")
         self.out(f"{target} = {items} = []")
-        with self.out.block(self.loop(n, code)):
+        with self.loop(n, code):
             o = self.struct(f.struct)
             self.out(f"{items}.append({o})")
 
     def strings(self, f: Field, target: str, n: str, code: str) -> None:
         items = self.out.local("items")
         self.out(f"{target} = {items} = []")
-        with self.out.block(self.loop(n, code)):
+        with self.loop(n, code):
             k = self.length(f, self.item_code, item=True)
             self.out(f"if {k} < {int(self.flexible)}: raise Stop")
             self.scalar(f, "s", k, self.item_code)
@@ -227,7 +235,7 @@ class _Reader:
     def numbers(self, f: Field, target: str, n: str, code: str) -> None:
         if f.kind == "16s":
             size = f"{self.counted(n, code)} * 16"
-            self.out(f"{target} = [u for u, in uuids(view[pos:pos + {size}])]", f"pos += {size}")
+            self.out(f"{target} = [u for u, in uuids(buf[pos:pos + {size}])]", f"pos += {size}")
             return
         if code == "B":
             self.out(f"{n} -= 1")
@@ -238,7 +246,7 @@ class _Reader:
     def tags(self, tagged: list[Field], o: str) -> None:
         n = self.head("B")
         if not tagged:
-            self.out(f"if {n}: {o}.unknown_tags, pos = read_tags(buf, view, {n}, pos)")
+            self.out(f"if {n}: {o}.unknown_tags, pos = read_tags(buf, {n}, pos)")
             return
         with self.out.block(f"if {n}:"):
             tag, stop, unknown, k = (self.out.local(prefix) for prefix in ("tag", "stop", "unknown", "k"))
@@ -251,7 +259,7 @@ class _Reader:
                     with self.out.block(f"{branch} {tag} == {f.tag}:"):
                         self.tag_value(f, f"{o}.{f.name}")
                     branch = "elif"
-                keep = f"{unknown}.append(({tag}, view[pos:(pos := {stop})].tobytes()))"
+                keep = f"{unknown}.append(({tag}, bytes(buf[pos:(pos := {stop})])))"
                 self.out(f"else: {keep}", f"if pos != {stop}: raise Stop")
             self.out(f"{o}.unknown_tags = tuple({unknown})")
 

@@ -19,9 +19,11 @@ class Stop(Exception):
 
 
 class Varints(dict[int, bytes]):
-    """n -> its unsigned varint; the small ones are there from the start, others are made and not kept."""
+    """n -> its unsigned varint; those of one byte are there from the start, of two bytes are kept once made."""
 
     def __missing__(self, n: int) -> bytes:
+        if n < 1 << 14:
+            return self.setdefault(n, bytes((n & 0x7F | 0x80, n >> 7)))
         out = bytearray()
         while n > 0x7F:
             out.append(n & 0x7F | 0x80)
@@ -31,7 +33,6 @@ class Varints(dict[int, bytes]):
 
 
 VARINT: Final = Varints({n: bytes([n]) for n in range(0x80)})
-VARINT.update({n: VARINT.__missing__(n) for n in range(0x80, 0x800)})
 
 
 def more(buf: bytes | bytearray | memoryview, n: int, pos: int) -> tuple[int, int]:
@@ -81,7 +82,7 @@ class Packers(dict[int, Callable[..., bytes]]):
         return self.setdefault(n, row) if n < _ROWS_KEPT else row
 
 
-def read_tags(buf: bytes | bytearray | memoryview, view: memoryview, n: int, pos: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
+def read_tags(buf: bytes | bytearray | memoryview, n: int, pos: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
     """Read a tag section, all of whose tags are unknown, after the first byte `n` of its count."""
     if n > 127:
         n, pos = more(buf, n, pos)
@@ -89,9 +90,9 @@ def read_tags(buf: bytes | bytearray | memoryview, view: memoryview, n: int, pos
     for _ in range(n):
         tag, pos = varint(buf, pos)
         size, pos = varint(buf, pos)
-        if size > len(view) - pos:
+        if size > len(buf) - pos:
             raise Stop
-        tags.append((tag, view[pos : pos + size].tobytes()))
+        tags.append((tag, bytes(buf[pos : pos + size])))
         pos += size
     return tuple(tags), pos
 

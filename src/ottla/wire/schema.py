@@ -142,9 +142,12 @@ def since(
 
 
 class Wire:
-    """The schema of one class: of a message also its API key (or record type), valid and flexible versions."""
+    """The schema of one class: of a message also its API key (or record type), valid and flexible versions.
 
-    __slots__ = ("fields", "flexible", "key", "name", "records", "valid")
+    `records` says whether any field holds records. `readers`, `view_readers` and `writers` are kept here by `codec`, by version.
+    """
+
+    __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "view_readers", "writers")
 
     def __init__(self, name: str, fields: tuple[Field, ...], key: int = -1, valid: range = NEVER, flexible: range = NEVER) -> None:
         self.name = name
@@ -153,14 +156,24 @@ class Wire:
         self.valid = valid
         self.flexible = flexible
         self.records = False
+        self.readers: dict[int, Callable[..., Any]] = {}
+        self.view_readers: dict[int, Callable[..., Any]] = {}
+        self.writers: dict[int, Callable[..., None]] = {}
 
 
+@dataclass_transform(kw_only_default=True)
+def _seen_by_type_checkers(cls: type[Struct]) -> type[Struct]:
+    """Makes `unknown_tags` a field of every struct in the eyes of a type checker; at run time `_declare` does."""
+    return cls
+
+
+@_seen_by_type_checkers
 class Struct:
     """A part of a message. `unknown_tags` keeps the tagged fields that the schema does not know: (tag, bytes), ascending."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     WIRE: ClassVar[Wire]
-    unknown_tags: tuple[tuple[int, bytes], ...]
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:

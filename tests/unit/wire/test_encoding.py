@@ -1,0 +1,214 @@
+"""What can be encoded, what cannot, and how that is said; declarations that are refused; generated code that can be seen."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+import pytest
+
+from ottla.wire import Unencodable, decode, encode, encode_parts
+from ottla.wire.api.api_versions import ApiVersionsResponse
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.data import decode_key, decode_value, encode_key, encode_value, peek
+from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
+from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.faults import Malformed
+from ottla.wire.schema import Message, i32, message, since, struct
+from ottla.wire.walk import leaves
+
+P = ProduceRequest
+
+
+def wrong(value: Any) -> Any:
+    """A value of a type that a type checker would not let through."""
+    return value
+
+
+def one_partition(**partition: Any) -> ProduceRequest:
+    return P(topic_data=[P.TopicProduceData(partition_data=[P.PartitionProduceData(**partition)])])
+
+
+@pytest.mark.parametrize(
+    ("msg", "version", "sentence"),
+    [
+        (P(transactional_id="x"), 2, "ProduceRequest v2, transactional_id: is set, but travels only in version 3 and later"),
+        (MetadataRequest(topics=None), 0, "MetadataRequest v0, topics: is None, which it must not be in this version"),
+        (P(acks=70_000), 9, "ProduceRequest v9, acks: cannot be 70000: 'h' format requires -32768 <= number <= 32767"),
+        (P(topic_data=[P.TopicProduceData(topic_id=b"12")]), 13, "ProduceRequest v13, topic_data[0].topic_id: must be 16 bytes"),
+        (P(topic_data=wrong([3])), 9, "ProduceRequest v9, topic_data[0]: must be a ProduceRequest.TopicProduceData, not int"),
+        (P(topic_data=wrong("x")), 9, "ProduceRequest v9, topic_data: must be a list, not str"),
+        (P(transactional_id=wrong(b"x")), 9, "ProduceRequest v9, transactional_id: must be a str, not bytes"),
+        (P(transactional_id="\ud800"), 9, "ProduceRequest v9, transactional_id: cannot be written as UTF-8"),
+        (
+            P(transactional_id="x" * 32_768),
+            9,
+            "ProduceRequest v9, transactional_id: has 32768 bytes, more than a string may have: 32767",
+        ),
+        (
+            P(unknown_tags=((1, b"a"), (1, b"b"))),
+            9,
+            "ProduceRequest v9, unknown_tags: holds a tag twice, or one that the schema knows",
+        ),
+        (
+            one_partition(records=range(4)),
+            9,
+            "ProduceRequest v9, topic_data[0].partition_data[0].records: "
+            "must be bytes, not range (encode_parts takes other records)",
+        ),
+        (
+            FetchRequest(topics=[FetchRequest.FetchTopic(partitions=[FetchRequest.FetchPartition(last_fetched_epoch=2)])]),
+            11,
+            "FetchRequest v11, topics[0].partitions[0].last_fetched_epoch: is set, but travels only in version 12 and later",
+        ),
+        (
+            FetchRequest(rack_id="r", replica_id=3),
+            15,
+            "FetchRequest v15, replica_id: is set, but travels only in versions 0 to 14",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_travel_is_an_error_that_names_the_field(msg: Message, version: int, sentence: str) -> None:
+    with pytest.raises(Unencodable) as caught:
+        encode(msg, version)
+    assert str(caught.value) == sentence
+    assert isinstance(caught.value, ValueError)
+
+
+def test_an_ignorable_field_is_left_out_in_silence() -> None:
+    answer = ProduceResponse(throttle_time_ms=9)
+    assert decode(ProduceResponse, 0, encode(answer, 0)).throttle_time_ms == 0
+
+
+def test_a_version_that_never_was_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="ProduceRequest has no version 14: use one of 0 to 13"):
+        encode(P(), 14)
+
+
+def test_unknown_tags_survive_and_stand_in_order() -> None:
+    tagged = ApiVersionsResponse(finalized_features_epoch=5, unknown_tags=((9, b"later"), (70, b"")))
+    data = encode(tagged, 3)
+    back = decode(ApiVersionsResponse, 3, data)
+    assert back.unknown_tags == ((9, b"later"), (70, b""))
+    assert encode(back, 3) == data
+    assert decode(ApiVersionsResponse, 2, encode(back.__class__(), 2)).unknown_tags == ()
+
+
+def test_a_struct_in_a_tag_that_was_not_sent_is_none() -> None:
+    of = FetchResponse
+    msg = of(responses=[of.FetchableTopicResponse(partitions=[of.PartitionData(current_leader=of.LeaderIdAndEpoch())])])
+    quiet = of(responses=[of.FetchableTopicResponse(partitions=[of.PartitionData()])])
+    assert encode(msg, 12) == encode(quiet, 12)
+    assert decode(of, 12, encode(msg, 12)).responses[0].partitions[0].current_leader is None
+
+
+def test_null_in_a_tag_is_not_the_same_as_a_struct_of_defaults() -> None:
+    of = ConsumerGroupMemberMetadataValue
+    assert of().classic_member_metadata == of.ClassicMemberMetadata()
+    nothing = of(classic_member_metadata=None)
+    assert encode(nothing, 0).endswith(b"\x01\x00\x01\x00")
+    assert decode(of, 0, encode(nothing, 0)).classic_member_metadata is None
+
+
+def test_records_of_a_decoded_message_are_views_of_the_input() -> None:
+    frame = bytearray(encode(one_partition(index=1, records=b"abcdef" * 2000), 9))
+    for buf in (frame, memoryview(frame)):
+        view: memoryview = decode(P, 9, buf).topic_data[0].partition_data[0].records or memoryview(b"")
+        view[0] = ord("X")
+        assert frame[frame.index(b"bcdef") - 1] == ord("X")
+        view[0] = ord("a")
+        view.release()
+
+
+def test_records_that_are_no_buffer_travel_in_parts() -> None:
+    piece = range(300)
+    parts = encode_parts(one_partition(records=piece), 9)
+    assert parts[1] is piece
+    assert parts[0].endswith(b"\xad\x02")
+
+
+def test_decoding_a_large_fetch_response_copies_no_records() -> None:
+    import tracemalloc
+
+    of = FetchResponse
+    batch = bytes(1 << 20)
+    data = encode(of(responses=[of.FetchableTopicResponse(partitions=[of.PartitionData(records=batch) for _ in range(32)])]), 12)
+    tracemalloc.start()
+    msg = decode(of, 12, memoryview(data))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(msg.responses[0].partitions) == 32
+    assert peak < 1 << 20
+
+
+def test_stored_keys_and_values_carry_their_type_and_version() -> None:
+    key, value = OffsetCommitKey(group="g", topic="t", partition=3), OffsetCommitValue(offset=9, metadata="m")
+    assert encode_key(key) == b"\0\x01\0\x01g\0\x01t\0\0\0\x03"
+    assert peek(encode_key(key)) == 1
+    assert decode_key(OffsetCommitKey, encode_key(key)) == key
+    assert decode_value(OffsetCommitValue, memoryview(encode_value(value, 3))) == (3, value)
+    with pytest.raises(Malformed, match="unknown version"):
+        decode_value(OffsetCommitValue, b"\0\x63")
+    with pytest.raises(Malformed, match="two bytes"):
+        peek(b"\0")
+
+
+def test_messages_are_dataclasses_with_readable_and_comparable_values() -> None:
+    msg = P(acks=1, topic_data=[P.TopicProduceData(name="t")])
+    assert repr(msg) == "ProduceRequest(acks=1, topic_data=[ProduceRequest.TopicProduceData(name='t')])"
+    assert repr(P(unknown_tags=((1, b"x"),))) == "ProduceRequest(unknown_tags=((1, b'x'),))"
+    assert copy.deepcopy(msg) == msg != dataclasses.replace(msg, acks=2)
+    assert msg != "ProduceRequest"
+    assert P().topic_data is not P().topic_data
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(msg)
+
+
+def test_a_walk_says_where_each_value_lies() -> None:
+    found = leaves(MetadataRequest, 1, encode(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="ab")]), 1))
+    assert [tuple(leaf) for leaf in found] == [("topics[0].name", 4, 8, "ab")]
+
+
+def test_a_field_cannot_be_named_as_a_type() -> None:
+    with pytest.raises(TypeError, match="i32 is named as a type"):
+
+        @struct
+        class Clash:  # type: ignore[type-var]  # refused before anything else is looked at
+            i32: i32 = since()
+
+
+def test_a_declaration_reads_as_one() -> None:
+    @message(key=99, valid="0-2", flexible="2")
+    class Greeting(Message):
+        name: str = since()
+        times: i32 = since("1+", default=1)
+
+    assert Greeting().times == 1
+    assert encode(Greeting(name="you"), 0) == b"\0\x03you"
+    assert decode(Greeting, 2, b"\x04you\0\0\0\x02\0") == Greeting(name="you", times=2)
+
+
+def test_generated_code_shows_in_tracebacks() -> None:
+    encode(MetadataRequest(), 3)
+    try:
+        MetadataRequest.WIRE.writers[3](MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]
+    except AttributeError:
+        shown = traceback.format_exc()
+    assert '<write MetadataRequest v3>", line' in shown
+    assert ".name.encode()" in shown
+
+
+def test_importing_wire_loads_no_message_and_no_third_party() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import ottla.wire, ottla.wire.apis, ottla.wire.framing;"
+        "print(*sorted(n for n in set(sys.modules) - before if n.startswith('ottla.wire.api.') or n.split('.')[0] not in"
+        " {'ottla', *sys.stdlib_module_names}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.strip() == ""
