@@ -34,13 +34,16 @@ class CodecFailed(ValueError):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """`data` compressed as batches of `magic` carry it. `level` is the codec's own scale (gzip 1-9, lz4 1-12, zstd 1-22)."""
+    """`data` compressed as batches of `magic` carry it. `level`: gzip 1-9, zstd 1-22.
+
+    snappy has no levels, and lz4 none in the library that is used: both ignore it.
+    """
     if codec == NONE:
         return bytes(data)
     if codec == SNAPPY:
         return snappy.compress(data)
     if codec == LZ4:
-        return lz4.compress(data, level, format_0=magic == 0)
+        return lz4.compress(data, format_0=magic == 0)
     if codec == GZIP:
         return bytes(cramjam.gzip.compress(data, level=LEVELS[GZIP] if level is None else level))
     if codec == ZSTD:

@@ -26,24 +26,18 @@ BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM, DICTIONARY, INDEPENDENT, VERSION
 _MASK: Final = 0xFFFFFFFF
 
 
-def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) -> bytes:
+def compress(data: Buffer, *, format_0: bool = False) -> bytes:
     view = memoryview(data)
     parts: list[bytes | memoryview] = [HEADER_FORMAT_0 if format_0 else HEADER]
     for start in range(0, len(view), BLOCK_BYTES):
         chunk = view[start : start + BLOCK_BYTES]
-        block = _block(chunk, level)
+        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
         if len(block) < len(chunk):
             parts += (len(block).to_bytes(4, "little"), block)
         else:
             parts += ((len(chunk) | STORED).to_bytes(4, "little"), chunk)
     parts.append(b"\x00\x00\x00\x00")
     return b"".join(parts)
-
-
-def _block(chunk: memoryview, level: int | None) -> bytes:
-    if level is None:
-        return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
-    return bytes(cramjam.lz4.compress_block(chunk, store_size=False, mode="high_compression", compression=level))
 
 
 def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> memoryview:

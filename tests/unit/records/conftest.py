@@ -1,0 +1,51 @@
+"""Every test of the kernel runs twice: on the compiled modules, and on the same source uncompiled."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from hypothesis import settings
+
+from ottla.records import arrow, build, columns, kernel
+from ottla.records.uncompiled import say_once
+
+settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
+settings.load_profile("records")
+
+KERNELS = ("kernel", "kernel_build", "kernel_arrow")
+USERS = (arrow, build, columns)
+
+
+def uncompiled(name: str) -> ModuleType:
+    """The module from its Python source, whatever was compiled from it."""
+    path = Path(importlib.import_module("ottla.records").__path__[0], f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"ottla.records.{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not module.COMPILED
+    return module
+
+
+@pytest.fixture(scope="module", params=["compiled", "uncompiled"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
+    """The kernel's modules of one run, in use everywhere in `ottla.records`."""
+    if request.param == "compiled":
+        if not kernel.COMPILED:
+            pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
+        yield SimpleNamespace(**{name: importlib.import_module(f"ottla.records.{name}") for name in KERNELS})
+        return
+    modules = {name: uncompiled(name) for name in KERNELS}
+    with pytest.MonkeyPatch.context() as patch:
+        for user in USERS:
+            for name in modules.keys() & vars(user).keys():
+                patch.setattr(user, name, modules[name])
+        say_once.cache_clear()
+        yield SimpleNamespace(**modules)
+    say_once.cache_clear()
