@@ -9,7 +9,7 @@
     op describes g / op lists / op deletes g / op forgets g orders-0 / op removes g i1
     topic orders is deleted
     wait 3s
-    restart
+    restart                           (or, with another setting: restart group_max_size 1)
     set group_max_size 2              (before anything else)
 
 A client remembers its member id, generation and instance id as a real one does; `as=`, `generation=` and `instance=` say otherwise,
@@ -123,15 +123,20 @@ class Play:
     def _act(self, text: str) -> None:
         words = text.split()
         if words[0] == "set":
-            self.stage = Stage(replace(self.stage.settings, **{words[1]: int(words[2])}), self._came_out, self._due)
+            self.stage = Stage(self._settings(words[1:]), self._came_out, self._due)
         elif words[0] == "wait":
             self.stage.wait(duration_ms(words[1]))
         elif words[0] == "restart":
+            self.stage.settings = self._settings(words[1:])
             self.stage.restart()
         elif words[0] == "topic":
             self.stage.tell(TopicsDeleted(frozenset((words[1],))))
         else:
             self._speak(parse(text))
+
+    def _settings(self, words: list[str]) -> GroupSettings:
+        """The settings as they are, but for the one named."""
+        return replace(self.stage.settings, **{words[0]: int(words[1])}) if words else self.stage.settings
 
     def _speak(self, line: Line) -> None:
         client = self.clients.setdefault((line.who, line.group), Client())
