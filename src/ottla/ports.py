@@ -99,6 +99,9 @@ class Disk(Protocol):
     def make_dir(self, path: str) -> None:
         """Make a directory and its parents; durable when it returns."""
 
+    def make_dirs(self, paths: Sequence[str]) -> None:
+        """Make several in a directory that is there, at the price of one; durable when it returns."""
+
     def rename(self, path: str, to: str) -> None:
         """Atomically, replacing what was there; durable when it returns."""
 

@@ -183,9 +183,10 @@ class Topics:
             sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
             return [replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence) for outcome in outcomes]
         self._apply(changes)
-        for outcome in outcomes:
-            if outcome.changes:
-                self._follow(outcome.name, now)
+        changed = [outcome.name for outcome in outcomes if outcome.changes]
+        self._make_room(changed)
+        for name in changed:
+            self._follow(name, now)
         return outcomes
 
     def _apply(self, changes: Iterable[Change]) -> None:
@@ -208,22 +209,32 @@ class Topics:
         self._open(topic, count, now)
         self._broker.wake(("topic", name))
 
-    def _open(self, topic: TopicImage, first: int, now: Now, *, clean: bool | None = None) -> None:
-        """Open logs from the `first` partition on; `clean` is None for those that are new, whose directories must not be there."""
+    def _open(self, topic: TopicImage, first: int, now: Now, *, clean: bool = True) -> None:
+        """Open logs from the `first` partition on."""
         config = self._broker.settings.log_config(topic.configs)
         for index in range(first, len(topic.partitions)):
-            directory = f"{topic.name}-{index}"
-            if clean is None and self._broker.disk.exists(directory):
-                self._clear(directory)
-            self._broker.partitions.open(topic.name, index, topic.topic_id, config, now, clean=bool(clean))
+            self._broker.partitions.open(topic.name, index, topic.topic_id, config, now, clean=clean)
         self._opened[topic.name] = (topic.topic_id, len(topic.partitions))
 
-    def _clear(self, directory: str) -> None:
-        """Make room for a new partition; where that fails, its log finds another topic's files and stays offline."""
+    def _make_room(self, names: Iterable[str]) -> None:
+        """Make the directories of partitions that are new, all for the price of one sync.
+
+        Where that fails, each log tries by itself, and stays offline if it can't be made or finds another topic's files.
+        """
+        topics = [topic for name in names if (topic := self.image.topics.get(name)) is not None]
+        new = [
+            f"{topic.name}-{index}"
+            for topic in topics
+            for index in range(self._opened.get(topic.name, (b"", 0))[1], len(topic.partitions))
+        ]
+        if not new:
+            return
         try:
-            log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
+            for directory in filter(self._broker.disk.exists, new):
+                log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
+            self._broker.disk.make_dirs(new)
         except StorageFailed as failure:
-            log.error("%s is there though the partition is new, and could not be renamed: %s", directory, failure)
+            log.error("directories of new partitions could not be made: %s", failure)
 
     def _set_aside(self, directory: str) -> str:
         """Rename a directory that belongs to nothing as Kafka does, so that its records are not lost; returns the new name."""

@@ -217,6 +217,17 @@ class RealDisk:
         except OSError as failure:
             raise _failed(path, failure) from failure
 
+    def make_dirs(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                os.mkdir(self._full(path))
+            except FileExistsError:
+                continue
+            except OSError as failure:
+                raise _failed(path, failure) from failure
+        for parent in {path.rpartition("/")[0] for path in paths}:
+            self.sync_dir(parent)
+
     def rename(self, path: str, to: str) -> None:
         self._rename(path, to)
         file = self._by_path.pop(path, None)

@@ -195,6 +195,10 @@ class SimDisk:
             self._dirs.add(path)
             path = path.rpartition("/")[0]
 
+    def make_dirs(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.make_dir(path)
+
     def rename(self, path: str, to: str) -> None:
         self.may("rename", path)
         for files in (self._files, self._stable_files):
