@@ -198,22 +198,24 @@ def aiokafka(case: Case, version: int) -> Codec:
     return value.encode, lambda: peer.decode(data)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    once = min(timeit.repeat(call, number=3, repeat=3)) / 3
-    number = max(1, int(0.02 / once))
-    return min(timeit.repeat(call, number=number, repeat=7)) / number
+def seconds(*calls: Callable[[], Any]) -> list[float]:
+    """The best time of each call, measured in turn so that a busy moment hits all."""
+    numbers = [max(1, int(0.01 * 3 / min(timeit.repeat(call, number=3, repeat=3)))) for call in calls]
+    rounds = [[timeit.timeit(call, number=number) / number for call, number in zip(calls, numbers, strict=True)] for _ in range(15)]
+    return [min(column) for column in zip(*rounds, strict=True)]
 
 
 def rows() -> Iterator[list[str]]:
     peers: list[tuple[str, Callable[[Case, int], Codec]]] = [("kio", kio), ("kafka-python", kafka_python), ("aiokafka", aiokafka)]
     for case in cases():
         for way, what in enumerate(("encode", "decode")):
-            row = [f"{case.name}, {what}", f"{seconds(ours(case, case.version)[way]) * 1e6:.2f} µs"]
-            for name, codec in peers:
-                version = case.aiokafka[1] if name == "aiokafka" else case.version
-                mine, theirs = seconds(ours(case, version)[way]), seconds(codec(case, version)[way])
-                row.append(f"{theirs / mine:.1f}")
-            yield row
+            newest, older = ours(case, case.version)[way], ours(case, case.aiokafka[1])[way]
+            calls = [codec(case, case.aiokafka[1] if name == "aiokafka" else case.version)[way] for name, codec in peers]
+            mine, mine_older, *theirs = seconds(newest, older, *calls)
+            ratios = [
+                f"{time / (mine_older if name == 'aiokafka' else mine):.1f}" for (name, _), time in zip(peers, theirs, strict=True)
+            ]
+            yield [f"{case.name}, {what}", f"{mine * 1e6:.2f} µs", *ratios]
 
 
 IMPORTS = """

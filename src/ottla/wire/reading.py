@@ -114,22 +114,35 @@ class _Reader:
         run, self._run = self._run, []
         row, self._row = self._row, None
         if row:
-            self._flush_row(row, run)
-        elif len(run) == 1 and run[0][1] == "B":
-            self.out(f"{run[0][0]} = buf[pos]", "pos += 1")
+            self.row_and_run(row, run)
         elif run:
-            layout = Layout(">" + "".join(code for _, code in run))
-            targets = ", ".join(target for target, _ in run)
-            self.out(f"{targets}, = {self.out.bind('unpack', layout.unpack_from)}(buf, pos)", f"pos += {layout.size}")
+            self.run(run)
 
-    def _flush_row(self, row: tuple[str, str, str], run: list[tuple[str, str]]) -> None:
+    def run(self, run: list[tuple[str, str]]) -> None:
+        if len(run) == 1 and run[0][1] == "B":
+            self.out(f"{run[0][0]} = buf[pos]", "pos += 1")
+            return
+        layout = Layout(">" + "".join(code for _, code in run))
+        targets = ", ".join(target for target, _ in run)
+        self.out(f"{targets}, = {self.out.bind('unpack', layout.unpack_from)}(buf, pos)", f"pos += {layout.size}")
+
+    def row_and_run(self, row: tuple[str, str, str], run: list[tuple[str, str]]) -> None:
+        """A row of numbers and the run behind it in one call; the usual short ones (no, one or three replicas) quicker still."""
         target, code, count = row
-        tail = "".join(code for _, code in run)
-        rows = self.out.bind("rows", runtime.Readers(code, tail))
-        targets = ", ".join([f"*{target}", *(t for t, _ in run)])
-        extra = calcsize(">" + tail)
-        self.out(f"{targets}, = {rows}[{count}](buf, pos)")
-        self.out(f"pos += {count} * {calcsize('>' + code)}" + (f" + {extra}" if extra else ""))
+        branch = "if"
+        for size in (0, 1, 3):
+            with self.out.block(f"{branch} {count} == {size}:"):
+                items = [f"i{i}" for i in range(size)]
+                targets = [(item, code) for item in items] + run
+                if targets:
+                    self.run(targets)
+                self.out(f"{target} = [{', '.join(items)}]")
+            branch = "elif"
+        with self.out.block("else:"):
+            tail = "".join(code for _, code in run)
+            rows = self.out.bind("rows", runtime.Readers(code, tail))
+            self.out(f"{', '.join([f'*{target}', *(t for t, _ in run)])}, = {rows}[{count}](buf, pos)")
+            self.out(f"pos += {count} * {calcsize('>' + code)} + {calcsize('>' + tail)}")
 
     def head(self, code: str) -> str:
         """Read a length, together with the run before it; the name that holds it."""
@@ -178,13 +191,23 @@ class _Reader:
         if code != "B" and not array:
             return n
         with self.out.block(f"if {n} > 127:"):
-            if code == "B":
+            if code == "B" and f.kind == "records":
+                self.two_bytes(n)
+            elif code == "B":
                 self.out(f"{n}, pos = more(buf, {n}, pos)")
             if array:
                 self.out(f"if {self.counted(n, code)} * {self.least(f)} > size - pos: raise Stop")
             elif string:
                 self.out(f"if {n} > {runtime.LONGEST_STRING + 1}: raise Stop")
         return n
+
+    def two_bytes(self, n: str) -> None:
+        """Finish a varint, of two bytes without a call: most sizes of records take that many."""
+        self.out("m = buf[pos]")
+        with self.out.block("if m < 128:"):
+            self.out("pos += 1", f"{n} += (m << 7) - 128")
+        with self.out.block("else:"):
+            self.out(f"{n}, pos = more(buf, {n}, pos)")
 
     def least(self, f: Field) -> int:
         """The fewest bytes that an item of an array takes."""
