@@ -42,6 +42,11 @@ class LogConfig:
     unclean_leader_election_enable: bool = False
 
     @property
+    def compacts(self) -> bool:
+        """Whether only the newest record of each key is kept, so that offsets may have gaps."""
+        return "compact" in self.cleanup_policy
+
+    @property
     def deletes(self) -> bool:
         """Whether retention by time and size applies."""
         return "delete" in self.cleanup_policy

@@ -65,7 +65,8 @@ class Opening:
         self.clean = clean
         self.recovery_point = recovery_point
         self.found = Opened()
-        self._epochs_changed = False
+        self._epochs_on_disk: list[tuple[int, int]] | None = None
+        self._names: set[str] = set()
 
     def run(self, topic_id: bytes, log_start_offset: int) -> Opened:
         names = self.disk.list(self.path)
@@ -93,6 +94,7 @@ class Opening:
         return found
 
     def _load_segments(self, names: Sequence[str], log_start_offset: int) -> None:
+        self._names.update(names)
         parsed = {name: parse_file_name(name) for name in names}
         bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
         for name, known in parsed.items():
@@ -102,11 +104,6 @@ class Opening:
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
         for base in bases:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
-        for segment in self.found.segments[:-1]:
-            there = all(file_name(segment.base_offset, suffix) in parsed for suffix in (INDEX, TIME_INDEX))
-            if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
-                log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
-                segment.rebuild(self.config.index_interval_bytes)
         if not bases:
             self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
 
@@ -118,23 +115,25 @@ class Opening:
             log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
         else:
             self.found.epochs = epochs
+            self._epochs_on_disk = list(epochs.entries)
 
     def _settle_epochs(self) -> None:
         """Make the epochs fit the log; where the checkpoint was lost, or knows a later start only, read them from the batches."""
         found, entries = self.found, self.found.epochs.entries
-        changed = found.epochs.truncate_end(found.log_end_offset) or self._epochs_changed
+        found.epochs.truncate_end(found.log_end_offset)
         if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
-            changed = True
             entries.clear()
             for segment in found.segments:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
-        if found.epochs.truncate_start(found.log_start_offset) or changed:
+        found.epochs.truncate_start(found.log_start_offset)
+        if entries != (self._epochs_on_disk or []):
             self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
 
     def _open_last(self) -> int:
         """After an orderly stop the end only needs a look: no CRC is computed."""
         last = self.found.segments[-1]
+        self._mend_indexes(self.found.segments[:-1])
         end, next_offset = last.load_end(self.config.index_interval_bytes)
         if end != last.size:
             raise Damaged(
@@ -145,9 +144,19 @@ class Opening:
             )
         return next_offset
 
+    def _mend_indexes(self, segments: Sequence[Segment]) -> None:
+        """Build anew what is missing; after a crash also what is not sound."""
+        for segment in segments:
+            there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
+            if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
+                log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
+                segment.rebuild(self.config.index_interval_bytes)
+
     def _recover(self) -> int:
         segments = self.found.segments
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
+        self._mend_indexes(segments[:first])
+        self.found.epochs.truncate_end(self.recovery_point)  # the batches say what follows
         next_offset = segments[first].base_offset
         for number in range(first, len(segments)):
             segment = segments[number]
@@ -162,11 +171,11 @@ class Opening:
         return next_offset
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
-        """Whether the following segment does not go on at `next_offset`. Compaction leaves gaps, but only in what was synced."""
+        """Whether the following segment does not go on at `next_offset`; compaction leaves gaps, and syncs what it leaves."""
         if number + 1 == len(self.found.segments):
             return False
         follows = self.found.segments[number + 1].base_offset
-        return follows < next_offset or (follows > next_offset >= self.recovery_point)
+        return follows < next_offset or (follows > next_offset >= self.recovery_point and not self.config.compacts)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """(end, next_offset) of the good part of a segment; its indexes are brought up to there."""
@@ -174,12 +183,17 @@ class Opening:
         position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         next_offset = max(next_offset, segment.base_offset)
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
+            if header.base_offset != next_offset and not self._may_be_gap(segment, header, next_offset):
+                break
             segment.note(header, at, interval)
             next_offset = header.next_offset
-            if self.found.epochs.assign(header.leader_epoch, header.base_offset):
-                self._epochs_changed = True
+            self.found.epochs.assign(header.leader_epoch, header.base_offset)
             position = at + header.batch_length + LENGTH_FROM
         return position, next_offset
+
+    def _may_be_gap(self, segment: Segment, header: BatchHeader, next_offset: int) -> bool:
+        """Whether offsets may go from `next_offset` to a batch's. No CRC covers its base offset, so that a jump can be damage."""
+        return (self.config.compacts or next_offset < self.recovery_point) and segment.fits(header)
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
         """Cut a torn tail: the rest of one segment, and every later one."""

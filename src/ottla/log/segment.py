@@ -11,7 +11,7 @@ from contextlib import suppress
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
 from ottla.log.names import INDEX, LOG, TIME_INDEX, file_name
-from ottla.log.scan import LENGTH_FROM, batch_size, find_offset, find_timestamp, headers, last_boundary
+from ottla.log.scan import LENGTH_FROM, batch_size, damaged, find_offset, find_timestamp, headers, last_boundary
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batch import HEADER_BYTES, BatchHeader
 
@@ -157,6 +157,8 @@ class Segment:
         self._load_max_timestamp()
         self._bytes_since_entry = 0
         for position, header in headers(self.file, end, self.size):
+            if header.base_offset < next_offset or not self.fits(header):
+                break
             self.note(header, position, interval)
             end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset
         self._count_index_bytes()
@@ -178,11 +180,17 @@ class Segment:
         return entry[1] if entry else 0
 
     def rebuild(self, interval: int) -> None:
-        """Build both indexes anew from the batch headers."""
-        self.reset_indexes(self.base_offset)
-        for position, header in headers(self.file, 0, self.size):
-            self.note(header, position, interval)
+        """Build both indexes anew from the batch headers. Raises `Damaged` where they do not lead to the end."""
+        self.index.clear()
+        self.times.clear()
+        end, _ = self.load_end(interval)
+        if end != self.size:
+            raise damaged(self.file, end)
         self.flush_indexes(final=True)
+
+    def fits(self, header: BatchHeader) -> bool:
+        """Whether a batch with these offsets can be in this segment."""
+        return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
     def truncate_to(self, offset: int, interval: int) -> int:
         """Drop, durably, every batch that reaches `offset` or beyond; returns the offset that the segment then ends at."""

@@ -1,0 +1,118 @@
+"""Retention, DeleteRecords, truncation, deletion: what goes, when, and what readers still have."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.log.log import Log, LogConfig
+from ottla.ports import Now
+from ottla.sim.disk import SimDisk
+from tests.unit.log.batches import NOW, append, make_batch, read_all
+
+BATCH_BYTES = 100
+
+
+def filled(disk: SimDisk, batches: int = 10, **settings: int | str) -> Log:
+    """Two batches per segment, of one record each, one second apart."""
+    config = LogConfig(segment_bytes=2 * BATCH_BYTES, **settings)  # type: ignore[arg-type]  # names and types are the caller's
+    log = Log.open(disk, "t-0", config, NOW)
+    for number in range(batches):
+        append(log, make_batch(1, BATCH_BYTES - 61, NOW.wall_ms + 1000 * number), leader_epoch=number // 4)
+    return log
+
+
+def after_ms(ms: int) -> Now:
+    return Now(NOW.wall_ms + ms, ms)
+
+
+def test_segments_go_when_their_newest_record_is_too_old() -> None:
+    log = filled(SimDisk(), retention_ms=5000)
+    assert log.retain(after_ms(6000)) == 0
+    assert log.retain(after_ms(6001)) == 1
+    assert log.retain(after_ms(9000)) == 1
+    assert (log.log_start_offset, log.size_bytes) == (4, 6 * BATCH_BYTES)
+    assert [header.base_offset for header, _ in read_all(log)] == [4, 5, 6, 7, 8, 9]
+
+
+def test_all_go_in_the_end_and_the_log_goes_on() -> None:
+    disk = SimDisk()
+    log = filled(disk, retention_ms=5000)
+    assert log.retain(after_ms(100_000)) == 5
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
+    assert log.retain(after_ms(200_000)) == 0
+    assert append(log, make_batch()).base_offset == 10
+    assert Log.open(disk, "t-0", log.config, NOW).log_start_offset == 10
+
+
+def test_segments_go_when_there_is_too_much() -> None:
+    log = filled(SimDisk(), retention_ms=-1, retention_bytes=5 * BATCH_BYTES)
+    assert log.retain(after_ms(10**9)) == 2
+    assert (log.log_start_offset, log.size_bytes) == (4, 6 * BATCH_BYTES)
+
+
+def test_a_compacted_topic_only_loses_what_was_deleted() -> None:
+    log = filled(SimDisk(), retention_ms=0, retention_bytes=0, cleanup_policy="compact")
+    assert log.retain(after_ms(10**9)) == 0
+    log.delete_records(5)
+    assert log.retain(after_ms(10**9)) == 2
+
+
+def test_nothing_goes_that_is_not_committed() -> None:
+    log = filled(SimDisk(), retention_ms=0)
+    assert log.retain(after_ms(10**9), until_offset=5) == 2
+
+
+def test_records_without_times_age_with_their_file() -> None:
+    disk = SimDisk()
+    disk.wall_ms = NOW.wall_ms
+    log = Log.open(disk, "t-0", LogConfig(retention_ms=5000), NOW)
+    append(log, make_batch(timestamp=-1))
+    assert log.retain(after_ms(5000)) == 0
+    assert log.retain(after_ms(5001)) == 1
+
+
+def test_deleted_records_cannot_be_read_and_their_segments_go_later() -> None:
+    log = filled(SimDisk())
+    log.delete_records(3)
+    assert (log.log_start_offset, log.read(2, 1000, until_offset=10)) == (3, None)
+    assert len(log.segments) == 5
+    assert log.retain(NOW) == 1
+    log.delete_records(1)
+    assert log.log_start_offset == 3
+    log.delete_records(99)
+    assert log.log_start_offset == 10
+    assert log.epochs.entries == [(2, 10)]
+
+
+def test_readers_keep_what_they_hold_until_the_delay_is_over() -> None:
+    disk = SimDisk()
+    log = filled(disk, retention_ms=0, file_delete_delay_ms=1000)
+    held = log.read(0, 1000, until_offset=10)
+    assert held is not None
+    log.retain(after_ms(10**6))
+    assert held.read()[:8] == bytes(8)
+    assert any(name.endswith(".deleted") for name in disk.list("t-0"))
+    log.retain(after_ms(10**6 + 1000))
+    assert not any(name.endswith(".deleted") for name in disk.list("t-0"))
+    assert disk.list("t-0") == ["00000000000000000010.log", "00000000000000000010.snapshot", "leader-epoch-checkpoint"]
+
+
+@pytest.mark.parametrize("offset", range(11))
+def test_truncation_cuts_everything_at_its_end(offset: int) -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    log.truncate_to(offset)
+    assert log.log_end_offset == offset
+    assert [header.base_offset for header, _ in read_all(log)] == list(range(offset))
+    assert log.leader_epoch == (offset - 1) // 4
+    assert log.max_timestamp_offset() == ((NOW.wall_ms + 1000 * (offset - 1), offset - 1) if offset else None)
+    assert append(log, make_batch(1, 39), leader_epoch=9).base_offset == offset
+    again = Log.open(disk, "t-0", log.config, NOW)
+    assert (again.log_end_offset, again.epochs.entries) == (offset + 1, log.epochs.entries)
+
+
+def test_a_deleted_log_leaves_nothing() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    log.delete()
+    assert disk.list("") == []

@@ -1,0 +1,171 @@
+"""What a log does with what it finds: torn tails, damage, lost indexes, foreign files."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.log.log import Damaged, Log, LogConfig
+from ottla.sim.disk import SimDisk
+from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync
+
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
+FIRST = "t-0/00000000000000000000"
+
+
+def filled(disk: SimDisk, batches: int = 40) -> Log:
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for number in range(batches):
+        append(log, make_batch(3, 40 + number, NOW.wall_ms + number), leader_epoch=number // 10)
+    return log
+
+
+def reopen(disk: SimDisk, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0) -> Log:
+    return Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), number=st.sampled_from([0, *range(40)]), cut=st.booleans())
+def test_a_batch_cut_or_spoilt_anywhere_ends_the_log(data: st.DataObject, number: int, cut: bool) -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    before = read_all(log)
+    part = log.read(number * 3, 1, until_offset=120, min_one_batch=True)
+    assert part is not None
+    if cut:
+        disk.open(part.file.path).truncate(part.position + data.draw(st.integers(0, part.size - 1)))
+    else:
+        byte = data.draw(
+            st.sampled_from([7, *range(part.size)]).filter(lambda at: not 12 <= at < 16)
+        )  # no CRC covers the leader epoch
+        disk.flip_bit(part.file.path, (part.position + byte) * 8 + data.draw(st.integers(0, 7)))
+    log = reopen(disk)
+    assert read_all(log) == before[:number]
+    assert index_faults(log, disk) == []
+    assert append(log, make_batch(2)).base_offset == 3 * number
+    assert len(read_all(reopen(disk))) == number + 1
+
+
+def test_a_torn_tail_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    filled(disk, 3)
+    disk.open(f"{FIRST}.log").append([b"\0" * 100])
+    with caplog.at_level(logging.WARNING, "ottla.log"):
+        log = reopen(disk)
+    assert "t-0: a torn tail of 100 bytes that was never synced is cut off at offset 9" in caplog.text
+    assert log.log_end_offset == 9
+
+
+def test_damage_below_the_recovery_point_is_refused_and_left_as_it_is() -> None:
+    disk = SimDisk()
+    log = filled(disk, 5)
+    sync(log)
+    recovery_point = log.checkpoint()
+    disk.flip_bit(f"{FIRST}.log", 8 * (log.segments[0].size - 20))
+    held = disk.read_file(f"{FIRST}.log")
+    with pytest.raises(Damaged) as refused:
+        reopen(disk, recovery_point=recovery_point)
+    assert (refused.value.path, refused.value.file) == ("t-0", "00000000000000000000.log")
+    assert refused.value.position == log.segments[0].size - (61 + 44)
+    assert "no whole batch with the right CRC-32C begins here" in str(refused.value)
+    assert disk.read_file(f"{FIRST}.log") == held
+
+
+def test_a_log_that_lost_what_was_synced_is_refused() -> None:
+    disk = SimDisk()
+    log = filled(disk, 5)
+    sync(log)
+    recovery_point = log.checkpoint()
+    disk.open(f"{FIRST}.log").truncate(0)
+    with pytest.raises(Damaged, match="ends with offset 0 though everything below 15 had been synced"):
+        reopen(disk, recovery_point=recovery_point)
+
+
+def test_a_torn_end_after_an_orderly_stop_is_damage() -> None:
+    disk = SimDisk()
+    log = filled(disk, 5)
+    log.close()
+    disk.open(f"{FIRST}.log").truncate(log.segments[0].size - 1)
+    with pytest.raises(Damaged, match="the last batch is not whole though the broker was stopped in order"):
+        reopen(disk, clean=True)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("harm", ["removed", "emptied", "torn", "zeroed"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_indexes_that_were_lost_are_built_anew(suffix: str, harm: str, clean: bool) -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    before = read_all(log)
+    log.close()
+    paths = [segment.path(suffix) for segment in log.segments]
+    for path in paths if not clean else [paths[0], paths[-1]]:
+        data = disk.read_file(path)
+        if harm == "removed":
+            disk.remove(path)
+        else:
+            disk.write_file(path, {"emptied": b"", "torn": data[:-3], "zeroed": data + bytes(240)}[harm])
+    log = reopen(disk, clean=clean, recovery_point=0 if not clean else log.log_end_offset)
+    assert read_all(log, 500) == before
+    assert log.max_timestamp_offset() is not None
+    assert append(log, make_batch()).base_offset == 120
+
+
+def test_foreign_files_are_left_alone_and_leftovers_removed() -> None:
+    disk = SimDisk()
+    filled(disk, 2).close()
+    for name in ("notes.txt", "00000000000000000777.index", "00000000000000000003.log.deleted", "x.tmp", "7.log"):
+        disk.write_file(f"t-0/{name}", b"x" * 24)
+    log = reopen(disk)
+    assert log.log_end_offset == 6
+    assert [name for name in disk.list("t-0") if not name.startswith("0" * 19)] == ["7.log", "leader-epoch-checkpoint", "notes.txt"]
+    assert "00000000000000000003.log.deleted" not in disk.list("t-0")
+
+
+def test_a_directory_of_another_topic_with_the_same_name_is_refused() -> None:
+    disk = SimDisk()
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16))).close()
+    assert disk.read_file("t-0/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
+    with pytest.raises(Damaged, match="belongs to another topic of that name"):
+        Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(1, 17)))
+
+
+def test_lost_epochs_are_read_from_the_batches() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    expected = [(0, 0), (1, 30), (2, 60), (3, 90)]
+    assert log.epochs.entries == expected
+    log.close()
+    disk.remove("t-0/leader-epoch-checkpoint")
+    assert reopen(disk, clean=True).epochs.entries == expected
+    disk.write_file("t-0/leader-epoch-checkpoint", b"0\n3\n0 0\n1 3")
+    log = reopen(disk)
+    assert log.epochs.entries == expected
+    assert log.leader_epoch == 3
+    assert [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 9, -1)] == [(0, 30), (1, 60), (3, 120), (-1, -1), (-1, -1)]
+
+
+def test_only_what_follows_the_recovery_point_is_checked() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    sync(log)
+    recovery_point = log.checkpoint()
+    append(log, make_batch(2))
+    disk.flip_bit(f"{FIRST}.log", 8 * 100)
+    assert reopen(disk, recovery_point=recovery_point).log_end_offset == 122
+    assert reopen(disk).log_end_offset == 0
+
+
+def test_an_empty_log_goes_on_where_it_began() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    log.delete_records(120)
+    log.retain(NOW)
+    log.close()
+    log = reopen(disk, clean=True)
+    assert (log.log_start_offset, log.log_end_offset) == (120, 120)
+    assert append(log, make_batch()).base_offset == 120
