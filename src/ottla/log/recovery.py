@@ -264,11 +264,12 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
         return
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     file = f"{path}/{PARTITION_METADATA}"
-    if PARTITION_METADATA not in names:
-        disk.write_file(file, f"version: 0\ntopic_id: {text}".encode(), sync=False)
-        return
-    stored = disk.read_file(file).decode(errors="replace")
-    if stored and f"topic_id: {text}" not in stored.splitlines():
+    wanted = f"version: 0\ntopic_id: {text}".encode()
+    stored = disk.read_file(file) if PARTITION_METADATA in names else b""
+    if stored != wanted and wanted.startswith(stored):
+        # It is not synced, so a crash may have left a part of it, or nothing.
+        disk.write_file(file, wanted, sync=False)
+    elif f"topic_id: {text}" not in stored.decode(errors="replace").splitlines():
         raise Damaged(
             path, PARTITION_METADATA, 0, f"the directory belongs to another topic of that name, not to the one with id {text}."
         )
