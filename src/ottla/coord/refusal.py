@@ -26,7 +26,7 @@ def refused(body: Any, error_code: int) -> Any:
 
 
 def _join(body: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error_code, member_id=body.member_id)
+    return JoinGroupResponse(error_code=error_code, member_id=body.member_id, protocol_name=None)
 
 
 def _describe(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:

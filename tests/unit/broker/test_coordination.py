@@ -323,6 +323,11 @@ def test_this_broker_coordinates_groups_and_transactions_and_nothing_else(machin
         assert [(each.key, each.error_code) for each in found.coordinators] == [("a", error_code), ("b", error_code)]
 
 
+@pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
+def test_a_refused_join_names_no_protocol(machine: Machine, version: int, name: str | None) -> None:
+    assert machine.ask(JOIN, version, join_request("g", "nobody")).protocol_name == name
+
+
 def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     assert machine.ask(JOIN, 9, join_request("g")).error_code == NOT_COORDINATOR

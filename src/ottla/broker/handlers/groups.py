@@ -12,11 +12,13 @@ from ottla.broker.request import Handlers, Reply, Request
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE
 
 GROUP, TRANSACTION = 0, 1
 MANY_KEYS_FROM = 4
+NULL_PROTOCOL_FROM = 7
 
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
 EVERY_GROUP_OPERATION = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
@@ -32,19 +34,33 @@ def handle_find_coordinator(broker: Broker, request: Request) -> Reply:
     node_id = -1 if error_code else broker.node_id
     host, port = ("", -1) if error_code else broker.advertised(request.peer)
     if request.version < MANY_KEYS_FROM:
-        message = ERRORS[error_code].sentence if error_code else "NONE"
-        return FindCoordinatorResponse(error_code=error_code, error_message=message, node_id=node_id, host=host, port=port)
+        named = ERRORS[error_code].sentence if error_code else "NONE"
+        return FindCoordinatorResponse(error_code=error_code, error_message=named, node_id=node_id, host=host, port=port)
     found = FindCoordinatorResponse.Coordinator
+    message = ERRORS[error_code].sentence if error_code else ""
     return FindCoordinatorResponse(
         coordinators=[
-            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message="")
+            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=message)
             for key in body.coordinator_keys
         ]
     )
 
 
+def handle_join_group(broker: Broker, request: Request) -> Reply:
+    """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
+
+    def combine(messages: list[JoinGroupResponse]) -> JoinGroupResponse:
+        response = messages[0]
+        if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
+            response.protocol_name = ""
+        return response
+
+    coordination = broker.coordination
+    return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], combine, blocking=True)
+
+
 def handle_of_one_group(broker: Broker, request: Request) -> Reply:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the group's coordinator answers."""
+    """SyncGroup, Heartbeat, LeaveGroup: the group's coordinator answers."""
     coordination = broker.coordination
     return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], _only, blocking=True)
 
@@ -89,7 +105,7 @@ def handle_delete_groups(broker: Broker, request: Request) -> Reply:
 
 HANDLERS: Handlers = {
     10: (range(7), handle_find_coordinator),
-    11: (range(10), handle_of_one_group),
+    11: (range(10), handle_join_group),
     12: (range(5), handle_of_one_group),
     13: (range(6), handle_of_one_group),
     14: (range(6), handle_of_one_group),

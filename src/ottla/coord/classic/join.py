@@ -17,10 +17,11 @@ from ottla.coord.classic.events import (
     Protocols,
 )
 from ottla.coord.classic.group import Group
+from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import REJOIN, Rejoin, State
 from ottla.coord.outcome import Asked, SessionKey
 from ottla.coord.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
-from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupResponse
 from ottla.wire.errors import (
     FENCED_INSTANCE_ID,
@@ -71,7 +72,7 @@ def _request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
 
 
 def _refuse(draft: Draft, error_code: int, member_id: str = "") -> None:
-    draft.answer(JoinGroupResponse(error_code=error_code, member_id=member_id))
+    draft.answer(join_error(error_code, member_id))
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
@@ -116,7 +117,7 @@ def _join_known(draft: Draft, ask: Ask) -> None:
     error_code = member_error(group, body.member_id, body.group_instance_id)
     rejoin = REJOIN[group.state]
     if error_code:
-        draft.answer(JoinGroupResponse(error_code=error_code, member_id=body.member_id, protocol_name=_no_name(ask.version)))
+        _refuse(draft, error_code, body.member_id)
     elif rejoin is Rejoin.REFUSE:
         _refuse(draft, UNKNOWN_MEMBER_ID, body.member_id)
     elif rejoin is Rejoin.JOIN_ALWAYS or _has_reason(group, ask, rejoin):
@@ -127,11 +128,6 @@ def _join_known(draft: Draft, ask: Ask) -> None:
         if group.state is State.STABLE:
             told.members = []
         draft.answer(told)
-
-
-def _no_name(version: int) -> str | None:
-    """Before version 7 the protocol's name could not be null."""
-    return None if version >= 7 else ""
 
 
 def _has_reason(group: Group, ask: Ask, rejoin: Rejoin) -> bool:
@@ -162,7 +158,7 @@ def _rejoin(draft: Draft, ask: Ask, member_id: str | None = None) -> None:
     """Note a member's join; one that it sent before, and whose reply still waits, is answered so that nothing waits for ever."""
     member_id = member_id or ask.body.member_id
     superseded = draft.group.joining.get(member_id)
-    draft.answer_to(superseded, JoinGroupResponse(error_code=REBALANCE_IN_PROGRESS, member_id=member_id))
+    draft.answer_to(superseded, join_error(REBALANCE_IN_PROGRESS, member_id))
     event = MemberRejoined(
         draft.group.group_id,
         member_id,
@@ -178,7 +174,7 @@ def _replace(draft: Draft, ask: Ask, old_id: str, member_id: str) -> None:
     """A static member is back under a new member id: fence the old one; a stable group need not rebalance for it."""
     group = draft.group
     former_leader = group.leader or ""
-    draft.answer_to(group.joining.get(old_id), JoinGroupResponse(error_code=FENCED_INSTANCE_ID, member_id=old_id))
+    draft.answer_to(group.joining.get(old_id), join_error(FENCED_INSTANCE_ID, old_id))
     draft.answer_to(group.syncing.get(old_id), SyncGroupResponse(error_code=FENCED_INSTANCE_ID))
     draft.happen(MemberReplaced(group.group_id, old_id, member_id))
     draft.forget(old_id)

@@ -134,6 +134,11 @@ def joined_reply(draft: Draft, member_id: str) -> JoinGroupResponse:
     )
 
 
+def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
+    """An error in place of a generation: there is no protocol to name."""
+    return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
+
+
 def everybody(draft: Draft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
     group = draft.group
     return [
@@ -182,7 +187,7 @@ def _is_owed(draft: Draft, member_id: str) -> bool:
 def remove(draft: Draft, member_id: str) -> None:
     """Take a member out; a reply that it still waits for says so."""
     group = draft.group
-    draft.answer_to(group.joining.get(member_id), JoinGroupResponse(error_code=UNKNOWN_MEMBER_ID))
+    draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
     draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
     draft.happen(MemberGone(group.group_id, member_id))
     draft.forget(member_id)
