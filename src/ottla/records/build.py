@@ -5,6 +5,7 @@ Knows how a batch is laid out and sealed. May not know where it goes: offsets ar
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 MOST_OVERHEAD_BYTES: Final = 32
 """What a record takes at most beyond its key, value and headers: five sizes, two deltas, attributes, a count of no headers."""
 
+NO_ROWS: Final = array("i")
 MOST_BATCH_BYTES: Final = 0x7FFFFFFF - HEADER_BYTES
 
 

@@ -1,0 +1,229 @@
+"""The loops over messages of magic 0 and 1, the formats before batches; compiled or not, as `kernel` is.
+
+Knows the bytes of one message: offset, size, CRC-32, magic, attributes, from magic 1 on a timestamp, key, value. Message sets
+that are compressed inside one message are opened by `legacy`. Every function checks the ranges that it is given. Types:
+`kernel_legacy.pyi`.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+try:
+    import cython
+except ImportError:
+    from ottla.records import plain as cython
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+COMPILED = cython.compiled
+
+SPAN_COLUMNS = 6
+KIND_MASK = 0x0F
+"""The attributes that make messages differ in kind: the codec and the type of the timestamp."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _int32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
+    number: cython.longlong = buf[pos]
+    borrow: cython.longlong = 1
+    number = (number << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
+    return number - (borrow << 32) if buf[pos] & 0x80 else number
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _int64(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
+    high: cython.longlong = _int32(buf, pos)
+    low: cython.longlong = _int32(buf, pos + 4)
+    mask: cython.longlong = 1
+    return high * (mask << 32) + (low & ((mask << 32) - 1))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _span(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
+    size: cython.longlong
+    if end - pos < 4:
+        return 0, -1
+    size = _int32(buf, pos)
+    if size > end - pos - 4:
+        return 0, -1
+    return (size if size >= 0 else -1), pos + 4
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _whole(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The end of the message at `pos`; 0 where it is torn, -1 where its size or magic cannot be."""
+    size: cython.longlong
+    if end - pos < 12:
+        return 0
+    size = _int32(buf, pos + 8)
+    if size < 14:
+        return -1
+    if size > end - pos - 12:
+        return 0
+    if buf[pos + 16] > 1 or (buf[pos + 16] == 1 and size < 22):
+        return -1
+    return pos + 12 + size
+
+
+def run_of(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
+    """How many messages of one kind (magic, codec, timestamp type) follow one another from `pos`: (count, end position).
+
+    (0, pos) where the bytes end or the message is torn; (-1, pos) where it is broken.
+    """
+    if not 0 <= pos <= end <= len(buf):
+        raise ValueError("run_of: the position or the end is out of range")
+    count: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t = _whole(buf, pos, end)
+    if stop <= 0:
+        return stop, pos
+    magic: cython.int = buf[pos + 16]
+    kind: cython.int = buf[pos + 17] & KIND_MASK
+    while stop > 0 and buf[pos + 16] == magic and (buf[pos + 17] & KIND_MASK) == kind:
+        count += 1
+        pos = stop
+        stop = _whole(buf, pos, end)
+    return count, pos
+
+
+def scan_messages(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    row: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    offsets: cython.longlong[::1],
+    timestamps: cython.longlong[::1],
+    spans: cython.int[::1],
+):
+    """Open `count` messages into rows from `row`: the position after them, or -1 - the position of a broken one.
+
+    Offsets are as they stand. A timestamp of magic 0 is -1. The CRC is checked.
+    """
+    capacity: cython.Py_ssize_t = len(offsets)
+    stop_row: cython.Py_ssize_t = row + count
+    stop: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    size: cython.longlong
+    if not 0 <= pos <= end <= len(buf) or end > 0x7FFFFFFF or row < 0 or count < 0 or count > capacity - row:
+        raise ValueError("scan_messages: the range is outside the buffer or the columns")
+    if len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
+        raise ValueError("scan_messages: the columns differ in length")
+    view = memoryview(buf)
+    while row < stop_row:
+        stop = _whole(buf, pos, end)
+        if stop <= 0 or crc32(view[pos + 16 : stop]) != _int32(buf, pos + 12) & 0xFFFFFFFF:
+            return -1 - pos
+        offsets[row] = _int64(buf, pos)
+        timestamps[row] = _int64(buf, pos + 18) if buf[pos + 16] else -1
+        size, at = _span(buf, pos + (26 if buf[pos + 16] else 18), stop)
+        if at < 0:
+            return -1 - pos
+        spans[row], spans[capacity + row] = at, size
+        size, at = _span(buf, at + (size if size > 0 else 0), stop)
+        if at < 0 or at + (size if size > 0 else 0) != stop:
+            return -1 - pos
+        spans[2 * capacity + row], spans[3 * capacity + row] = at, size
+        spans[4 * capacity + row], spans[5 * capacity + row] = stop, 0
+        pos = stop
+        row += 1
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """A number of `size` bytes, the highest first."""
+    shift: cython.Py_ssize_t = 8 * (size - 1)
+    while shift >= 0:
+        out[pos] = (number >> shift) & 0xFF
+        shift -= 8
+        pos += 1
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+def _put_span(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    pos = _put(out, pos, size if size >= 0 else -1, 4)
+    if size <= 0:
+        return pos
+    if cython.compiled:
+        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
+    else:
+        out[pos : pos + size] = data[at : at + size]
+    return pos + size
+
+
+def write_messages(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    magic: cython.int,
+    attributes: cython.int,
+    base_offset: cython.longlong,
+    offsets: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    spans: cython.const[cython.int][::1],
+    data: cython.const[cython.uchar][::1],
+):
+    """Write rows `first` to `end` as messages, their offsets counted from `base_offset`; the position after them."""
+    capacity: cython.Py_ssize_t = len(offsets)
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    key_size: cython.longlong
+    value_size: cython.longlong
+    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity or pos < 0:
+        raise ValueError("write_messages: the rows are outside the columns")
+    view = memoryview(out)
+    for row in range(first, end):
+        key_size, value_size = spans[capacity + row], spans[3 * capacity + row]
+        if not (_inside(spans[row], key_size, len(data)) and _inside(spans[2 * capacity + row], value_size, len(data))):
+            raise ValueError("write_messages: a span is outside the data")
+        if 34 + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) > len(out) - pos:
+            raise ValueError("write_messages: there is too little room")
+        start = pos
+        out[pos + 16] = magic
+        out[pos + 17] = attributes
+        pos += 18
+        if magic:
+            pos = _put(out, pos, timestamps[row], 8)
+        pos = _put_span(out, pos, data, spans[row], key_size)
+        pos = _put_span(out, pos, data, spans[2 * capacity + row], value_size)
+        _put(out, start, offsets[row] - base_offset, 8)
+        _put(out, start + 8, pos - start - 12, 4)
+        _put(out, start + 12, crc32(view[start + 16 : pos]), 4)
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)

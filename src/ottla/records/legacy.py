@@ -1,0 +1,209 @@
+"""Message sets of magic 0 and 1, the formats before Kafka 0.11: opened into columns, and written from them.
+
+Knows messages, compressed sets within one message (wrappers) and how their offsets count: absolute in format 0, relative to the
+wrapper's in format 1 (KIP-31). May not know batches of magic 2 beyond what a run of columns says: `convert` has both.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from ottla.ports import Buffer
+from ottla.records import codecs, kernel_legacy
+from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
+from ottla.records.columns import EMPTY, ROW_BYTES, Columns, Run
+from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD
+
+ENTRY: Final = struct.Struct(">qiIbb")
+TIMESTAMP: Final = struct.Struct(">q")
+SIZE: Final = struct.Struct(">i")
+MOST_OVERHEAD_BYTES: Final = 34
+"""What a message takes beyond its key and value in format 1, the larger one."""
+
+
+class BadMessage(BadBatch):
+    """A message set that is not sound. `error_code` is what a producer is told."""
+
+    def __init__(self, position: int, sentence: str, error_code: int) -> None:
+        super().__init__(position, sentence)
+        self.error_code = error_code
+
+
+class Segment(NamedTuple):
+    """`messages` of one kind from `start` to `end` of `data`. `attributes` are theirs, with the codec of the wrapper they were in.
+
+    `wrapper_offset` is that of a wrapper of format 1, from which their offsets count; `timestamp` replaces theirs.
+    """
+
+    data: memoryview
+    start: int
+    end: int
+    messages: int
+    magic: int
+    attributes: int
+    wrapper_offset: int | None
+    timestamp: int | None
+
+
+def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Columns:
+    """Open the whole messages in `view`; one torn at the end is left out. The header of each run has the format as its magic.
+
+    CRCs are checked. Raises `BadMessage`, and `CodecFailed` for what cannot be opened within `limit_bytes`.
+    """
+    segments = _segments(memoryview(view), limit_bytes)
+    capacity = sum(segment.messages for segment in segments)
+    if not capacity:
+        return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, -1)
+    arena = memoryview(bytearray(ROW_BYTES * capacity))
+    offsets, timestamps = arena[: 8 * capacity].cast("q"), arena[8 * capacity : 16 * capacity].cast("q")
+    spans = arena[16 * capacity :].cast("i")
+    runs: list[Run] = []
+    row = 0
+    for segment in segments:
+        stop_row = row + segment.messages
+        stop = kernel_legacy.scan_messages(
+            segment.data, segment.start, segment.end, row, segment.messages, offsets, timestamps, spans
+        )
+        if stop < 0:
+            raise BadMessage(-1 - stop, "the CRC-32 or a length of the message is wrong.", CORRUPT_MESSAGE)
+        _settle(segment, offsets[row:stop_row], timestamps[row:stop_row])
+        runs.append(Run(row, stop_row, segment.data, _header(segment, offsets[row:stop_row], timestamps[row:stop_row])))
+        row = stop_row
+    return Columns(offsets, timestamps, spans, tuple(runs), 0, row, offsets[row - 1] + 1)
+
+
+def _segments(view: memoryview, limit_bytes: int) -> list[Segment]:
+    found: list[Segment] = []
+    pos = 0
+    while True:
+        count, stop = kernel_legacy.run_of(view, pos, len(view))
+        if count < 0:
+            raise BadMessage(pos, "the size or the magic of the message cannot be.", CORRUPT_MESSAGE)
+        if count == 0:
+            return found
+        _, size, _, magic, attributes = ENTRY.unpack_from(view, pos)
+        if attributes & CODEC_MASK:
+            stop = pos + 12 + size
+            inner = _unwrapped(view, pos, stop, limit_bytes)
+            limit_bytes -= len(inner[0].data) if inner else 0
+            found += inner
+        else:
+            found.append(Segment(view, pos, stop, count, magic, attributes, None, None))
+        pos = stop
+
+
+def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[Segment]:
+    """The messages compressed within the one at `pos`. All are of its format, and none is compressed again."""
+    offset, _, crc, magic, attributes = ENTRY.unpack_from(view, pos)
+    if crc32(view[pos + 16 : stop]) != crc:
+        raise BadMessage(pos, "the CRC-32 of the message is wrong.", CORRUPT_MESSAGE)
+    timestamp = TIMESTAMP.unpack_from(view, pos + 18)[0] if magic and attributes & TIMESTAMP_TYPE_BIT else None
+    value = _value(view, pos + (26 if magic else 18), stop)
+    if value is None:
+        raise BadMessage(pos, "a compressed message has no value.", INVALID_RECORD)
+    opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
+    data = memoryview(opened)
+    inner: list[Segment] = []
+    at = 0
+    while at < len(data):
+        count, end = kernel_legacy.run_of(data, at, len(data))
+        if count <= 0 or data[at + 16] != magic or data[at + 17] & CODEC_MASK:
+            raise BadMessage(pos, "a compressed set holds a broken, a compressed or another format's message.", INVALID_RECORD)
+        kind = data[at + 17] | attributes & TIMESTAMP_TYPE_BIT
+        inner.append(Segment(data, at, end, count, magic, kind | attributes & CODEC_MASK, None, timestamp))
+        at = end
+    if not inner:
+        raise BadMessage(pos, "a compressed set holds no message.", INVALID_RECORD)
+    return _placed(inner, magic, offset, pos)
+
+
+def _placed(inner: list[Segment], magic: int, offset: int, pos: int) -> list[Segment]:
+    """In format 1 the wrapper has the offset of its last message; 0 is what producers send that do not care."""
+    if magic == 0:
+        return inner
+    if len(inner) > 1:
+        raise BadMessage(pos, "a compressed set mixes types of timestamps.", INVALID_RECORD)
+    return [inner[0]._replace(wrapper_offset=offset)]
+
+
+def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
+    """The value after a key at `pos`, which has to end where the message ends."""
+    for last in (False, True):
+        if stop - pos < 4:
+            break
+        size = SIZE.unpack_from(view, pos)[0]
+        pos += 4
+        if size > stop - pos or (last and max(size, 0) != stop - pos):
+            break
+        if last:
+            return view[pos:stop] if size >= 0 else None
+        pos += max(size, 0)
+    raise BadMessage(pos, "a length of the message is wrong.", CORRUPT_MESSAGE)
+
+
+def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> None:
+    """Make relative offsets absolute, and give every message the wrapper's time where the broker set it."""
+    if segment.wrapper_offset is not None:
+        last = offsets[-1]
+        if 0 != segment.wrapper_offset < last:
+            raise BadMessage(
+                segment.start, f"a wrapper's offset {segment.wrapper_offset} is below its last, {last}.", INVALID_RECORD
+            )
+        shift = segment.wrapper_offset - last if segment.wrapper_offset else 0
+        if shift:
+            offsets[:] = memoryview(array("q", [offset + shift for offset in offsets]))
+    if segment.timestamp is not None:
+        timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))
+
+
+def _header(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> BatchHeader:
+    """What a run says of its messages, in the words of a batch."""
+    newest = max(timestamps) if segment.magic else NO_TIMESTAMP
+    kept = segment.attributes & (CODEC_MASK | (TIMESTAMP_TYPE_BIT if segment.magic else 0))
+    return BatchHeader(
+        base_offset=offsets[0],
+        batch_length=0,
+        leader_epoch=-1,
+        magic=segment.magic,
+        crc=0,
+        attributes=kept,
+        last_offset_delta=offsets[-1] - offsets[0],
+        base_timestamp=timestamps[0],
+        max_timestamp=newest,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=segment.messages,
+    )
+
+
+def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None) -> bytes:
+    """The rows of one run as a message set of format `magic`: plain messages, or with a codec all of them in one wrapper.
+
+    The wrapper's offset is that of its last message, its time their latest. Headers are lost: these formats have none.
+    """
+    rows = run.end - run.first
+    sizes = columns.spans
+    capacity = len(columns.all_offsets)
+    total = sum(max(size, 0) for at in (1, 3) for size in sizes[at * capacity + run.first : at * capacity + run.end])
+    timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
+    base = columns.all_offsets[run.first] if codec and magic else 0
+    out = bytearray(total + rows * MOST_OVERHEAD_BYTES)
+    end = kernel_legacy.write_messages(
+        out, 0, run.first, run.end, magic, timestamp_bit, base, columns.all_offsets, columns.all_timestamps, columns.spans, run.data
+    )
+    if not codec:
+        return bytes(memoryview(out)[:end])
+    body = codecs.compress(codec, memoryview(out)[:end], level, magic=magic)
+    newest = max(columns.all_timestamps[run.first : run.end])
+    return wrapper(columns.all_offsets[run.end - 1], magic, codec | timestamp_bit, newest, body)
+
+
+def wrapper(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> bytes:
+    """One message without a key, around a compressed set."""
+    time = TIMESTAMP.pack(timestamp) if magic else b""
+    covered = b"".join((bytes((magic, attributes)), time, SIZE.pack(-1), SIZE.pack(len(value)), value))
+    return b"".join((TIMESTAMP.pack(offset), SIZE.pack(len(covered) + 4), crc32(covered).to_bytes(4, "big"), covered))
