@@ -1,5 +1,5 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -25,6 +25,9 @@ check: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m bench
+
+docs: .venv/ready
+	$(BIN)/python -m ottla.broker.settings.docs > docs/settings.md
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from ottla.broker.settings.kinds import show_double
 from ottla.broker.settings.without_effect import WITHOUT_EFFECT
 from ottla.log.config import LogConfig
 
+ROOT = Path(__file__).parents[3]
 HOUR_MS = 3_600_000
 DECLARED = [*BrokerSettings.DECLARED.values(), *TopicSettings.DECLARED.values()]
 
@@ -225,6 +227,10 @@ NAMES = st.text("abc.", min_size=1)
 @given(st.dictionaries(NAMES, st.text("abc0129.,:/=", max_size=8)))
 def test_plain_properties_read_back_as_written(values: dict[str, str]) -> None:
     assert parse_properties("".join(f"{name}={value}\n" for name, value in values.items())) == values
+
+
+def test_the_page_in_the_documentation_is_the_one_that_the_declarations_make() -> None:
+    assert (ROOT / "docs" / "settings.md").read_text() == page(), "call make docs"
 
 
 def test_the_page_of_settings_names_each_one_that_can_be_set() -> None:
