@@ -97,7 +97,7 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; durable when it returns."""
+        """Make a directory and its parents; durable with the first thing in it that is synced."""
 
     def make_dirs(self, paths: Sequence[str]) -> None:
         """Make several in a directory that is there, at the price of one; durable when it returns."""

@@ -180,8 +180,12 @@ class Opening:
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """(end, next_offset) of the good part of a segment; its indexes are brought up to there."""
         interval = self.config.index_interval_bytes
-        position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         next_offset = max(next_offset, segment.base_offset)
+        if not segment.size and not self._names.intersection(
+            file_name(segment.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)
+        ):
+            return 0, next_offset
+        position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
             if header.base_offset != next_offset and not self._may_be_gap(segment, header, next_offset):
                 break

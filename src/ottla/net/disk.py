@@ -171,6 +171,7 @@ class RealDisk:
         self._max_open_files = max_open_files
         self._open: deque[weakref.ref[RealFile]] = deque()
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
+        self._new_dirs: set[str] = set()
         self._worker = SyncWorker(post)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -211,7 +212,7 @@ class RealDisk:
             self.make_dir(parent)
         try:
             os.mkdir(self._full(path))
-            self.sync_dir(parent)
+            self._new_dirs.add(path)
         except FileExistsError:
             return
         except OSError as failure:
@@ -282,6 +283,9 @@ class RealDisk:
             self.sync_dir(path.rpartition("/")[0])
 
     def sync_dir(self, path: str) -> None:
+        if path in self._new_dirs:
+            self._new_dirs.discard(path)
+            self.sync_dir(path.rpartition("/")[0])
         try:
             fd = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
