@@ -22,6 +22,7 @@ from bench.servers import Server, cpu_s
 
 Figures = dict[str, float]
 PARTITIONS = 4
+QUIET = {"log_level": 2}
 _names = itertools.count(1)
 
 
@@ -42,7 +43,7 @@ class Sizes:
 @contextmanager
 def topic_of(server: Server, partitions: int) -> Iterator[str]:
     """A new topic that takes records already."""
-    admin, name = AdminClient({"bootstrap.servers": server.address}), f"bench-{next(_names)}"
+    admin, name = AdminClient({"bootstrap.servers": server.address, **QUIET}), f"bench-{next(_names)}"
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
     while not has_leaders(admin, name, partitions):
         time.sleep(0.05)
@@ -58,6 +59,7 @@ def has_leaders(admin: Any, name: str, partitions: int) -> bool:
 def produce(server: Server, topic: str, count: int, size: int) -> float:
     """Seconds until all are acknowledged (acks=1)."""
     settings = {
+        **QUIET,
         "bootstrap.servers": server.address,
         "acks": 1,
         "linger.ms": 5,
@@ -79,11 +81,11 @@ def produce(server: Server, topic: str, count: int, size: int) -> float:
 def consume(server: Server, topic: str, count: int) -> float:
     """Seconds until all have come, from the beginning."""
     settings = {"bootstrap.servers": server.address, "group.id": "bench", "enable.auto.commit": False, "fetch.min.bytes": 1}
-    consumer = Consumer({**settings, "queued.max.messages.kbytes": 200_000})
+    consumer = Consumer({**settings, **QUIET, "queued.max.messages.kbytes": 200_000})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     came, began = 0, time.perf_counter()
     while came < count:
-        got = consumer.consume(10_000, 30)
+        got = consumer.consume(min(10_000, count - came), 30)
         if not got:
             raise RuntimeError(f"{server.name} sent only {came} of {count} records")
         came += len(got)
@@ -130,11 +132,12 @@ def produce_latency(server: Server, sizes: Sizes) -> Figures:
 def round_trip(server: Server, sizes: Sizes) -> Figures:
     """From produce() in confluent-kafka until its consumer has the record, one at a time."""
     with topic_of(server, 1) as topic:
-        producer = Producer({"bootstrap.servers": server.address, "linger.ms": 0, "acks": 1})
+        producer = Producer({"bootstrap.servers": server.address, "linger.ms": 0, "acks": 1, **QUIET})
         settings = {"bootstrap.servers": server.address, "group.id": "latency", "enable.auto.commit": False}
-        consumer = Consumer(settings)
+        consumer = Consumer({**settings, **QUIET})
         consumer.assign([TopicPartition(topic, 0, 0)])
         took = [one_round_trip(producer, consumer, topic) for _ in range(sizes.latencies + 50)]
+        producer.flush(10)
         consumer.close()
     return percentiles(took[50:], "produce → consume")
 

@@ -70,12 +70,33 @@ def fill(server: Server) -> None:
             raise RuntimeError(f"{server.name} did not take the rows for Spark")
 
 
+def plain_environment(python: str) -> dict[str, str]:
+    """This process's, for another Python, without what was set for this one."""
+    wanted = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    wanted.pop("PYTHONPATH", None)
+    return wanted
+
+
+def ottla_environment() -> dict[str, str]:
+    """As Ottla prepares it for its users. Raises `NotMeasured`."""
+    from ottla.spark.java import NoJava
+    from ottla.spark.session import prepare_environment
+
+    before = dict(os.environ)
+    try:
+        prepare_environment()
+        return dict(os.environ)
+    except NoJava as missing:
+        raise NotMeasured(str(missing)) from missing
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def run_job(python: str, server: Server, kind: str, repeats: int, settings: dict[str, str]) -> list[Figures]:
     """Rows per second of each kind of query, per repeat."""
     job = {"format": kind, "bootstrap": server.address, "repeats": repeats, "settings": settings}
-    environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-    if kind == "kafka":
-        environment.pop("PYTHONPATH", None)
+    environment = ottla_environment() if kind == "ottla" else plain_environment(python)
     done = subprocess.run([python, str(JOB), json.dumps(job)], capture_output=True, text=True, env=environment, timeout=600)
     if done.returncode:
         raise NotMeasured(f"the Spark job on {server.name} failed: {last_lines(done.stderr)}")
@@ -88,10 +109,6 @@ def last_lines(text: str, count: int = 3) -> str:
 
 def measure(server: Server, repeats: int) -> Sequence[Figures]:
     """Raises `NotMeasured`."""
-    try:
-        apache_kafka.java()
-    except apache_kafka.Unavailable as missing:
-        raise NotMeasured(str(missing)) from missing
     if server.name == "Ottla":
         python, kind, settings = sys.executable, "ottla", dict[str, str]()
     else:

@@ -31,118 +31,76 @@ class Case(NamedTuple):
     aiokafka: tuple[str, int]  # module, newest version
 
 
-def metadata() -> Message:
+_MEMBER = "consumer-1-4b8f9f0e-2b7d-4b8e-9f0e-2b7d4b8e9f0e"
+
+
+def metadata_response() -> Message:
     of = MetadataResponse
-    brokers = [of.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092) for i in range(3)]
-    topics = [
-        of.MetadataResponseTopic(
-            name=f"topic-{i}",
-            topic_id=_TOPIC_ID,
-            partitions=[
-                of.MetadataResponsePartition(
-                    partition_index=p, leader_id=p % 3, leader_epoch=7, replica_nodes=[0, 1, 2], isr_nodes=[0, 1, 2]
-                )
-                for p in range(10)
-            ],
+
+    def partition(index: int) -> MetadataResponse.MetadataResponsePartition:
+        nodes = [0, 1, 2]
+        return of.MetadataResponsePartition(
+            partition_index=index, leader_id=index % 3, leader_epoch=7, replica_nodes=nodes, isr_nodes=nodes
         )
-        for i in range(100)
-    ]
+
+    brokers = [of.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092) for i in range(3)]
+    partitions = [partition(i) for i in range(10)]
+    topics = [of.MetadataResponseTopic(name=f"topic-{i}", topic_id=_TOPIC_ID, partitions=partitions) for i in range(100)]
     return of(brokers=brokers, cluster_id="wL3zn6hLSwuXkUHaVuAXDA", controller_id=1, topics=topics)
 
 
-def cases() -> list[Case]:
-    produce, answer, fetch, fetched = ProduceRequest, ProduceResponse, FetchRequest, FetchResponse
-    commit, join = OffsetCommitRequest, JoinGroupRequest
-    member = "consumer-1-4b8f9f0e-2b7d-4b8e-9f0e-2b7d4b8e9f0e"
-    return [
-        Case("Metadata response, 100 topics of 10", metadata(), 12, ("metadata", 5)),
-        Case(
-            "Produce request, 1 partition",
-            produce(
-                acks=-1,
-                timeout_ms=30_000,
-                topic_data=[
-                    produce.TopicProduceData(
-                        name="flights", partition_data=[produce.PartitionProduceData(index=3, records=bytes(170))]
-                    )
-                ],
-            ),
-            9,
-            ("produce", 8),
-        ),
-        Case(
-            "Produce response, 1 partition",
-            answer(
-                responses=[
-                    answer.TopicProduceResponse(
-                        name="flights", partition_responses=[answer.PartitionProduceResponse(index=3, base_offset=123_456)]
-                    )
-                ]
-            ),
-            9,
-            ("produce", 8),
-        ),
-        Case(
-            "Fetch request, 6 partitions",
-            fetch(
-                max_wait_ms=500,
-                min_bytes=1,
-                topics=[
-                    fetch.FetchTopic(
-                        topic="flights", partitions=[fetch.FetchPartition(partition=i, fetch_offset=9) for i in range(6)]
-                    )
-                ],
-            ),
-            12,
-            ("fetch", 11),
-        ),
-        Case(
-            "Fetch response, 6 partitions of 1 KB",
-            fetched(
-                responses=[
-                    fetched.FetchableTopicResponse(
-                        topic="flights",
-                        partitions=[
-                            fetched.PartitionData(partition_index=i, high_watermark=99, records=bytes(1024)) for i in range(6)
-                        ],
-                    )
-                ]
-            ),
-            12,
-            ("fetch", 11),
-        ),
-        Case(
-            "OffsetCommit request, 6 partitions",
-            commit(
-                group_id="pipeline",
-                generation_id_or_member_epoch=4,
-                member_id=member,
-                topics=[
-                    commit.OffsetCommitRequestTopic(
-                        name="flights",
-                        partitions=[commit.OffsetCommitRequestPartition(partition_index=i, committed_offset=5) for i in range(6)],
-                    )
-                ],
-            ),
-            8,
-            ("commit", 3),
-        ),
-        Case(
-            "JoinGroup request, 2 protocols",
-            join(
-                group_id="pipeline",
-                session_timeout_ms=45_000,
-                rebalance_timeout_ms=300_000,
-                member_id=member,
-                protocol_type="consumer",
-                protocols=[
-                    join.JoinGroupRequestProtocol(name=name, metadata=bytes(60)) for name in ("range", "cooperative-sticky")
-                ],
-            ),
-            9,
-            ("group", 5),
-        ),
-    ]
+def produce_request() -> Message:
+    of = ProduceRequest
+    partition = of.PartitionProduceData(index=3, records=bytes(170))
+    return of(acks=-1, timeout_ms=30_000, topic_data=[of.TopicProduceData(name="flights", partition_data=[partition])])
+
+
+def produce_response() -> Message:
+    of = ProduceResponse
+    partition = of.PartitionProduceResponse(index=3, base_offset=123_456)
+    return of(responses=[of.TopicProduceResponse(name="flights", partition_responses=[partition])])
+
+
+def fetch_request() -> Message:
+    of = FetchRequest
+    partitions = [of.FetchPartition(partition=i, fetch_offset=9) for i in range(6)]
+    return of(max_wait_ms=500, min_bytes=1, topics=[of.FetchTopic(topic="flights", partitions=partitions)])
+
+
+def fetch_response() -> Message:
+    of = FetchResponse
+    partitions = [of.PartitionData(partition_index=i, high_watermark=99, records=bytes(1024)) for i in range(6)]
+    return of(responses=[of.FetchableTopicResponse(topic="flights", partitions=partitions)])
+
+
+def offset_commit_request() -> Message:
+    of = OffsetCommitRequest
+    partitions = [of.OffsetCommitRequestPartition(partition_index=i, committed_offset=5) for i in range(6)]
+    topics = [of.OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+    return of(group_id="pipeline", generation_id_or_member_epoch=4, member_id=_MEMBER, topics=topics)
+
+
+def join_group_request() -> Message:
+    of = JoinGroupRequest
+    return of(
+        group_id="pipeline",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        member_id=_MEMBER,
+        protocol_type="consumer",
+        protocols=[of.JoinGroupRequestProtocol(name=name, metadata=bytes(60)) for name in ("range", "cooperative-sticky")],
+    )
+
+
+CASES = (
+    Case("Metadata response, 100 topics of 10", metadata_response(), 12, ("metadata", 5)),
+    Case("Produce request, 1 partition", produce_request(), 9, ("produce", 8)),
+    Case("Produce response, 1 partition", produce_response(), 9, ("produce", 8)),
+    Case("Fetch request, 6 partitions", fetch_request(), 12, ("fetch", 11)),
+    Case("Fetch response, 6 partitions of 1 KB", fetch_response(), 12, ("fetch", 11)),
+    Case("OffsetCommit request, 6 partitions", offset_commit_request(), 8, ("commit", 3)),
+    Case("JoinGroup request, 2 protocols", join_group_request(), 9, ("group", 5)),
+)
 
 
 Codec = tuple[Callable[[], Any], Callable[[], Any]]
@@ -207,7 +165,7 @@ def seconds(*calls: Callable[[], Any]) -> list[float]:
 
 def rows() -> Iterator[list[str]]:
     peers: list[tuple[str, Callable[[Case, int], Codec]]] = [("kio", kio), ("kafka-python", kafka_python), ("aiokafka", aiokafka)]
-    for case in cases():
+    for case in CASES:
         for way, what in enumerate(("encode", "decode")):
             newest, older = ours(case, case.version)[way], ours(case, case.aiokafka[1])[way]
             calls = [codec(case, case.aiokafka[1] if name == "aiokafka" else case.version)[way] for name, codec in peers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -49,7 +49,11 @@ class ConfluentMember(Member):
         return [seen(message) for message in messages if not is_transient(message.error())]
 
     def commit(self) -> None:
-        self._consumer.commit(asynchronous=False)
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._NO_OFFSET:  # nothing was read since the last rebalance
+                raise
 
     def close(self) -> None:
         self._consumer.close()
