@@ -27,7 +27,7 @@ bench: .venv/ready
 	$(BIN)/python -m bench
 
 docs: .venv/ready
-	$(BIN)/python -m ottla.broker.settings.docs > docs/settings.md
+	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -56,7 +56,3 @@ def _default(setting: Setting[Any]) -> str:
 
 def _allowed(setting: Setting[Any]) -> str:
     return "" if setting.check is None else setting.check.short
-
-
-if __name__ == "__main__":
-    print(page(), end="")

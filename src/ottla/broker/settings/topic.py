@@ -51,7 +51,7 @@ class TopicSettings(SettingsOf):
     cleanup_policy = Setting(
         LIST,
         ("delete",),
-        "What happens to old records: delete whole segments by time and size, compact by key, both, or (empty) neither.",
+        "What happens to old records: delete whole segments by time and size, compact by key (not yet), both, or (empty) neither.",
         check=CLEANUP,
         broker="log.cleanup.policy",
     )
