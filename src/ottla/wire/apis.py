@@ -43,13 +43,15 @@ class Api:
         found: type[Message] = getattr(import_module(f"ottla.wire.api.{self.module}"), self.name + kind)
         return found
 
-    def request_header(self, version: int) -> int:
-        """The version of the request header: 2 with tagged fields, 1 without, and the exceptions."""
-        return REQUEST_HEADERS.get((self.key, version), 2 if version in self.flexible else 1)
+    @cached_property
+    def request_headers(self) -> tuple[int, ...]:
+        """By version, the version of the request header: 2 with tagged fields, 1 without, and the exceptions."""
+        return tuple(REQUEST_HEADERS.get((self.key, v), 2 if v in self.flexible else 1) for v in range(self.versions.stop))
 
-    def response_header(self, version: int) -> int:
-        """The version of the response header: 1 with tagged fields, 0 without, and the exceptions."""
-        return RESPONSE_HEADERS.get(self.key, 1 if version in self.flexible else 0)
+    @cached_property
+    def response_headers(self) -> tuple[int, ...]:
+        """By version, the version of the response header: 1 with tagged fields, 0 without, and the exceptions."""
+        return tuple(RESPONSE_HEADERS.get(self.key, 1 if v in self.flexible else 0) for v in range(self.versions.stop))
 
 
 REQUEST_HEADERS: Final = {(7, 0): 0}

@@ -34,6 +34,9 @@ class RequestHeader(NamedTuple):
     client_id: str | None = None
 
 
+_new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes thrice as long
+
+
 class Unsupported(Malformed):
     """A request of an API or version that never was; `header` is what was read of it."""
 
@@ -65,7 +68,7 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
         raise Malformed("RequestHeader", 1, "client_id" if position else "", position, str(e) or "a varint is too long") from e
     if position > len(buf):
         raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")
-    return RequestHeader(key, version, correlation_id, client_id), position
+    return _new_header(RequestHeader, (key, version, correlation_id, client_id)), position
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
@@ -82,9 +85,9 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
     api = API[api_key]
     try:
         (correlation_id,) = _INT32.unpack_from(frame)
-        position = _skip_tags(frame, 4) if api.response_header(version) else 4
+        position = _skip_tags(frame, 4) if api.response_headers[version] else 4
     except (StructError, IndexError, Stop) as e:
-        raise Malformed("ResponseHeader", api.response_header(version), "", 0, "the frame ends within the header") from e
+        raise Malformed("ResponseHeader", api.response_headers[version], "", 0, "the frame ends within the header") from e
     return correlation_id, decode(api.response, version, frame, position)
 
 
@@ -99,7 +102,7 @@ def encode_request(header: RequestHeader, body: Message) -> list[Part]:
 
 def _request_header(api: Api, header: RequestHeader, body_size: int) -> bytes:
     key, version, correlation_id, client_id = header
-    kind = api.request_header(version)
+    kind = api.request_headers[version]
     if kind == 0:
         return _REQUEST_0.pack(8 + body_size, key, version, correlation_id)
     tags = b"\0" if kind == 2 else b""
@@ -113,11 +116,14 @@ def encode_response(correlation_id: int, api_key: int, version: int, body: Messa
     parts: list[Part] = [b""]
     cuts: list[int] = []
     write_parts(body, version, parts, cuts)
+    tagged = API[api_key].response_headers[version]
+    if not cuts:
+        joined = b"".join(parts)
+        size = len(joined)
+        head = _RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id)
+        return [head + joined]
     size = sum(map(len, parts))
-    if API[api_key].response_header(version):
-        parts[0] = _RESPONSE_1.pack(size + 5, correlation_id, 0)
-    else:
-        parts[0] = _RESPONSE_0.pack(size + 4, correlation_id)
+    parts[0] = _RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id)
     return join_between(parts, cuts)
 
 

@@ -6,6 +6,7 @@ Knows bytes only; of fields and messages it knows nothing. `Stop` never leaves `
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from struct import Struct
 from typing import Any, Final
 
@@ -104,10 +105,13 @@ def varint(buf: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...], put: Callable[[bytes], None]) -> None:
-    """Put a tag section: how many, then tag, size and bytes of each, ascending. A tag both known and unknown is refused."""
-    tags = sorted([*known, *unknown])
-    if len({tag for tag, _ in tags}) != len(tags):
+    """Put a tag section: how many, then tag, size and bytes of each, ascending. A tag both known and unknown is refused.
+
+    The same unknown tag twice is passed on as it came: whoever knows it may make sense of it.
+    """
+    if unknown and not {tag for tag, _ in known}.isdisjoint(tag for tag, _ in unknown):
         raise Stop
+    tags = sorted([*known, *unknown], key=itemgetter(0)) if unknown else known
     put(VARINT[len(tags)])
     for tag, body in tags:
         put(VARINT[tag])

@@ -41,6 +41,13 @@ def leaves(cls: type[Message], version: int, buf: bytes | bytearray | memoryview
     return _Walk(cls, version, buf, position).run()
 
 
+def end_of(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> int:
+    """The position after a message that other bytes may follow. Raises `Malformed`."""
+    walk = _Walk(cls, version, buf, position)
+    walk.struct(cls, "")
+    return walk.position
+
+
 class _Walk:
     def __init__(self, cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> None:
         self.cls = cls

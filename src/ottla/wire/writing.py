@@ -53,7 +53,7 @@ class _Writer:
     def struct(self, cls: type[Struct], o: str) -> None:
         here = [f for f in cls.WIRE.fields if self.version in f.present]
         self.absent([f for f in cls.WIRE.fields if f not in here and not f.ignorable], o)
-        tagged = [f for f in here if f.tag is not None and self.flexible]
+        tagged = sorted((f for f in here if f.tag is not None and self.flexible), key=lambda f: f.tag or 0)
         for f in here:
             if f in tagged:
                 continue

@@ -16,8 +16,9 @@ from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
-from ottla.wire.data import decode_key, decode_value, encode_key, encode_value, peek
+from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
 from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
+from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Message, i32, message, since, struct
@@ -52,9 +53,9 @@ def one_partition(**partition: Any) -> ProduceRequest:
             "ProduceRequest v9, transactional_id: has 32768 bytes, more than a string may have: 32767",
         ),
         (
-            P(unknown_tags=((1, b"a"), (1, b"b"))),
-            9,
-            "ProduceRequest v9, unknown_tags: holds a tag twice, or one that the schema knows",
+            FetchRequest(cluster_id="c", unknown_tags=((0, b"a"),)),
+            12,
+            "FetchRequest v12, unknown_tags: holds a tag that the schema knows",
         ),
         (
             one_partition(records=range(4)),
@@ -99,6 +100,12 @@ def test_unknown_tags_survive_and_stand_in_order() -> None:
     assert back.unknown_tags == ((9, b"later"), (70, b""))
     assert encode(back, 3) == data
     assert decode(ApiVersionsResponse, 2, encode(back.__class__(), 2)).unknown_tags == ()
+
+
+def test_an_unknown_tag_sent_twice_is_passed_on() -> None:
+    """Found by mutation: the message was read, and then could not be written."""
+    data = encode(MetadataRequest(), 12)[:-1] + b"\x02\x63\x01b\x63\x01a"
+    assert encode(decode(MetadataRequest, 12, data), 12) == data
 
 
 def test_a_struct_in_a_tag_that_was_not_sent_is_none() -> None:
@@ -160,6 +167,16 @@ def test_stored_keys_and_values_carry_their_type_and_version() -> None:
         peek(b"\0")
 
 
+def test_what_a_newer_member_wrote_is_read_as_far_as_we_know() -> None:
+    mine = ConsumerProtocolSubscription(topics=["t"], rack_id="r")
+    assert decode_from_member(ConsumerProtocolSubscription, encode_value(mine, 3)) == (3, mine)
+    newer = b"\0\x07" + encode(mine, 3) + b"more than we know"
+    assert decode_from_member(ConsumerProtocolSubscription, newer) == (3, mine)
+    for bad in (b"", b"\0\0\0", b"\xff\xff"):
+        with pytest.raises(Malformed):
+            decode_from_member(ConsumerProtocolSubscription, bad)
+
+
 def test_messages_are_dataclasses_with_readable_and_comparable_values() -> None:
     msg = P(acks=1, topic_data=[P.TopicProduceData(name="t")])
     assert repr(msg) == "ProduceRequest(acks=1, topic_data=[ProduceRequest.TopicProduceData(name='t')])"
@@ -198,7 +215,7 @@ def test_a_declaration_reads_as_one() -> None:
 def test_generated_code_shows_in_tracebacks() -> None:
     encode(MetadataRequest(), 3)
     try:
-        MetadataRequest.WIRE.writers[3](MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]
+        MetadataRequest.WIRE.writers[3](MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]  # the mistake meant
     except AttributeError:
         shown = traceback.format_exc()
     assert '<write MetadataRequest v3>", line' in shown

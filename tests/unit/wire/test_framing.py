@@ -48,7 +48,7 @@ def test_requests_and_responses_of_every_version_survive_framing(key: int, clien
         request, response = sample(api.request, version, rng), sample(api.response, version, rng)
         frame = frame_of(encode_request(RequestHeader(key, version, 77, client_id), request))
         header, body = decode_request(memoryview(frame))
-        has_client_id = api.request_header(version) > 0
+        has_client_id = api.request_headers[version] > 0
         assert header == RequestHeader(key, version, 77, client_id if has_client_id else None)
         assert encode(body, version) == encode(request, version)
         correlation_id, answer = decode_response(key, version, frame_of(encode_response(78, key, version, response)))
@@ -61,17 +61,17 @@ def test_headers_are_those_declared(key: int) -> None:
     for version in API[key].versions:
         frame = frame_of(encode_request(RequestHeader(key, version, 5, "me"), API[key].request()))
         declared = DeclaredRequestHeader(request_api_key=key, request_api_version=version, correlation_id=5, client_id="me")
-        kind = API[key].request_header(version)
+        kind = API[key].request_headers[version]
         if kind == 0:
             declared.client_id = ""
         assert frame == encode(declared, kind) + encode(API[key].request(), version)
         frame = frame_of(encode_response(5, key, version, API[key].response()))
-        expected = encode(DeclaredResponseHeader(correlation_id=5), API[key].response_header(version))
+        expected = encode(DeclaredResponseHeader(correlation_id=5), API[key].response_headers[version])
         assert frame == expected + encode(API[key].response(), version)
 
 
 def test_the_response_header_of_api_versions_never_has_tags() -> None:
-    assert [API[18].response_header(version) for version in range(6)] == [0] * 6
+    assert API[18].response_headers == (0,) * 6
     assert encode_response(1, 18, 3, ApiVersionsResponse())[0][4:10] == b"\0\0\0\x01\0\0"
 
 

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from ottla.wire.codec import Buffer, decode, encode
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Message
+from ottla.wire.walk import end_of
 
 M = TypeVar("M", bound=Message)
 _INT16: Final = Struct(">h")
@@ -47,3 +48,16 @@ def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
     if version not in cls.WIRE.valid:
         raise Malformed(cls.__name__, version, "", 0, "unknown version")
     return version, decode(cls, version, buf, 2)
+
+
+def decode_from_member(cls: type[M], buf: Buffer) -> tuple[int, M]:
+    """Version and value of what another member of a group wrote, perhaps with a newer client.
+
+    A version newer than ours is read as our newest, and bytes that follow it are left alone, as Kafka's clients do. Raises
+    `Malformed`.
+    """
+    version = min(peek(buf), cls.WIRE.valid.stop - 1)
+    if version < 0:
+        raise Malformed(cls.__name__, version, "", 0, "unknown version")
+    end = end_of(cls, version, buf, 2)
+    return version, decode(cls, version, memoryview(buf)[:end], 2)
