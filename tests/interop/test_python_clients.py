@@ -1,4 +1,4 @@
-"""confluent-kafka, kafka-python and aiokafka, unmodified, on one broker: topics, codecs, groups, commits, restarts."""
+"""confluent-kafka, kafka-python, aiokafka and Ottla's client on one broker: topics, codecs, groups, commits, restarts."""
 
 from __future__ import annotations
 

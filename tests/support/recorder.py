@@ -73,7 +73,7 @@ def has(member: Member, count: int) -> bool:
 
 def work(address: str) -> None:
     """Everything that a client does in the other tests, briefly."""
-    for kind in CLIENTS:
+    for kind in CLIENTS[:3]:  # other people's
         client, topic = kind(address), f"of-{kind.name}"
         client.create_topic(topic, 2, {"retention.ms": "3600000"})
         for codec in CODECS:

@@ -6,7 +6,7 @@ Knows pytest and `ottla.Broker`, which is imported by the first test that asks f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def ottla_settings() -> dict[str, object]:
+def ottla_settings() -> dict[str, Any]:
     """Kafka's broker settings with underscores (`num_partitions`) for the test's broker; override this fixture to change them."""
     return {}
 
 
 @pytest.fixture
-def ottla_broker(ottla_settings: dict[str, object]) -> Iterator[Broker]:
+def ottla_broker(ottla_settings: dict[str, Any]) -> Iterator[Broker]:
     """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends."""
     import ottla
 

@@ -1,4 +1,4 @@
-"""Other people's Python clients, behind one face: the same behaviours are asked of each."""
+"""Other people's Python clients and Ottla's own, behind one face: the same behaviours are asked of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tests.support.clients.aio import AioKafka
 from tests.support.clients.confluent import Confluent
 from tests.support.clients.face import Client, Member, Message
 from tests.support.clients.kafka_python import KafkaPython
+from tests.support.clients.own import Own
 
-CLIENTS: tuple[type[Client], ...] = (Confluent, KafkaPython, AioKafka)
+CLIENTS: tuple[type[Client], ...] = (Confluent, KafkaPython, AioKafka, Own)
 
 __all__ = ["CLIENTS", "Client", "Member", "Message"]
