@@ -18,7 +18,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
 
 COUNT = 30_000
-FIRST_MS = 1_700_000_000_000
+FIRST_MS = time.time_ns() // 10**6 - 3_600_000
 SEGMENT_BYTES = 1 << 20
 LOG_FILE_BYTES = "log.segment.bytes"
 

@@ -164,7 +164,7 @@ class Log:
         self.log_end_offset = next_offset
         self.size_bytes += position
         if idempotent:
-            self._note_producers(headers, base_offset)
+            self._note_producers(headers, base_offset, now)
         return Appended(NONE, base_offset, next_offset - 1, append_time, False)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
@@ -355,9 +355,9 @@ class Log:
             del places[next(iter(places))]
         places[offset] = (segment, position)
 
-    def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int) -> None:
+    def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now) -> None:
         for header in headers:
-            self.producers.note(header, base_offset)
+            self.producers.note(header, base_offset, now.wall_ms)
             base_offset += header.last_offset_delta + 1
 
     def _save_producers(self) -> None:

@@ -100,15 +100,18 @@ class Producers:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
         return NONE
 
-    def note(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch that was appended at `base_offset`: as it is written, and in the same way when the log is replayed."""
+    def note(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
+        """Remember a batch that was appended at `base_offset`: as it is written, and in the same way when the log is replayed.
+
+        A producer is as old as its last batch; `now_ms` keeps one from expiring that writes old records just now.
+        """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
             producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
         elif header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
-        producer.last_timestamp = header.max_timestamp
+        producer.last_timestamp = max(header.max_timestamp, now_ms)
         if header.is_control:
             producer.txn_first_offset = NO_OFFSET
             return

@@ -122,7 +122,7 @@ def test_a_retry_is_still_known_after_a_restart(clean: bool) -> None:
 def test_producers_expire() -> None:
     disk = SimDisk()
     log = opened(LogConfig(producer_id_expiration_ms=1000), disk)
-    append(log, make_batch(1, producer_id=9, epoch=0, sequence=0))
+    append(log, make_batch(1, timestamp=5, producer_id=9, epoch=0, sequence=0))
     log.retain(Now(NOW.wall_ms + 1000, 0))
     assert 9 in log.producers.by_id
     log.retain(Now(NOW.wall_ms + 1001, 0))
