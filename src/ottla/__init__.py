@@ -5,8 +5,9 @@ The names below are imported when first used, so that `import ottla` costs nothi
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from ottla.version import VERSION
+
+TYPE_CHECKING = False  # as type checkers know it, without the time that importing typing takes
 
 if TYPE_CHECKING:
     from ottla.client.admin import NewTopic
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.net.client.producer import Producer
     from ottla.net.embedded import Broker
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Admin",
@@ -96,6 +97,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    from importlib import import_module
+
     found: object = getattr(import_module(home), name)
     globals()[name] = found
     return found

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ottla import __version__
+from ottla.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     from ottla.cli import serve
 
     parser = argparse.ArgumentParser(prog="ottla", description="A log that speaks Kafka's protocol.")
-    parser.add_argument("--version", action="version", version=f"ottla {__version__}")
+    parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     serve.add_to(commands)

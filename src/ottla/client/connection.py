@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla import __version__
 from ottla.client.errors import ConnectionFailed, broker_error
 from ottla.client.frames import FrameReader
 from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared
 from ottla.ports import Buffer, Part
+from ottla.version import VERSION
 from ottla.wire import Malformed
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import UNSUPPORTED_VERSION
@@ -56,7 +56,7 @@ class Connection:
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
         """The first request on every connection. Its answer goes to `greeted`."""
-        body = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+        body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(API_VERSIONS, version, body, token, expect=True)
 
     def greeted(self, body: Any) -> bool:

@@ -8,9 +8,9 @@ import logging
 import signal
 from collections.abc import Callable
 
-from ottla import __version__
 from ottla.broker.settings import BrokerSettings
 from ottla.net.start import Listen, Running, start
+from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")
 
@@ -35,7 +35,7 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
 
 def _line(running: Running, data_dir: str) -> str:
     where = ", ".join(str(address) for address in running.addresses)
-    return f"Ottla {__version__} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"
+    return f"Ottla {VERSION} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"
 
 
 def _spare_the_collector() -> None:
