@@ -25,7 +25,7 @@ from ottla.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from ottla.records.build import MOST_OVERHEAD_BYTES, seal
+from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
 from ottla.records.uncompiled import say_once
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False
 BATCH_BYTES: Final = 1 << 20
 NOTHING: Final = memoryview(b"")
 NO_ROOM: Final = memoryview(bytearray())
-NO_DELTAS: Final = array("q")
-NO_ROWS: Final = array("i")
 MOST_BYTES: Final = 0x7FFFFFFF
 
 

@@ -33,6 +33,7 @@ MOST_OVERHEAD_BYTES: Final = 32
 """What a record takes at most beyond its key, value and headers: five sizes, two deltas, attributes, a count of no headers."""
 
 NO_ROWS: Final = array("i")
+NO_DELTAS: Final = array("q")
 MOST_BATCH_BYTES: Final = 0x7FFFFFFF - HEADER_BYTES
 
 

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel, kernel_build
+from ottla.records import codecs, kernel, kernel_arrow, kernel_build
 from ottla.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -23,7 +23,7 @@ from ottla.records.batch import (
     BatchHeader,
     batches,
 )
-from ottla.records.build import MOST_OVERHEAD_BYTES, NO_ROWS, seal
+from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, open_batches
 from ottla.records.legacy import BadMessage, open_message_set, write_message_set
@@ -57,21 +57,17 @@ def accept(view: Buffer, *, compacted: bool = False, limit_bytes: int = codecs.D
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, level: int | None = None) -> bytearray:
     """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`."""
-    runs = columns.pieces()
-    first, base_offset = columns.first, columns.offsets[0] if keep_offsets else 0
-    ages = columns.timestamps
-    deltas = array("q", range(-first, columns.end - first))
-    if keep_offsets:
-        deltas = array("q", (offset - base_offset for offset in columns.all_offsets[: columns.end]))
-    deltas.extend(array("q", [0]) * (len(columns.all_offsets) - columns.end))
-    total = sum(max(size, 0) for column in (1, 3, 5) for size in columns.span_column(column))
+    base_offset = columns.offsets[0] if keep_offsets else 0
+    base_timestamp = newest = columns.timestamps[0]
+    deltas = _deltas(columns, base_offset, keep_offsets)
+    sizes = (columns.span_column(column) for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
+    total = sum(kernel_arrow.total_bytes(column)[0] for column in sizes)
     out = bytearray(HEADER_BYTES + total + MOST_OVERHEAD_BYTES * len(columns))
     end = HEADER_BYTES
-    for run in runs:
-        data = run.data, run.data, run.data
-        _, end, _ = kernel_build.write(
-            out, end, NO_ROWS, run.first, run.end, deltas, columns.all_timestamps, ages[0], columns.spans, *data
-        )
+    for run in columns.pieces():
+        table = deltas, columns.all_timestamps, base_timestamp, columns.spans, run.data, run.data, run.data
+        _, end, latest = kernel_build.write(out, end, NO_ROWS, run.first, run.end, *table)
+        newest = max(newest, latest)
     del out[end:]
     header = BatchHeader(
         base_offset=base_offset,
@@ -80,15 +76,24 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, level: int | Non
         magic=MAGIC,
         crc=0,
         attributes=_attributes(columns),
-        last_offset_delta=deltas[columns.end - 1],
-        base_timestamp=ages[0],
-        max_timestamp=max(ages),
+        last_offset_delta=deltas[columns.end - 1] if deltas else len(columns) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=newest,
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
         record_count=len(columns),
     )
     return seal(header, out, level)
+
+
+def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
+    """Offset deltas by row; none where the kernel can count for itself."""
+    if keep_offsets:
+        return array("q", (offset - base_offset for offset in columns.all_offsets))
+    if len(columns.pieces()) == 1:
+        return NO_DELTAS
+    return array("q", range(-columns.first, len(columns.all_offsets) - columns.first))
 
 
 def _attributes(columns: Columns) -> int:

@@ -192,12 +192,13 @@ def write_messages(
     spans: cython.const[cython.int][::1],
     data: cython.const[cython.uchar][::1],
 ):
-    """Write rows `first` to `end` as messages, their offsets counted from `base_offset`; the position after them."""
+    """Write rows `first` to `end` as messages, their offsets counted from `base_offset`: (position after them, newest time)."""
     capacity: cython.Py_ssize_t = len(offsets)
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t
     key_size: cython.longlong
     value_size: cython.longlong
+    newest: cython.longlong = -1
     if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity or pos < 0:
         raise ValueError("write_messages: the rows are outside the columns")
     view = memoryview(out)
@@ -218,7 +219,9 @@ def write_messages(
         _put(out, start, offsets[row] - base_offset, 8)
         _put(out, start + 8, pos - start - 12, 4)
         _put(out, start + 12, crc32(view[start + 16 : pos]), 4)
-    return pos
+        if timestamps[row] > newest:
+            newest = timestamps[row]
+    return pos, newest
 
 
 @cython.cfunc
@@ -227,3 +230,19 @@ def write_messages(
 @cython.exceptval(check=False)
 def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
     return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+def settle(offsets: cython.longlong[::1], shift: cython.longlong, timestamps: cython.longlong[::1]):
+    """Shift relative offsets; the newest timestamp, or None where an offset is not within 0 and the last one."""
+    row: cython.Py_ssize_t
+    newest: cython.longlong = -1
+    last: cython.longlong = offsets[len(offsets) - 1] if len(offsets) > 0 else -1
+    if shift:
+        for row in range(len(offsets)):
+            if offsets[row] < 0 or offsets[row] > last:
+                return None
+            offsets[row] += shift
+    for row in range(len(timestamps)):
+        if timestamps[row] > newest:
+            newest = timestamps[row]
+    return newest

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel_legacy
-from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
+from ottla.records import codecs, kernel, kernel_arrow, kernel_legacy
+from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
 from ottla.records.columns import EMPTY, ROW_BYTES, Columns, Run
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD
 
@@ -69,8 +69,8 @@ def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BY
         )
         if stop < 0:
             raise BadMessage(-1 - stop, "the CRC-32 or a length of the message is wrong.", CORRUPT_MESSAGE)
-        _settle(segment, offsets[row:stop_row], timestamps[row:stop_row])
-        runs.append(Run(row, stop_row, segment.data, _header(segment, offsets[row:stop_row], timestamps[row:stop_row])))
+        newest = _settle(segment, offsets[row:stop_row], timestamps[row:stop_row])
+        runs.append(Run(row, stop_row, segment.data, _header(segment, offsets, timestamps[row], row, newest)))
         row = stop_row
     return Columns(offsets, timestamps, spans, tuple(runs), 0, row, offsets[row - 1] + 1)
 
@@ -144,34 +144,30 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
     raise BadMessage(pos, "a length of the message is wrong.", CORRUPT_MESSAGE)
 
 
-def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> None:
-    """Make relative offsets absolute, and give every message the wrapper's time where the broker set it."""
-    if segment.wrapper_offset is not None:
-        last = offsets[-1]
-        if 0 != segment.wrapper_offset < last:
-            raise BadMessage(
-                segment.start, f"a wrapper's offset {segment.wrapper_offset} is below its last, {last}.", INVALID_RECORD
-            )
-        shift = segment.wrapper_offset - last if segment.wrapper_offset else 0
-        if shift:
-            offsets[:] = memoryview(array("q", [offset + shift for offset in offsets]))
+def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
+    """Make relative offsets absolute, and give every message the wrapper's time where the broker set it; the newest time."""
+    shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
         timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))
+    newest = None if shift < 0 else kernel_legacy.settle(offsets, shift, timestamps)
+    if newest is None:
+        raise BadMessage(
+            segment.start, f"the offsets within a wrapper do not fit its own, {segment.wrapper_offset}.", INVALID_RECORD
+        )
+    return newest
 
 
-def _header(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> BatchHeader:
+def _header(segment: Segment, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
     """What a run says of its messages, in the words of a batch."""
-    newest = max(timestamps) if segment.magic else NO_TIMESTAMP
-    kept = segment.attributes & (CODEC_MASK | (TIMESTAMP_TYPE_BIT if segment.magic else 0))
     return BatchHeader(
-        base_offset=offsets[0],
+        base_offset=offsets[row],
         batch_length=0,
         leader_epoch=-1,
         magic=segment.magic,
         crc=0,
-        attributes=kept,
-        last_offset_delta=offsets[-1] - offsets[0],
-        base_timestamp=timestamps[0],
+        attributes=segment.attributes & (CODEC_MASK | (TIMESTAMP_TYPE_BIT if segment.magic else 0)),
+        last_offset_delta=offsets[row + segment.messages - 1] - offsets[row],
+        base_timestamp=timestamp,
         max_timestamp=newest,
         producer_id=-1,
         producer_epoch=-1,
@@ -185,21 +181,17 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 
     The wrapper's offset is that of its last message, its time their latest. Headers are lost: these formats have none.
     """
-    rows = run.end - run.first
-    sizes = columns.spans
-    capacity = len(columns.all_offsets)
-    total = sum(max(size, 0) for at in (1, 3) for size in sizes[at * capacity + run.first : at * capacity + run.end])
+    part = columns.slice(run.first - columns.first, run.end - columns.first)
+    total = sum(kernel_arrow.total_bytes(part.span_column(column))[0] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE))
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
-    base = columns.all_offsets[run.first] if codec and magic else 0
-    out = bytearray(total + rows * MOST_OVERHEAD_BYTES)
-    end = kernel_legacy.write_messages(
-        out, 0, run.first, run.end, magic, timestamp_bit, base, columns.all_offsets, columns.all_timestamps, columns.spans, run.data
-    )
+    base = part.offsets[0] if codec and magic else 0
+    table = columns.all_offsets, columns.all_timestamps, columns.spans, run.data
+    out = bytearray(total + len(part) * MOST_OVERHEAD_BYTES)
+    end, newest = kernel_legacy.write_messages(out, 0, run.first, run.end, magic, timestamp_bit, base, *table)
     if not codec:
         return bytes(memoryview(out)[:end])
     body = codecs.compress(codec, memoryview(out)[:end], level, magic=magic)
-    newest = max(columns.all_timestamps[run.first : run.end])
-    return wrapper(columns.all_offsets[run.end - 1], magic, codec | timestamp_bit, newest, body)
+    return wrapper(part.offsets[-1], magic, codec | timestamp_bit, newest, body)
 
 
 def wrapper(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> bytes:

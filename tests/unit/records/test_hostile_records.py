@@ -90,9 +90,10 @@ def test_what_does_not_fit_is_not_written(kernels: SimpleNamespace) -> None:
 
 
 GUARDED = """
-import ctypes, importlib.util, mmap, random, sys
+import ctypes, mmap, random, sys
 from array import array
-from ottla.records import kernel, kernel_arrow
+from zlib import crc32
+from ottla.records import kernel, kernel_arrow, kernel_legacy
 from ottla.records.build import build
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -121,6 +122,11 @@ for turn in range(60_000):
         kernel.make_records(tuple, view, offsets, timestamps, spans, 0, 2, 0)
         kernel.count_headers(view, spans[8:10], spans[10:12])
     kernel_arrow.murmur2(view)
+    covered = bytes(2) + bytes(data)
+    message = bytes(8) + (len(covered) + 4).to_bytes(4, "big") + crc32(covered).to_bytes(4, "big") + covered
+    view = at_the_edge(message)
+    kernel_legacy.run_of(view, 0, len(view))
+    kernel_legacy.scan_messages(view, 0, len(view), 0, 1, offsets, timestamps, spans)
 print("sound", kernel.COMPILED)
 """
 

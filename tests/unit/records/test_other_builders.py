@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import codecs
@@ -56,6 +56,7 @@ def built(builder: Any, rows: Rows, codec: int) -> bytes:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("name", BUILDERS)
+@settings(max_examples=30)
 @given(rows=ROWS)
 def test_their_batches_open_here(name: str, codec: str, rows: Rows) -> None:
     if not usable(BUILDERS[name], CODECS[codec]):
@@ -67,6 +68,7 @@ def test_their_batches_open_here(name: str, codec: str, rows: Rows) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("name", READERS)
+@settings(max_examples=30)
 @given(rows=ROWS)
 def test_our_batches_open_there(name: str, codec: str, rows: Rows) -> None:
     if not usable(BUILDERS[name], CODECS[codec]):
