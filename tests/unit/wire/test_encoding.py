@@ -15,6 +15,7 @@ from ottla.wire import Unencodable, decode, encode, encode_parts
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
 from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
@@ -40,6 +41,11 @@ def one_partition(**partition: Any) -> ProduceRequest:
     ("msg", "version", "sentence"),
     [
         (P(transactional_id="x"), 2, "ProduceRequest v2, transactional_id: is set, but travels only in version 3 and later"),
+        (
+            OffsetCommitValue(expire_timestamp=3, offset=1 << 70),
+            1,
+            "OffsetCommitValue v1, offset: cannot be 1180591620717411303424: int too large to convert",
+        ),
         (MetadataRequest(topics=None), 0, "MetadataRequest v0, topics: is None, which it must not be in this version"),
         (P(acks=70_000), 9, "ProduceRequest v9, acks: cannot be 70000: 'h' format requires -32768 <= number <= 32767"),
         (P(topic_data=[P.TopicProduceData(topic_id=b"12")]), 13, "ProduceRequest v13, topic_data[0].topic_id: must be 16 bytes"),
@@ -81,6 +87,22 @@ def test_what_cannot_travel_is_an_error_that_names_the_field(msg: Message, versi
         encode(msg, version)
     assert str(caught.value) == sentence
     assert isinstance(caught.value, ValueError)
+
+
+def test_bytes_of_a_wrong_type_are_found_in_parts_too() -> None:
+    key = ConsumerGroupMemberMetadataValue.ClassicProtocol(name="p", metadata=wrong("text"))
+    of = ConsumerGroupMemberMetadataValue
+    msg = of(classic_member_metadata=of.ClassicMemberMetadata(supported_protocols=[key]))
+    for write in (encode, encode_parts):
+        with pytest.raises(Unencodable, match=r"supported_protocols\[0\].metadata: must be bytes, not str"):
+            write(msg, 0)
+
+
+def test_a_field_of_one_version_says_so() -> None:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(commit_timestamp=5)
+    msg = OffsetCommitRequest(topics=[OffsetCommitRequest.OffsetCommitRequestTopic(partitions=[partition])])
+    with pytest.raises(Unencodable, match=r"commit_timestamp: is set, but travels only in version 1$"):
+        encode(msg, 2)
 
 
 def test_an_ignorable_field_is_left_out_in_silence() -> None:
@@ -132,6 +154,19 @@ def test_records_of_a_decoded_message_are_views_of_the_input() -> None:
         assert frame[frame.index(b"bcdef") - 1] == ord("X")
         view[0] = ord("a")
         view.release()
+
+
+def test_views_of_any_shape_are_read() -> None:
+    import array
+
+    data = encode(one_partition(index=1, records=b"abcd"), 9)
+    spread = bytearray(2 * len(data))
+    spread[::2] = data
+    assert len(data) % 2 == 0
+    for view in (memoryview(spread)[::2], memoryview(array.array("H", data))):
+        assert decode(P, 9, view).topic_data[0].partition_data[0].index == 1
+    with pytest.raises(Malformed, match="runs past the end"):
+        decode(P, 9, memoryview(data)[:-5])
 
 
 def test_records_that_are_no_buffer_travel_in_parts() -> None:
