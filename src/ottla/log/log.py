@@ -169,11 +169,12 @@ class Log:
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """Record that `leader_epoch` begins at the end of the log. Raises `StorageFailed`."""
+        before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, self.log_end_offset):
             try:
                 self._write_epochs()
             except StorageFailed:
-                self.epochs.truncate_end(self.log_end_offset)
+                self.epochs.entries = before
                 raise
 
     def roll(self) -> None:

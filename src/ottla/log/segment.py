@@ -21,7 +21,7 @@ LARGEST_RELATIVE = 2**31 - 1
 
 
 class Segment:
-    """Batches from `base_offset` on, `size` bytes; `max_timestamp` is in ms, `max_timestamp_offset` its batch's last offset."""
+    """Batches from `base_offset` on, `size` bytes. Timestamps are in ms."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -67,12 +67,6 @@ class Segment:
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
-
-    @property
-    def max_timestamp_offset(self) -> int:
-        if self._max_timestamp == UNKNOWN:
-            self._load_max_timestamp()
-        return self._max_timestamp_offset
 
     def append(self, view: Buffer, headers: Sequence[BatchHeader], base_offset: int, interval: int) -> None:
         """Write stamped batches at the end. Raises `StorageFailed` with nothing changed."""

@@ -231,10 +231,9 @@ class RealDisk:
 
     def rename(self, path: str, to: str) -> None:
         self._rename(path, to)
-        file = self._by_path.pop(path, None)
-        if file is not None:
-            file.path = to
-            self._by_path[to] = file
+        for file in self._forget(path):
+            file.path = to + file.path[len(path) :]
+            self._by_path[file.path] = file
         directory = to.rpartition("/")[0]
         self.sync_dir(directory)
         if path.rpartition("/")[0] != directory:
@@ -252,6 +251,7 @@ class RealDisk:
         self._worker.ask(partial(os.close, fd))
 
     def remove_tree(self, path: str) -> None:
+        self._forget(path)
         try:
             shutil.rmtree(self._full(path))
         except FileNotFoundError:
@@ -327,6 +327,14 @@ class RealDisk:
                 opened.append(reference)
             else:
                 old.close()
+
+    def _forget(self, path: str) -> Sequence[RealFile]:
+        """Let what is called `path` next, or lies below it, be other files than those held so far; returns these."""
+        file = self._by_path.pop(path, None)
+        if file is not None:
+            return [file]
+        below = [name for name in self._by_path if name.startswith(path + "/")]
+        return [file for file in map(self._by_path.pop, below) if file is not None]
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}"

@@ -12,8 +12,10 @@ from queue import Queue
 
 import pytest
 
+from ottla.log.log import Log, LogConfig
 from ottla.net.disk import RealDisk
 from ottla.ports import Buffer, FileSlice, StorageFailed
+from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
 Calls = Queue[Callable[[], None]]
 
@@ -102,6 +104,34 @@ def test_a_slice_stays_readable_when_its_file_is_renamed_and_removed(disk: RealD
     disk.remove("log.deleted")
     assert FileSlice(file, 1, 2).read() == b"at"
     assert not disk.exists("log.deleted")
+
+
+def test_a_directory_made_anew_holds_new_files(disk: RealDisk) -> None:
+    disk.make_dir("t-0")
+    old = disk.open("t-0/log", create=True)
+    old.append([b"old"])
+    disk.rename("t-0", "t-0.gone")
+    assert old.path == "t-0.gone/log"
+    disk.make_dir("t-0")
+    new = disk.open("t-0/log", create=True)
+    assert (new is old, new.size, old.read(0, 9)) == (False, 0, b"old")
+    disk.remove_tree("t-0")
+    disk.make_dir("t-0")
+    assert disk.open("t-0/log", create=True) is not new
+
+
+def test_a_log_on_it_is_there_again_after_a_restart(disk: RealDisk) -> None:
+    log = Log.open(disk, "t-0", LogConfig(segment_bytes=500), NOW)
+    for _ in range(40):
+        append(log, make_batch(2, 60))
+    sync(log)
+    before = read_all(log)
+    for clean in (False, True):
+        log.close()
+        log = Log.open(disk, "t-0", LogConfig(segment_bytes=500), NOW, clean=clean, recovery_point=80)
+        assert read_all(log) == before
+    log.delete()
+    assert disk.list("") == []
 
 
 def test_one_pass_of_syncs_serves_everybody_who_asked(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
