@@ -103,17 +103,20 @@ def assign_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move one partition at a time from a member with at least two more than another that wants it, until there is none."""
-    moved = True
-    while moved:
-        moved = False
-        for member in sorted(given, key=lambda member: -len(given[member])):
-            for where in reversed(given[member]):
-                poorest = min(wanting[where.topic], key=lambda other: len(given[other]))
-                if len(given[member]) - len(given[poorest]) > 1:
-                    given[member].remove(where)
-                    given[poorest].append(where)
-                    moved = True
+    """Move one partition at a time from the richest member to one that wants it and has at least two less, until there is none."""
+    while (move := _next_move(given, wanting)) is not None:
+        where, member, poorest = move
+        given[member].remove(where)
+        given[poorest].append(where)
+
+
+def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple[TopicPartition, str, str] | None:
+    for member in sorted(given, key=lambda member: -len(given[member])):
+        for where in reversed(given[member]):
+            poorest = min(wanting[where.topic], key=lambda other: len(given[other]))
+            if len(given[member]) - len(given[poorest]) > 1:
+                return where, member, poorest
+    return None
 
 
 def assign_cooperative_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:

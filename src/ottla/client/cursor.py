@@ -49,13 +49,14 @@ def open_records(chunk: Chunk) -> list[ConsumerRecord]:
 class Cursor:
     """One chunk on its way through the user's hands. `taken` records were handed out, the last `in_hand` of them are not done."""
 
-    __slots__ = ("_chunk", "_dropped", "_whole", "in_hand", "records", "taken", "where")
+    __slots__ = ("_chunk", "_dropped", "_stop", "_whole", "in_hand", "records", "taken", "where")
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where
         self.records: list[ConsumerRecord] | None = None
         self.taken = self.in_hand = 0
         self._chunk = chunk
+        self._stop = chunk.next_offset
         self._whole = self._dropped = False
 
     @property
@@ -86,26 +87,36 @@ class Cursor:
     def each(self) -> Iterator[ConsumerRecord]:
         """Hand out what is left one by one; asking for one says that the one before is done."""
         records = self.open()
-        while self.taken < len(records):
-            record = records[self.taken]
+        while True:
+            try:
+                record = records[self.taken]
+            except IndexError:  # the end, or another thread dropped what was left
+                break
             self.taken += 1
             self.in_hand = 1
             yield record
         self.in_hand = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether something that was handed out is not done."""
+        return self.in_hand > 0 or self._whole
+
     def settle(self) -> None:
         """All that was handed out is done."""
         self.in_hand = 0
 
-    def drop(self) -> None:
-        """Hand out nothing more: the partition is somebody else's, or is read from elsewhere."""
+    def drop(self) -> int:
+        """Hand out nothing more: the partition is somebody else's, or is read from elsewhere. The offset where this ends."""
+        self._stop = self.position()
         self._dropped = True
         if self.records is not None:
             del self.records[self.taken :]
+        return self._stop
 
     def position(self) -> int:
         """The offset of the next record to hand out."""
-        return self._chunk.next_offset if self._whole else self._offset(self.taken)
+        return self._stop if self._whole else self._offset(self.taken)
 
     def done(self) -> int:
         """The offset of the first record that is not done, as long as something is in hand."""
@@ -114,4 +125,4 @@ class Cursor:
     def _offset(self, index: int) -> int:
         if self.records is None:
             return self._chunk.from_offset
-        return self.records[index].offset if index < len(self.records) else self._chunk.next_offset
+        return self.records[index].offset if index < len(self.records) else self._stop

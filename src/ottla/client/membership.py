@@ -203,8 +203,10 @@ class Membership:
         self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
 
     def _next_stable(self, now_ms: int) -> Step:
-        if now_ms < self._heartbeat_ms:
-            return Wait(self._heartbeat_ms)
+        return self.heartbeat() if now_ms >= self._heartbeat_ms else Wait(self._heartbeat_ms)
+
+    def heartbeat(self) -> Ask:
+        """A sign of life; also for while a `Revoke` takes its time."""
         body = HeartbeatRequest(
             group_id=self.settings.group_id,
             generation_id=self.generation_id,

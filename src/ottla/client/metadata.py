@@ -50,15 +50,14 @@ class Metadata:
         self.version = 0
         self.updated_ms: int | None = None
 
-    def update(self, answer: MetadataResponse, now_ms: int) -> None:
-        """Take an answer; topics it does not name stay as they were."""
+    def update(self, answer: MetadataResponse, now_ms: int, *, whole: bool = False) -> None:
+        """Take an answer. Topics it does not name stay as they were, or are gone if it was the `whole` that was asked for."""
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
-        for topic in answer.topics:
-            if topic.name is not None:
-                self.topics[topic.name] = self._topic(topic, topic.name)
+        found = {topic.name: self._topic(topic, topic.name) for topic in answer.topics if topic.name is not None}
+        self.topics = found if whole else {**self.topics, **found}
         self.version += 1
         self.updated_ms = now_ms
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.cursor import Cursor
 from ottla.client.errors import Closed, KafkaError, SettingError
 from ottla.client.fetcher import UNKNOWN_OFFSET
+from ottla.client.progress import Progress
 from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
@@ -24,7 +25,6 @@ from ottla.client.types import (
 )
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.group_member import GroupMember
-from ottla.net.client.progress import Progress
 from ottla.net.client.reader import RESETS, Reader
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class AsyncConsumer:
         self._pattern: re.Pattern[str] | None = None
         self._closed = False
         self._error: KafkaError | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._counts: dict[str, int] = {}
 
     async def start(self) -> Self:
@@ -62,6 +63,7 @@ class AsyncConsumer:
         self._cluster = Cluster(self.settings)
         self._reader = Reader(self._cluster, self.settings)
         self._progress = Progress(self._reader.fetcher)
+        self._settled = asyncio.Event()
         self._member = self._new_member() if self.settings.group_id else None
         self._background = [asyncio.ensure_future(self._keep_metadata_fresh())]
         if self._member is not None and self.settings.enable_auto_commit:
@@ -71,7 +73,15 @@ class AsyncConsumer:
         return self
 
     def _new_member(self) -> GroupMember:
-        return GroupMember(self._cluster, self.settings, revoke=self._revoke, lose=self._lose, adopt=self._adopt, failed=self._fail)
+        return GroupMember(
+            self._cluster,
+            self.settings,
+            free=self._free,
+            revoke=self._revoke,
+            lose=self._lose,
+            adopt=self._adopt,
+            failed=self._fail,
+        )
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -165,6 +175,15 @@ class AsyncConsumer:
                 )
             )
 
+    async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
+        self._progress.cut_short(partitions)
+        if self._progress.holds(partitions):
+            self._settled.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._settled.wait()
+        return not self._progress.holds(partitions)
+
     async def _revoke(self, partitions: list[TopicPartition]) -> None:
         if self._member is not None and self.settings.enable_auto_commit:
             with suppress(KafkaError):
@@ -208,6 +227,7 @@ class AsyncConsumer:
     async def next_cursor(self, timeout_ms: int | None) -> Cursor | None:
         """The buffer to hand out from; what was handed out before is done. None after `timeout_ms`. Raises `KafkaError`."""
         self._progress.settle()
+        self._settled.set()
         left = self._progress.left_over()
         if left is not None:
             return left

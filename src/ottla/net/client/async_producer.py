@@ -164,9 +164,7 @@ class AsyncProducer:
     def _hand_over(self, draft: Draft, now: int) -> None:
         data = build(draft.keys, draft.values, draft.timestamps, draft.headers, codec=self._codec)
         deadline_ms = now + self.settings.delivery_timeout_ms
-        self._sender.add(
-            Outgoing(draft.where, bytearray(data), len(draft.values), deadline_ms, lambda batch: self._done(draft, batch))
-        )
+        self._sender.add(Outgoing(draft.where, data, len(draft.values), deadline_ms, lambda batch: self._done(draft, batch)))
 
     def _done(self, draft: Draft, batch: Outgoing) -> None:
         with self.lock:

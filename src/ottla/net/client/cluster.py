@@ -36,7 +36,7 @@ class Cluster:
         self.settings = settings
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
-        self._first: Link | None = None
+        self._first: asyncio.Future[Link] | None = None
         self._backoff: dict[tuple[str, int], int] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
@@ -45,14 +45,14 @@ class Cluster:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
-        for opening in self._links.values():
-            opening.cancel()
-            if opening.done() and not opening.cancelled() and opening.exception() is None:
-                opening.result().close()
+        openings = [*self._links.values(), *((self._first,) if self._first else ())]
         self._links.clear()
-        if self._first is not None:
-            self._first.close()
-            self._first = None
+        self._first = None
+        for opening in openings:
+            if opening.cancel():
+                await asyncio.gather(opening, return_exceptions=True)
+            elif (link := _opened(opening)) is not None:
+                link.close()
         # Transports tell their protocols of the end in the loop's next round.
         await asyncio.sleep(0)
 
@@ -60,7 +60,7 @@ class Cluster:
         """The link to a broker that metadata knows. Raises `ConnectionFailed`, `TimedOut`."""
         key = (lane, node_id)
         opening = self._links.get(key)
-        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() or opening.result().closed)):
+        if opening is None or (opening.done() and _opened(opening) is None):
             opening = self._links[key] = asyncio.ensure_future(self._open(key))
         return await asyncio.shield(opening)
 
@@ -79,19 +79,20 @@ class Cluster:
     async def any_link(self) -> Link:
         """A link to some broker. Raises `ConnectionFailed` when none can be reached."""
         for opening in self._links.values():
-            if opening.done() and not opening.cancelled() and opening.exception() is None and not opening.result().closed:
-                return opening.result()
-        if self._first is not None and not self._first.closed:
-            return self._first
+            if (link := _opened(opening)) is not None:
+                return link
+        if self._first is None or (self._first.done() and _opened(self._first) is None):
+            self._first = asyncio.ensure_future(self._open_first())
+        return await asyncio.shield(self._first)
+
+    async def _open_first(self) -> Link:
         known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
         for host, port in dict.fromkeys(self._bootstrap + known):
             try:
-                self._first = await Link.open(host, port, self.settings.client_id, self.settings.request_timeout_ms)
+                return await Link.open(host, port, self.settings.client_id, self.settings.request_timeout_ms)
             except KafkaError as error:
                 failures.append(str(error))
-            else:
-                return self._first
         raise ConnectionFailed(
             f"None of bootstrap_servers={self.settings.bootstrap_servers} could be reached: {' '.join(failures)}"
         )
@@ -109,7 +110,7 @@ class Cluster:
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Ask for metadata of some topics, or (None) of all."""
         answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
-        self.metadata.update(answer, now_ms())
+        self.metadata.update(answer, now_ms(), whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None]) -> None:
         """Ask for metadata in the background, at most one request at a time, until it came; `then` is called after each."""
@@ -166,3 +167,10 @@ class Cluster:
             except TimeoutError:
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.") from None
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+
+
+def _opened(opening: asyncio.Future[Link]) -> Link | None:
+    """The link that came of it, if it is there and can still be used."""
+    if not opening.done() or opening.cancelled() or opening.exception() is not None or opening.result().closed:
+        return None
+    return opening.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -22,17 +23,23 @@ MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.R
 COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 LEAVE_TIMEOUT_S = 5
 
+log = logging.getLogger("ottla.client")
+
 Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class GroupMember:
-    """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership."""
+    """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership.
+
+    `free(partitions, ms)` waits up to so long until none of their records are in the user's hands, and says whether so.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         settings: ConsumerSettings,
         *,
+        free: Callable[[list[TopicPartition], int], Awaitable[bool]],
         revoke: Adopt,
         lose: Adopt,
         adopt: Adopt,
@@ -53,6 +60,7 @@ class GroupMember:
         )
         self._cluster = cluster
         self._settings = settings
+        self._free = free
         self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
         self._coordinator: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -103,11 +111,25 @@ class GroupMember:
             self.machine.assigned(now_ms())
             await self._adopt(step.partitions)
         elif isinstance(step, Revoke):
+            await self._until_free(step.partitions)
             await self._revoke(step.partitions)
             self.machine.revoked(step.partitions)
         else:
             await self._lose(step.partitions)
             self.machine.revoked(step.partitions)
+
+    async def _until_free(self, partitions: list[TopicPartition]) -> None:
+        """Let the user finish with what is in hand, within `max_poll_interval_ms`; signs of life go on meanwhile."""
+        beat = self.machine.heartbeat()
+        while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_lost():
+            try:
+                node_id = await self.coordinator()
+                answer = await self._cluster.ask(node_id, beat.api_key, beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
+            except KafkaError as error:
+                log.info("group %s: no heartbeat while partitions are given up: %s", self.group_id, error)
+                continue
+            if answer.error_code in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION):
+                return
 
     async def _until_stirred(self, until_ms: int | None) -> None:
         self._stirred.clear()

@@ -31,14 +31,16 @@ class Link(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: link, host, port)
                 await link._greet()
-        except KafkaError:
+        except TimeoutError as error:
             link.close()
-            raise
-        except TimeoutError:
-            link.close()
+            if isinstance(error, KafkaError):
+                raise
             raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}.") from None
-        except OSError as error:
-            raise ConnectionFailed(f"No connection to {link.where}: {error.strerror or error}.") from error
+        except BaseException as error:
+            link.close()
+            if isinstance(error, OSError) and not isinstance(error, KafkaError):
+                raise ConnectionFailed(f"No connection to {link.where}: {error.strerror or error}.") from error
+            raise
         return link
 
     async def _greet(self) -> None:

@@ -32,6 +32,24 @@ class Progress:
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
+    def holds(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether records of these are in the user's hands."""
+        asked = set(partitions)
+        return any(cursor.held for cursor in self._cursors if cursor.where in asked)
+
+    def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing more of these, and go on behind what was handed out: they are about to go."""
+        going = set(partitions)
+        ends: dict[TopicPartition, int] = {}
+        for cursor in self._cursors:
+            if cursor.where in going:
+                left = not cursor.exhausted
+                stop = cursor.drop()
+                if left:
+                    ends.setdefault(cursor.where, stop)
+        for where, stop in ends.items():
+            self._fetcher.seek(where, stop)
+
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing more of these."""
         gone = set(partitions)

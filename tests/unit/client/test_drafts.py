@@ -1,0 +1,141 @@
+"""Records on their way into batches, and the partitions they choose."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.drafts import BATCH_OVERHEAD_BYTES, Drafts
+from ottla.client.errors import BrokerError, Closed
+from ottla.client.partitioner import Partitioner
+from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.records.columns import build, murmur2, open_batches
+
+
+def drafts(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Drafts:
+    chosen = partitioner or Partitioner(lambda count: 0)
+    return Drafts(batch_size=batch_size, linger_ms=linger_ms, max_record_bytes=10_000, partitioner=chosen)
+
+
+def never(where: TopicPartition) -> bool:
+    return False
+
+
+def test_a_draft_lingers_until_its_time_has_come() -> None:
+    made = drafts(linger_ms=5)
+    draft = made.append("t", 0, None, b"v", None, 1, 100)
+    assert made.news
+    assert made.next_close_ms(100) == 105
+    assert made.close(104, never) == []
+    assert made.close(105, never) == [draft]
+    assert made.next_close_ms(105) is None
+
+
+def test_a_full_draft_does_not_linger_and_the_next_record_opens_another() -> None:
+    made = drafts(batch_size=200)
+    first = made.append("t", 0, None, b"v" * 100, None, 1, 100)
+    second = made.append("t", 0, None, b"v" * 100, None, 1, 100)
+    assert second is not first
+    assert made.close(100, never) == [first]
+
+
+def test_what_would_only_queue_may_grow_beyond_its_time() -> None:
+    made = drafts()
+    draft = made.append("t", 0, None, b"v", None, 1, 100)
+    assert made.close(200, lambda where: True) == []
+    assert made.append("t", 0, None, b"w", None, 1, 200) is draft
+    assert made.close(200, never) == [draft]
+
+
+def test_hurry_ends_all_lingering() -> None:
+    made = drafts(linger_ms=60_000)
+    draft = made.append("t", 0, None, b"v", None, 1, 100)
+    made.hurry()
+    assert made.close(101, never) == [draft]
+
+
+def test_memory_is_counted_until_a_draft_is_done() -> None:
+    made = drafts()
+    draft = made.append("t", 0, b"key", b"value", [("name", b"header")], 1, 100)
+    assert made.pending_bytes == draft.size > BATCH_OVERHEAD_BYTES
+    made.finished(draft)
+    assert (made.pending_bytes, made.undone) == (0, set())
+
+
+def test_a_record_larger_than_any_request_is_refused_at_once() -> None:
+    made = drafts()
+    with pytest.raises(BrokerError, match="max_request_size=10000") as raised:
+        made.append("t", 0, None, b"v" * 10_000, None, 1, 100)
+    assert raised.value.name == "MESSAGE_TOO_LARGE"
+    assert made.pending_bytes == 0
+
+
+def test_a_record_larger_than_a_batch_travels_alone() -> None:
+    made = drafts(batch_size=100)
+    draft = made.append("t", 0, None, b"v" * 5_000, None, 1, 100)
+    assert made.append("t", 0, None, b"v", None, 1, 100) is not draft
+
+
+record = st.tuples(
+    st.none() | st.binary(max_size=40),
+    st.none() | st.binary(max_size=200),
+    st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=3),
+    st.integers(0, 1 << 40),
+)
+
+
+@given(st.lists(record, min_size=1, max_size=30), st.integers(100, 2_000))
+def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_counted(
+    records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], batch_size: int
+) -> None:
+    made = drafts(batch_size=batch_size)
+    for key, value, headers, timestamp in records:
+        made.append("t", 0, key, value, headers, timestamp, 0)
+    found = []
+    for draft in made.close(1_000, never):
+        data = build(draft.keys, draft.values, draft.timestamps, draft.headers)
+        assert len(data) <= draft.size
+        found += [(one.key, one.value, list(one.headers), one.timestamp) for one in open_batches(data).records()]
+    assert found == records
+
+
+def test_a_delivery_knows_its_place_once_the_batch_is_done() -> None:
+    made = drafts()
+    draft = made.append("t", 3, None, b"v", None, 41, 0)
+    made.append("t", 3, None, b"w", None, 42, 0)
+    heard: list[int] = []
+    draft.watch(lambda: heard.append(1))
+    draft.finish(base_offset=7, log_append_time_ms=-1, error=None)
+    draft.watch(lambda: heard.append(2))
+    assert heard == [1, 2]
+    assert draft.outcome(1) == RecordMetadata("t", 3, 8, 42)
+
+
+def test_a_delivery_that_failed_says_why() -> None:
+    made = drafts()
+    draft = made.append("t", 3, None, b"v", None, 41, 0)
+    [gone] = made.abandon()
+    gone.finish(base_offset=-1, log_append_time_ms=-1, error=Closed("closed"))
+    with pytest.raises(Closed):
+        draft.outcome(0)
+
+
+def test_keys_decide_the_partition_as_kafka_does() -> None:
+    chosen = Partitioner(lambda count: 0)
+    assert chosen.partition("t", b"21", 7) == (murmur2(b"21") & 0x7FFFFFFF) % 7
+    # murmur2("foobar") is -790332482 in Kafka's own tests.
+    assert chosen.partition("t", b"foobar", 1_000) == (-790332482 & 0x7FFFFFFF) % 1_000
+
+
+@given(st.integers(2, 9), st.lists(st.integers(0, 8), min_size=5, max_size=5))
+def test_keyless_records_stay_until_the_batch_closes_and_then_move(count: int, draws: list[int]) -> None:
+    numbers = iter(draws * 10)
+    chosen = Partitioner(lambda below: next(numbers) % below)
+    for _ in range(4):
+        partition = chosen.partition("t", None, count)
+        assert chosen.partition("t", None, count) == partition
+        chosen.leave("t", (partition + 1) % count)
+        assert chosen.partition("t", None, count) == partition
+        chosen.leave("t", partition)
+        assert chosen.partition("t", None, count) != partition

@@ -1,0 +1,358 @@
+"""What a consumer asks for, sees, hands out and counts as done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.cursor import Cursor, open_records
+from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
+from ottla.client.fetcher import Chunk, Fetch, Fetcher
+from ottla.client.fetching import FetchLimits
+from ottla.client.metadata import Metadata
+from ottla.client.progress import Progress
+from ottla.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.client.visible import Aborted, visible
+from ottla.ports import Buffer
+from ottla.records.batch import BadBatch
+from ottla.records.columns import build
+from ottla.wire import errors as codes
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.metadata import MetadataResponse
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def metadata(**leaders: int) -> Metadata:
+    made = Metadata()
+    partition = MetadataResponse.MetadataResponsePartition
+    topics = [
+        MetadataResponse.MetadataResponseTopic(
+            name="t", partitions=[partition(partition_index=index, leader_id=leaders.get(f"p{index}", 1)) for index in range(2)]
+        )
+    ]
+    node = MetadataResponse.MetadataResponseBroker
+    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=topics), 0)
+    return made
+
+
+def batch(base_offset: int, values: Sequence[bytes], **fields: int | bool) -> bytes:
+    return bytes(build(None, list(values), 0, base_offset=base_offset, **fields))  # type: ignore[arg-type]  # fields of build
+
+
+def reading(*partitions: TopicPartition, **leaders: int) -> Fetcher:
+    made = Fetcher(metadata(**leaders), FetchLimits(fetch_max_wait_ms=500))
+    made.add(partitions)
+    for where in partitions:
+        made.seek(where, 0)
+    return made
+
+
+def asked(request: FetchRequest) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic.topic, part.partition): part.fetch_offset for topic in request.topics for part in topic.partitions}
+
+
+def answer(parts: dict[TopicPartition, Buffer | int]) -> FetchResponse:
+    """Per partition its records, or an error code."""
+    data = [
+        FetchResponse.PartitionData(
+            partition_index=where.partition,
+            error_code=found if isinstance(found, int) else 0,
+            records=None if isinstance(found, int) else found,
+            high_watermark=99,
+        )
+        for where, found in parts.items()
+    ]
+    return FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=data)])
+
+
+def values(chunk: Chunk | None) -> list[bytes | None]:
+    assert chunk is not None
+    return [record.value for record in open_records(chunk)]
+
+
+def test_one_request_asks_a_broker_for_all_its_partitions() -> None:
+    [fetch] = reading(A, B).fetches(0)
+    assert asked(fetch.request) == {A: 0, B: 0}
+    assert fetch.request.max_wait_ms == 500
+
+
+def test_each_leader_is_asked_for_its_own_and_once_at_a_time() -> None:
+    made = reading(A, B, p1=2)
+    assert {fetch.node_id: asked(fetch.request) for fetch in made.fetches(0)} == {1: {A: 0}, 2: {B: 0}}
+    assert made.fetches(0) == []
+
+
+def test_what_came_is_handed_out_and_the_next_fetch_begins_behind_it() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x", b"y"]) + batch(2, [b"z"])}), 0)
+    assert made.fetches(0) == [], "a partition with something buffered is not asked for"
+    assert values(made.take()) == [b"x", b"y", b"z"]
+    assert made.reading(A).position == 3
+    assert asked(made.fetches(0)[0].request) == {A: 3}
+    assert made.take() is None
+
+
+def test_records_before_the_position_are_left_out() -> None:
+    made = reading(A)
+    made.seek(A, 1)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x", b"y"])}), 0)
+    assert values(made.take()) == [b"y"]
+
+
+def test_a_torn_batch_is_fetched_again() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x"]) + batch(1, [b"y"])[:-3]}), 0)
+    assert values(made.take()) == [b"x"]
+    assert asked(made.fetches(0)[0].request) == {A: 1}
+
+
+def test_idle_partitions_are_waited_for_only_shortly_while_others_have_something_buffered() -> None:
+    made = reading(A, B)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
+    waits = []
+    for _ in range(8):
+        [fetch] = made.fetches(0)
+        assert asked(fetch.request) == {B: 0}
+        waits.append(fetch.request.max_wait_ms)
+        made.answered(fetch, answer({}), 0)
+    assert waits == [10, 20, 40, 80, 160, 320, 500, 500]
+    made.take()
+    assert made.fetches(0)[0].request.max_wait_ms == 500
+
+
+def test_an_answer_to_before_a_seek_is_dropped() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.seek(A, 50)
+    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
+    assert made.take() is None
+    assert asked(made.fetches(0)[0].request) == {A: 50}
+
+
+def test_what_is_buffered_of_a_partition_taken_away_is_dropped() -> None:
+    made = reading(A, B)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x"]), B: batch(0, [b"y"])}), 0)
+    made.remove([A])
+    assert values(made.take()) == [b"y"]
+    with pytest.raises(KafkaError, match="t-0 is not assigned"):
+        made.reading(A)
+
+
+def test_a_paused_partition_is_neither_asked_for_nor_handed_out() -> None:
+    made = reading(A, B)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
+    made.pause([A])
+    assert made.take() is None
+    made.pause([A], paused=False)
+    assert values(made.take()) == [b"x"]
+
+
+def test_a_moved_leader_is_asked_after_metadata_came() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: codes.NOT_LEADER_OR_FOLLOWER}), 0)
+    assert made.wants_metadata == {"t"}
+    made.metadata.update(MetadataResponse(topics=[]), 0)
+    assert made.fetches(1_000) == []
+    made.metadata = metadata(p0=2)
+    assert [fetch.node_id for fetch in made.fetches(1_000)] == [2]
+
+
+def test_a_broken_connection_is_tried_again_after_a_pause() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.broken(fetch, 0)
+    assert made.fetches(99) == []
+    assert made.next_wake_ms(99) == 100
+    assert len(made.fetches(100)) == 1
+
+
+def test_an_offset_out_of_range_is_reset_or_raised() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.reset_timestamp = EARLIEST_TIMESTAMP
+    made.answered(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
+    assert made.to_reset() == {A: EARLIEST_TIMESTAMP}
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
+    with pytest.raises(OffsetOutOfRange, match="t-0 from offset 0"):
+        made.take()
+    assert made.take() is None
+
+
+def test_a_damaged_batch_is_an_error_that_names_the_partition() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    damaged = bytearray(batch(0, [b"x" * 50]))
+    damaged[-1] ^= 1
+    made.answered(fetch, answer({A: bytes(damaged)}), 0)
+    with pytest.raises(BrokerError, match=r"t-0.*checksum"):
+        made.take()
+
+
+# --- what a reader may see
+
+
+def control(base_offset: int, producer_id: int) -> bytes:
+    return batch(base_offset, [b""], producer_id=producer_id, producer_epoch=0, transactional=True, control=True)
+
+
+def in_transaction(base_offset: int, producer_id: int, size: int = 1) -> bytes:
+    return batch(base_offset, [b"v"] * size, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+
+
+def offsets(buffer: bytes, aborted: Sequence[Aborted] = ()) -> list[int]:
+    seen = visible(memoryview(buffer), aborted)
+    chunk = Chunk(A, seen.pieces, 0, seen.next_offset or 0)
+    return [record.offset for record in open_records(chunk)]
+
+
+def test_control_batches_are_never_seen() -> None:
+    assert offsets(in_transaction(0, 5) + control(1, 5) + batch(2, [b"w"])) == [0, 2]
+
+
+def test_aborted_transactions_are_not_seen_from_their_first_offset_to_their_end() -> None:
+    buffer = (
+        in_transaction(0, 5) + in_transaction(1, 6) + in_transaction(2, 5) + control(3, 5) + in_transaction(4, 5) + control(5, 6)
+    )
+    assert offsets(buffer, [Aborted(5, 2)]) == [0, 1, 4]
+    assert offsets(buffer, [Aborted(5, 0), Aborted(6, 1)]) == [4]
+    assert offsets(buffer) == [0, 1, 2, 4]
+
+
+def test_a_buffer_of_hidden_batches_alone_still_moves_the_reader_on() -> None:
+    seen = visible(memoryview(control(7, 5)))
+    assert (seen.pieces, seen.next_offset) == ([], 8)
+
+
+def test_a_buffer_without_transactions_is_one_uncut_piece() -> None:
+    buffer = memoryview(batch(0, [b"x"]) + batch(1, [b"y"]))
+    [piece] = visible(buffer, check_crcs=True).pieces
+    assert piece.obj is buffer.obj
+    assert len(piece) == len(buffer)
+
+
+def test_a_checksum_that_differs_is_found_only_where_it_is_asked_for() -> None:
+    damaged = bytearray(batch(0, [b"x" * 20]))
+    damaged[-1] ^= 1
+    assert visible(memoryview(damaged)).next_offset == 1
+    with pytest.raises(BadBatch, match="checksum"):
+        visible(memoryview(damaged), check_crcs=True)
+
+
+# --- what was handed out, and what is done
+
+
+def chunk(*, start: int = 0, count: int = 4, where: TopicPartition = A) -> Chunk:
+    return Chunk(where, [memoryview(batch(start, [b"v"] * count))], start, start + count)
+
+
+def test_a_record_in_a_loops_body_is_handed_out_and_not_done() -> None:
+    cursor = Cursor(chunk())
+    assert (cursor.position(), cursor.done()) == (0, 0)
+    each = cursor.each()
+    assert next(each).offset == 0
+    assert (cursor.position(), cursor.done()) == (1, 0)
+    assert next(each).offset == 1
+    assert (cursor.position(), cursor.done()) == (2, 1)
+    assert [record.offset for record in each] == [2, 3]
+    assert (cursor.position(), cursor.done(), cursor.exhausted) == (4, 4, True)
+
+
+def test_a_loop_that_was_left_is_taken_up_where_it_stopped() -> None:
+    cursor = Cursor(chunk())
+    assert next(cursor.each()).offset == 0
+    assert [record.offset for record in cursor.take(2)] == [1, 2]
+    assert [record.offset for record in cursor.each()] == [3]
+
+
+def test_a_dropped_cursor_hands_out_nothing_more_even_in_the_middle_of_a_loop() -> None:
+    cursor = Cursor(chunk())
+    each = cursor.each()
+    next(each)
+    cursor.drop()
+    assert list(each) == []
+    unopened = Cursor(chunk())
+    unopened.drop()
+    assert list(unopened.each()) == []
+
+
+def test_a_cursor_cut_short_ends_behind_what_was_handed_out() -> None:
+    fetcher = reading(A)
+    [fetch] = fetcher.fetches(0)
+    fetcher.answered(fetch, answer({A: batch(0, [b"v"] * 4)}), 0)
+    taken = fetcher.take()
+    assert taken is not None
+    progress = Progress(fetcher)
+    each = progress.begin(taken).each()
+    assert [next(each).offset, next(each).offset] == [0, 1]
+    progress.cut_short([A])
+    assert progress.holds([A])
+    assert progress.done() == {A: OffsetAndMetadata(1)}
+    assert list(each) == []
+    progress.settle()
+    assert not progress.holds([A])
+    assert progress.done() == progress.positions() == {A: OffsetAndMetadata(2)}
+
+
+def test_columns_hand_out_the_rest_at_once() -> None:
+    cursor = Cursor(chunk())
+    next(cursor.each())
+    [columns] = cursor.take_columns()
+    assert list(columns.offsets) == [1, 2, 3]
+    assert (cursor.position(), cursor.exhausted) == (4, True)
+
+
+def test_a_record_says_where_it_comes_from() -> None:
+    import pickle
+
+    [record] = Cursor(chunk(start=9, count=1, where=B)).take(5)
+    assert (record.topic, record.partition, record.offset, record.value) == ("t", 1, 9, b"v")
+    again = pickle.loads(pickle.dumps(record))
+    assert (again.topic, again.partition, again) == ("t", 1, record)
+
+
+@given(st.lists(st.sampled_from(["next", "poll", "columns", "settle"]), max_size=30))
+def test_what_is_done_never_passes_what_was_handed_out_and_settling_makes_them_meet(steps: list[str]) -> None:
+    fetcher = reading(A)
+    progress, handed = Progress(fetcher), 0
+    for step in steps:
+        if step == "settle":
+            progress.settle()
+            assert progress.positions() == progress.done() == {A: OffsetAndMetadata(handed)}
+            continue
+        progress.settle()
+        cursor = progress.left_over()
+        if cursor is None:
+            [fetch] = fetcher.fetches(0)
+            fetcher.answered(fetch, answer({A: batch(handed, [b"v"] * 4)}), 0)
+            taken = fetcher.take()
+            assert taken is not None
+            cursor = progress.begin(taken)
+        before = handed
+        if step == "next":
+            handed = next(cursor.each()).offset + 1
+        elif step == "poll":
+            handed = cursor.take(3)[-1].offset + 1
+        else:
+            handed = list(cursor.take_columns()[0].offsets)[-1] + 1
+        assert progress.positions() == {A: OffsetAndMetadata(handed)}
+        assert progress.done() == {A: OffsetAndMetadata(before)}
+
+
+def test_a_fetch_names_the_turns_it_was_made_in() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    assert isinstance(fetch, Fetch)
+    assert fetch.turns == {A: made.reading(A).turn}

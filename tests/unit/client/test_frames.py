@@ -1,0 +1,55 @@
+"""Frames out of a stream of bytes that was cut anywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.errors import ConnectionFailed
+from ottla.client.frames import STAGING_BYTES, FrameReader
+
+sizes = st.one_of(st.integers(4, 200), st.integers(STAGING_BYTES - 8, 3 * STAGING_BYTES))
+
+
+def receive(reader: FrameReader, data: bytes) -> list[bytes]:
+    """As a socket does: writes no more than the buffer holds."""
+    frames = []
+    while data:
+        room = reader.buffer()
+        part = data[: len(room)]
+        room[: len(part)] = part
+        frames += [bytes(found) for found in reader.filled(len(part))]
+        data = data[len(part) :]
+    return frames
+
+
+@given(st.lists(sizes, max_size=6), st.lists(st.integers(50, 100_000), min_size=1, max_size=8))
+def test_frames_come_out_whole_however_the_stream_was_cut(lengths: list[int], cuts: list[int]) -> None:
+    frames = [bytes([number]) * length for number, length in enumerate(lengths)]
+    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+    reader, found, turn = FrameReader(), [], 0
+    while stream:
+        size = cuts[turn % len(cuts)]
+        found += receive(reader, stream[:size])
+        stream, turn = stream[size:], turn + 1
+    assert found == frames, [len(one) for one in found]
+
+
+@given(st.lists(st.binary(min_size=4, max_size=30), max_size=4))
+def test_a_byte_at_a_time_gives_the_same_frames(frames: list[bytes]) -> None:
+    reader = FrameReader()
+    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+    assert [found for byte in stream for found in receive(reader, bytes([byte]))] == frames
+
+
+def test_a_large_frame_is_received_into_a_buffer_of_its_own() -> None:
+    reader = FrameReader()
+    receive(reader, (2 * STAGING_BYTES).to_bytes(4, "big") + b"begin")
+    assert len(reader.buffer()) == 2 * STAGING_BYTES - len(b"begin")
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, 1 << 30])
+def test_a_size_that_cannot_be_ends_the_connection(size: int) -> None:
+    with pytest.raises(ConnectionFailed, match="does not seem to speak Kafka's protocol"):
+        receive(FrameReader(max_frame_bytes=1 << 20), size.to_bytes(4, "big", signed=True))

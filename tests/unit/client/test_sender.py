@@ -1,0 +1,250 @@
+"""The sender against a broker of a few lines that checks sequences as Kafka does, over a link that loses and delays answers."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.client.lane import Identity, Outgoing
+from ottla.client.metadata import Metadata
+from ottla.client.sender import Send, Sender, SendSettings
+from ottla.client.types import TopicPartition
+from ottla.records.batch import check, read_header
+from ottla.records.columns import build, open_batches
+from ottla.wire import errors as codes
+from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+
+TOPIC = "t"
+PARTITIONS = 3
+
+
+def metadata(leader: int = 1) -> Metadata:
+    made = Metadata()
+    partition = MetadataResponse.MetadataResponsePartition
+    topic = MetadataResponse.MetadataResponseTopic(
+        name=TOPIC, partitions=[partition(partition_index=index, leader_id=leader) for index in range(PARTITIONS)]
+    )
+    node = MetadataResponse.MetadataResponseBroker
+    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=[topic]), 0)
+    return made
+
+
+def outgoing(number: int, partition: int = 0, deadline_ms: int = 1_000_000) -> Outgoing:
+    data = bytearray(build(None, [struct.pack(">i", number)], 0))
+    return Outgoing(TopicPartition(TOPIC, partition), data, 1, deadline_ms)
+
+
+class Broker:
+    """Keeps what it is sent, by partition, if the sequence is the one expected; answers repetitions as duplicates."""
+
+    def __init__(self) -> None:
+        self.logs: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
+        self._expected: dict[tuple[int, int], int] = {}
+
+    def produce(self, request: ProduceRequest, refuse: int = codes.NONE) -> ProduceResponse:
+        answers = []
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                code = refuse or self._append(part.index, memoryview(bytes(part.records or b"")))
+                answers.append(ProduceResponse.PartitionProduceResponse(index=part.index, error_code=code, base_offset=0))
+        return ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=answers)])
+
+    def _append(self, partition: int, batch: memoryview) -> int:
+        code, header = check(batch)
+        assert header is not None, code
+        key = (header.producer_id, partition)
+        expected = self._expected.get(key, 0)
+        if header.base_sequence < expected:
+            return codes.DUPLICATE_SEQUENCE_NUMBER
+        if header.base_sequence > expected:
+            return codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self._expected[key] = expected + header.record_count
+        self.logs[partition] += [struct.unpack(">i", record.value or b"")[0] for record in open_batches(batch).records()]
+        return codes.NONE
+
+
+def sender(**settings: int | bool) -> Sender:
+    made = Sender(metadata(), SendSettings(**settings))  # type: ignore[arg-type]  # names and types are those of the settings
+    made.identified(Identity(7, 0))
+    return made
+
+
+OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS = range(5)
+fates = st.lists(st.sampled_from([OK, OK, OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS]), max_size=60)
+
+
+def play(made: Sender, broker: Broker, send: Send, fate: int, now_ms: int) -> None:
+    if fate == LOST_REQUEST:
+        made.broken(send, ConnectionFailed("lost"), now_ms)
+    elif fate == LOST_ANSWER:
+        broker.produce(send.request)
+        made.broken(send, ConnectionFailed("lost"), now_ms)
+    elif fate == NOT_LEADER:
+        made.answered(send, broker.produce(send.request, codes.NOT_LEADER_OR_FOLLOWER), now_ms)
+    elif fate == FULL_REPLICAS:
+        made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), now_ms)
+    else:
+        made.answered(send, broker.produce(send.request), now_ms)
+
+
+@given(st.lists(st.integers(0, PARTITIONS - 1), max_size=40), fates, st.integers(1, 5))
+def test_whatever_the_link_does_each_batch_is_written_once_and_in_order(
+    partitions: list[int], fate: list[int], window: int
+) -> None:
+    made, broker = sender(max_in_flight_requests_per_connection=window), Broker()
+    batches = [outgoing(number, partition) for number, partition in enumerate(partitions)]
+    for batch in batches:
+        made.add(batch)
+    now_ms, luck = 0, iter(fate)
+    under_way: list[Send] = []
+    while not made.idle:
+        under_way += made.requests(now_ms)
+        if under_way:
+            play(made, broker, under_way.pop(0), next(luck, OK), now_ms)
+        now_ms += 50
+        if made.wants_metadata:
+            made.metadata = metadata()
+            made.wants_metadata.clear()
+    assert all(batch.done and batch.error is None for batch in batches)
+    for partition, log in broker.logs.items():
+        assert log == [number for number, where in enumerate(partitions) if where == partition]
+
+
+def test_no_more_requests_are_under_way_than_allowed_and_one_batch_of_a_partition_in_each() -> None:
+    made = sender(max_in_flight_requests_per_connection=2)
+    for number in range(5):
+        made.add(outgoing(number))
+    sends = made.requests(0)
+    assert [len(send.batches) for send in sends] == [1, 1]
+    made.answered(sends[0], Broker().produce(sends[0].request), 0)
+    assert len(made.requests(0)) == 1
+
+
+def test_partitions_share_a_request_up_to_its_size_and_take_turns() -> None:
+    size = len(outgoing(0).data)
+    made = sender(max_request_size=2 * size, max_in_flight_requests_per_connection=1)
+    for number in range(6):
+        made.add(outgoing(number, number % PARTITIONS))
+    broker, seen = Broker(), []
+    for _ in range(3):
+        [send] = made.requests(0)
+        seen += [batch.where.partition for batch in send.batches]
+        made.answered(send, broker.produce(send.request), 0)
+    assert seen == [0, 1, 2, 0, 1, 2]
+
+
+def test_nothing_leaves_without_an_identity_or_a_leader() -> None:
+    made = Sender(metadata(), SendSettings())
+    made.add(outgoing(1))
+    assert made.requests(0) == []
+    assert made.wants_identity
+    made.identified(Identity(7, 0))
+    made.metadata.forget_leader(TOPIC, 0)
+    assert made.requests(0) == []
+    assert made.wants_metadata == {TOPIC}
+    made.metadata = metadata(leader=2)
+    assert [send.node_id for send in made.requests(0)] == [2]
+
+
+def test_without_idempotence_batches_carry_no_producer() -> None:
+    made = Sender(metadata(), SendSettings(enable_idempotence=False))
+    batch = outgoing(1)
+    made.add(batch)
+    assert len(made.requests(0)) == 1
+    assert read_header(batch.data).producer_id == -1
+
+
+def test_a_repetition_waits_for_its_back_off() -> None:
+    made, broker = sender(retry_backoff_ms=100), Broker()
+    made.add(outgoing(1))
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 1_000)
+    assert made.requests(1_099) == []
+    assert made.next_wake_ms(1_099) == 1_100
+    assert len(made.requests(1_100)) == 1
+
+
+def test_a_final_refusal_fails_one_batch_and_the_next_goes_on_under_a_new_identity() -> None:
+    made, broker = sender(max_in_flight_requests_per_connection=1), Broker()
+    first, second = outgoing(1), outgoing(2)
+    made.add(first)
+    made.add(second)
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request, codes.MESSAGE_TOO_LARGE), 0)
+    assert isinstance(first.error, KafkaError)
+    assert made.requests(0) == []
+    assert made.wants_identity
+    made.identified(Identity(8, 0))
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request), 0)
+    assert second.error is None
+    assert broker.logs[0] == [2]
+
+
+@pytest.mark.parametrize("code", [codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH])
+def test_an_identity_that_the_broker_forgot_is_replaced_and_nothing_is_lost(code: int) -> None:
+    made, broker = sender(), Broker()
+    batches = [outgoing(1), outgoing(2)]
+    for batch in batches:
+        made.add(batch)
+    for send in made.requests(0):
+        made.answered(send, broker.produce(send.request, code), 0)
+    assert made.requests(200) == []
+    made.identified(Identity(8, 0))
+    while not made.idle:
+        for send in made.requests(200):
+            made.answered(send, broker.produce(send.request), 200)
+    assert broker.logs[0] == [1, 2]
+
+
+def test_a_batch_that_cannot_leave_in_time_is_given_up_with_a_reason() -> None:
+    made = Sender(metadata(leader=-1), SendSettings(delivery_timeout_ms=500))
+    batch = outgoing(1, deadline_ms=500)
+    made.add(batch)
+    made.requests(0)
+    assert made.next_wake_ms(0) == 500
+    made.expire(499)
+    assert not batch.done
+    made.expire(500)
+    assert isinstance(batch.error, TimedOut)
+    assert "delivery_timeout_ms=500" in str(batch.error)
+    assert made.idle
+
+
+def test_an_error_that_lasts_beyond_the_deadline_is_named() -> None:
+    made, broker = sender(), Broker()
+    batch = outgoing(1, deadline_ms=100)
+    made.add(batch)
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 100)
+    assert isinstance(batch.error, TimedOut)
+    assert "NOT_ENOUGH_REPLICAS" in str(batch.error)
+
+
+def test_without_acknowledgements_a_batch_is_done_once_it_left() -> None:
+    made = Sender(metadata(), SendSettings(acks=0, enable_idempotence=False))
+    batch = outgoing(1)
+    made.add(batch)
+    [send] = made.requests(0)
+    made.sent_unanswered(send)
+    assert batch.done
+    assert batch.error is None
+    assert batch.base_offset == -1
+
+
+def test_giving_up_ends_what_waits_and_leaves_what_is_under_way() -> None:
+    made, broker = sender(max_in_flight_requests_per_connection=1), Broker()
+    first, second = outgoing(1), outgoing(2)
+    made.add(first)
+    made.add(second)
+    [send] = made.requests(0)
+    made.give_up(ConnectionFailed("closing"))
+    assert isinstance(second.error, ConnectionFailed)
+    assert not first.done
+    made.answered(send, broker.produce(send.request), 0)
+    assert first.error is None

@@ -1,0 +1,87 @@
+"""Settings by keyword: names, values, and the sentences about wrong ones."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from ottla.client.addresses import parse_servers
+from ottla.client.errors import SettingError
+from ottla.client.settings import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, parse
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "nearest"),
+    [
+        (ProducerSettings, "linger", "linger_ms"),
+        (ProducerSettings, "linger.ms", "linger_ms"),
+        (ConsumerSettings, "auto_offset_rest", "auto_offset_reset"),
+        (AdminSettings, "bootstrap_server", "bootstrap_servers"),
+    ],
+)
+def test_an_unknown_setting_names_the_nearest(kind: type[ClientSettings], given: str, nearest: str) -> None:
+    with pytest.raises(SettingError, match=f"has no setting {given}; did you mean {nearest}"):
+        parse(kind, {given: 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (ProducerSettings, {"linger_ms": -1}),
+        (ProducerSettings, {"linger_ms": True}),
+        (ProducerSettings, {"batch_size": "big"}),
+        (ProducerSettings, {"acks": 2}),
+        (ProducerSettings, {"compression_type": "zip"}),
+        (ProducerSettings, {"enable_idempotence": "yes"}),
+        (ProducerSettings, {"enable_idempotence": True, "acks": 1}),
+        (ProducerSettings, {"enable_idempotence": True, "max_in_flight_requests_per_connection": 6}),
+        (ConsumerSettings, {"auto_offset_reset": "first"}),
+        (ConsumerSettings, {"partition_assignment_strategy": "random"}),
+        (ConsumerSettings, {"partition_assignment_strategy": ()}),
+        (ConsumerSettings, {"group_id": 7}),
+        (ConsumerSettings, {"security_protocol": "SSL"}),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_and_named(kind: type[ClientSettings], given: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(given))):
+        parse(kind, given)
+
+
+def test_less_than_all_acknowledgements_turn_idempotence_off_unless_it_was_asked_for() -> None:
+    assert parse(ProducerSettings, {}).enable_idempotence
+    assert not parse(ProducerSettings, {"acks": 1}).enable_idempotence
+    assert parse(ProducerSettings, {"acks": "all"}).acks_code == -1
+
+
+def test_servers_and_strategies_may_be_lists() -> None:
+    made = parse(ConsumerSettings, {"bootstrap_servers": ["a:1", "b:2"], "partition_assignment_strategy": ["roundrobin"]})
+    assert (made.bootstrap_servers, made.partition_assignment_strategy) == ("a:1,b:2", ("roundrobin",))
+
+
+@pytest.mark.parametrize("kind", [ProducerSettings, ConsumerSettings, AdminSettings])
+def test_every_setting_has_a_sentence_and_a_default_that_passes_its_own_check(kind: type[ClientSettings]) -> None:
+    for declared in fields(kind):
+        assert declared.metadata["sentence"].endswith(".")
+        assert declared.metadata["check"](declared.name, declared.default) == declared.default
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a:1, b:2", [("a", 1), ("b", 2)]),
+        ("broker", [("broker", 9092)]),
+        ("[::1]:9093", [("::1", 9093)]),
+        ("[::1]", [("::1", 9092)]),
+        ("::1", [("::1", 9092)]),
+    ],
+)
+def test_bootstrap_servers_are_read_as_people_write_them(text: str, found: list[tuple[str, int]]) -> None:
+    assert parse_servers(text) == found
+
+
+@pytest.mark.parametrize("text", ["", " , ", "a:b", "a:0", "a:70000", ":9092"])
+def test_bootstrap_servers_that_lead_nowhere_are_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="bootstrap_servers"):
+        parse_servers(text)
