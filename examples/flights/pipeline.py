@@ -19,6 +19,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ottla.spark.session import QUICK, prepare_environment
 
 ROWS_PER_BATCH = 60_000
+FOR_A_SHORT_JOB = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # compiling hot code thoroughly pays off after minutes only
+    "spark.ui.showConsoleProgress": "false",
+}
 FLIGHT = "year INT, month INT, day INT, hour INT, time_hour STRING, origin STRING, carrier STRING, dep_delay INT"
 WEATHER = "origin STRING, time_hour STRING, wind_speed DOUBLE, visib DOUBLE, precip DOUBLE"
 AIRLINE = "carrier STRING, name STRING"
@@ -27,7 +32,7 @@ AIRLINE = "carrier STRING, name STRING"
 def start_spark() -> SparkSession:
     prepare_environment()
     builder = SparkSession.builder.master("local[2]").appName("flights")
-    for name, value in {**QUICK, "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "1g"}.items():
+    for name, value in {**QUICK, **FOR_A_SHORT_JOB}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.range(1).write.format("noop").mode("overwrite").save()  # the first query loads what later ones need

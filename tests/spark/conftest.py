@@ -90,7 +90,7 @@ class Topics:
             while low < high:
                 for message in consumer.consume(high - low, timeout=1):
                     assert message.error() is None
-                    low = message.offset() + 1
+                    low += 1
                     found.append(message)
         consumer.close()
         return found

@@ -49,7 +49,7 @@ def left_behind(tmp_path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_example_agrees_with_the_csv_files(tmp_path: Path):
+def test_the_example_agrees_with_the_csv_files(tmp_path: Path) -> None:
     run = start(tmp_path)
     said = run.communicate(timeout=220)[0]
     assert run.returncode == 0, said
@@ -62,7 +62,7 @@ def test_the_example_agrees_with_the_csv_files(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("after_s", [1.0, 8.0])
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, after_s: float):
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, after_s: float) -> None:
     run = start(tmp_path)
     time.sleep(after_s)
     run.send_signal(signal.SIGINT)

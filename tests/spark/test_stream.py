@@ -33,7 +33,7 @@ class Job:
         return [progress for progress in query.recentProgress if progress.numInputRows]
 
     def copied(self) -> list[int]:
-        return sorted(int(message.value()) for message in self._topics.read(self._target))
+        return sorted(int(message.value() or b"") for message in self._topics.read(self._target))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def fill(topics: Topics, job: Job, start: int, end: int) -> None:
     topics.produce(job.source, [{"value": str(index), "partition": index % 2} for index in range(start, end)])
 
 
-def test_available_now_reads_all_in_limited_micro_batches_and_goes_on_from_the_checkpoint(topics: Topics, job: Job):
+def test_available_now_reads_all_in_limited_micro_batches_and_goes_on_from_the_checkpoint(topics: Topics, job: Job) -> None:
     fill(topics, job, 0, 100)
     progress = job.run(maxOffsetsPerTrigger="40")
     assert [each.numInputRows for each in progress] == [40, 40, 20]
@@ -65,7 +65,7 @@ def wait_until(true: Callable[[], bool], query: Any, timeout_s: float = 30) -> N
         time.sleep(0.1)
 
 
-def test_a_running_stream_sees_what_arrives_and_new_partitions_from_their_start(topics: Topics, job: Job):
+def test_a_running_stream_sees_what_arrives_and_new_partitions_from_their_start(topics: Topics, job: Job) -> None:
     query = job.start(maxTriggerDelay="1s")
     fill(topics, job, 0, 10)
     wait_until(lambda: len(job.copied()) == 10, query)
@@ -80,7 +80,7 @@ def test_a_running_stream_sees_what_arrives_and_new_partitions_from_their_start(
     assert job.copied() == list(range(21))
 
 
-def test_a_micro_batch_waits_for_as_many_records_as_asked(topics: Topics, job: Job):
+def test_a_micro_batch_waits_for_as_many_records_as_asked(topics: Topics, job: Job) -> None:
     fill(topics, job, 0, 5)
     query = job.start(minOffsetsPerTrigger="10", maxTriggerDelay="1h")
     time.sleep(1.5)
@@ -90,7 +90,7 @@ def test_a_micro_batch_waits_for_as_many_records_as_asked(topics: Topics, job: J
     query.stop()
 
 
-def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, job: Job):
+def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, job: Job) -> None:
     fill(topics, job, 0, 20)
     job.run()
     topics.remove(job.source)
@@ -102,7 +102,7 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, jo
     assert job.copied() == list(range(24))
 
 
-def test_a_stream_without_a_start_reads_what_comes_after_it(topics: Topics, job: Job):
+def test_a_stream_without_a_start_reads_what_comes_after_it(topics: Topics, job: Job) -> None:
     fill(topics, job, 0, 10)
     query = job.start(startingOffsets="latest")
     wait_until(lambda: bool(query.recentProgress), query)

@@ -19,7 +19,6 @@ from ottla.spark import planning
 from ottla.spark.brokers import Brokers
 from ottla.spark.options import ReadOptions
 from ottla.spark.planning import PartitionOffsets, Range, from_json, to_json
-from ottla.spark.rows import rows_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,6 +62,14 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
     return planning.trimmed(wholes, earliest, latest)
 
 
+def _read(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    from ottla.spark.rows import rows_of  # planning, which runs in other processes, needs no Arrow
+
+    if partition.value is None:  # what Spark makes of a plan without partitions
+        return iter(())
+    return rows_of(options, schema, partition.value)
+
+
 class BatchReader(DataSourceReader):
     """Reads from the starting to the ending offsets, as they are when the query is planned."""
 
@@ -77,9 +84,7 @@ class BatchReader(DataSourceReader):
         return _pieces(self._options, wholes)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        if partition.value is None:  # what Spark makes of a plan without partitions
-            return iter(())
-        return rows_of(self._options, self._schema, partition.value)
+        return _read(self._options, self._schema, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -170,9 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _pieces(self._options, wholes)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        if partition.value is None:
-            return iter(())
-        return rows_of(self._options, self._schema, partition.value)
+        return _read(self._options, self._schema, partition)
 
     def stop(self) -> None:
         if self._opened is not None:

@@ -36,11 +36,12 @@ def worker_python() -> Path:
 def prepare_environment() -> None:
     """Set JAVA_HOME, PYSPARK_PYTHON and PYTHONPATH for the Spark that this process starts. Raises `NoJava`.
 
-    A PYSPARK_PYTHON that is set already stays.
+    What is set already of the Pythons stays.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()))
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Planning, too, runs in workers, started with this one: the same program for both means one pool of them.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     source = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if source not in paths:

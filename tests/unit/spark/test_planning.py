@@ -15,6 +15,7 @@ from ottla.spark.planning import (
     LATEST,
     AtTime,
     AtTimes,
+    Bound,
     Everywhere,
     Offsets,
     PartitionOffsets,
@@ -46,31 +47,31 @@ class Brokers:
         return {each: max(10, time - 990) if each == A0 and time < 1090 else None for each, time in timestamps_ms.items()}
 
 
-def start(bound, latest_otherwise: bool = False) -> PartitionOffsets:
+def start(bound: Bound, latest_otherwise: bool = False) -> PartitionOffsets:
     return resolve(bound, [A0, A1], Brokers(), edge="starting", latest_otherwise=latest_otherwise)
 
 
-def test_words_become_offsets():
+def test_words_become_offsets() -> None:
     assert start(Everywhere(EARLIEST)) == {A0: 10, A1: 5}
     assert start(Everywhere(LATEST)) == {A0: 100, A1: 5}
     assert start(Offsets({A0: 42, A1: LATEST})) == {A0: 42, A1: 5}
 
 
-def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_the_end():
+def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_the_end() -> None:
     assert start(AtTime(1020), latest_otherwise=True) == {A0: 30, A1: 5}
     assert start(AtTimes({A0: 1020, A1: 0}), latest_otherwise=True) == {A0: 30, A1: 5}
     with pytest.raises(OptionError, match=r"a-1 hold no record.*startingOffsetsByTimestampStrategy"):
         start(AtTime(1020))
 
 
-def test_offsets_for_each_partition_are_given_for_all_and_no_other():
+def test_offsets_for_each_partition_are_given_for_all_and_no_other() -> None:
     with pytest.raises(OptionError, match="startingOffsets leaves out a-1"):
         start(Offsets({A0: 42}))
     with pytest.raises(OptionError, match="startingOffsets names b-0"):
         start(Offsets({A0: 42, A1: 1, B0: 1}))
 
 
-def test_offsets_are_stored_as_sparks_own_connector_stores_them():
+def test_offsets_are_stored_as_sparks_own_connector_stores_them() -> None:
     assert to_json({A1: 7, A0: 3, B0: 9}) == {"a": {"0": 3, "1": 7}, "b": {"0": 9}}
     assert from_json(to_json({A1: 7, A0: 3, B0: 9})) == {A0: 3, A1: 7, B0: 9}
 
@@ -85,7 +86,7 @@ def as_offsets(pairs: list[tuple[int, int]]) -> tuple[PartitionOffsets, Partitio
 
 @given(OFFSETS, st.integers(1, 3000))
 @example([(0, 1), (0, 1), (0, 1), (0, 1000)], 5)
-def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[int, int]], limit: int):
+def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[int, int]], limit: int) -> None:
     starts, ends = as_offsets(pairs)
     chosen = limited(starts, ends, limit)
     sizes = {each: ends[each] - starts[each] for each in ends}
@@ -96,14 +97,14 @@ def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[i
     assert all(taken[each] > 0 for each in ends if sizes[each])
 
 
-def test_a_limit_takes_in_proportion_to_what_each_holds():
+def test_a_limit_takes_in_proportion_to_what_each_holds() -> None:
     assert limited({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
 
 
 @given(OFFSETS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 300))
 def test_split_ranges_cover_everything_once_within_the_wishes(
     pairs: list[tuple[int, int]], min_partitions: int | None, max_records: int | None
-):
+) -> None:
     wholes = ranges(*as_offsets(pairs))
     pieces = split(wholes, min_partitions=min_partitions, max_records=max_records)
     for whole in wholes:
@@ -115,12 +116,12 @@ def test_split_ranges_cover_everything_once_within_the_wishes(
     assert min_partitions is None or len(pieces) >= min(min_partitions, sum(whole.size for whole in wholes))
 
 
-def test_min_partitions_cut_the_largest_first():
+def test_min_partitions_cut_the_largest_first() -> None:
     pieces = split([Range("a", 0, 0, 90), Range("a", 1, 0, 10)], min_partitions=4)
     assert [piece.partition for piece in pieces] == [0, 0, 0, 1]
 
 
-def test_losses_are_told_for_each_partition():
+def test_losses_are_told_for_each_partition() -> None:
     clauses = lost({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20})
     assert clauses == [
         "a-0 was to be read from offset 3 and begins at 10 now",
@@ -130,12 +131,12 @@ def test_losses_are_told_for_each_partition():
     assert lost({A0: 10}, {A0: 10}, {A0: 10}) == []
 
 
-def test_a_range_beyond_the_end_of_its_partition_is_told():
+def test_a_range_beyond_the_end_of_its_partition_is_told() -> None:
     assert lost_ends([Range("a", 0, 90, 120), Range("a", 1, 0, 5)], {A0: 100, A1: 5}) == [
         "a-0 was to be read to offset 120 and ends at 100 now"
     ]
 
 
-def test_accepted_losses_read_on_with_what_is_left():
+def test_accepted_losses_read_on_with_what_is_left() -> None:
     wholes = [Range("a", 0, 3, 120), Range("a", 1, 50, 60), Range("b", 0, 1, 2)]
     assert trimmed(wholes, {A0: 10, A1: 2}, {A0: 100, A1: 20}) == [Range("a", 0, 10, 100), Range("a", 1, 2, 20)]

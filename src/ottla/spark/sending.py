@@ -1,0 +1,116 @@
+"""A task's rows on their way to the brokers: Arrow batches become record batches, and no row becomes an object."""
+
+from __future__ import annotations
+
+import random
+import time
+from array import array
+from collections.abc import Iterable, Iterator
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as compute
+from pyspark import TaskContext
+
+from ottla.net.client.ranges import RangeProducer
+from ottla.records import codecs
+from ottla.records.arrow import Rows, batches_of, by_partition
+from ottla.spark.errors import OptionError
+from ottla.spark.options import WriteOptions
+
+GATHERED_BYTES = 4 * 1024 * 1024
+"""How much a task gathers before it writes, so that many partitions do not mean many small batches."""
+FEWEST_KEYLESS_ROWS = 1000
+CODECS = {"none": codecs.NONE, "gzip": codecs.GZIP, "snappy": codecs.SNAPPY, "lz4": codecs.LZ4, "zstd": codecs.ZSTD}
+
+
+def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
+    """Write all rows of a task and wait until the brokers have them; their number.
+
+    Raises the client's errors, and `OptionError` for rows that name no topic or a partition that is not there.
+    """
+    rows = 0
+    with RangeProducer(options.client) as producer:
+        for batch in gathered(arrived):
+            rows += batch.num_rows
+            for topic, own in by_topic(batch, options.topic):
+                _send(producer, topic, own, options)
+    return rows
+
+
+def micro_batch() -> tuple[str | None, int | None]:
+    """Which query and which of its micro-batches this task works for. Spark keeps both, undocumented, as properties of the job."""
+    context = TaskContext.get()
+    query_id = context and context.getLocalProperty("sql.streaming.queryId")
+    batch_id = context and context.getLocalProperty("streaming.sql.batchId")
+    return query_id or None, int(batch_id) if batch_id else None
+
+
+def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches joined until they are worth a request; large ones pass uncopied."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in arrived:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= GATHERED_BYTES:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic, in their order. Raises `OptionError` for a row that names none."""
+    if topic is not None:
+        yield topic, batch
+        return
+    named = batch.column("topic")
+    if named.null_count:
+        raise OptionError("A row names no topic: its column topic is null. Fill it, or give option topic.")
+    topics = compute.unique(named)
+    for each in topics:
+        yield each.as_py(), batch if len(topics) == 1 else batch.filter(compute.equal(named, each))
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    return batch.column(name) if name in batch.schema.names else None
+
+
+def _send(producer: RangeProducer, topic: str, batch: pa.RecordBatch, options: WriteOptions) -> None:
+    count = producer.partition_count(topic)
+    headers = _column(batch, "headers") if options.include_headers else None
+    rows = Rows(batch.column("value"), _column(batch, "key"), int(time.time() * 1000), headers)
+    chosen = choose_partitions(rows.partitions(count), _column(batch, "partition"), count, topic)
+    starts, order = by_partition(rows, chosen, count)
+    codec, batch_bytes = CODECS[options.client.compression_type], options.client.batch_size
+    for partition in range(count):
+        for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
+            producer.send(topic, partition, records)
+
+
+def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, topic: str) -> array[int]:
+    """The partition of every row: the one it names, else its key's (`by_key`, -1 without a key), else one of all in turn.
+
+    Rows without a key go out in runs, so that each partition gets few large batches. Raises `OptionError` where a row names a
+    partition that the topic does not have.
+    """
+    chosen = numpy.frombuffer(by_key, dtype=numpy.int32)
+    if named is not None:
+        wanted = compute.fill_null(named, -1).to_numpy(zero_copy_only=False)
+        wrong = wanted[(wanted >= count) | ((wanted < 0) & named.is_valid().to_numpy(zero_copy_only=False))]
+        if len(wrong):
+            raise OptionError(f"Topic {topic} has no partition {wrong[0]}: name one of 0 to {count - 1}, or leave it null.")
+        numpy.copyto(chosen, wanted, where=wanted >= 0, casting="same_kind")
+    (keyless,) = numpy.nonzero(chosen < 0)
+    if len(keyless):
+        run = max(FEWEST_KEYLESS_ROWS, -(-len(keyless) // count))
+        chosen[keyless] = (numpy.arange(len(keyless)) // run + random.randrange(count)) % count
+    return by_key
