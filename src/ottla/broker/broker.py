@@ -10,7 +10,7 @@ from typing import Any
 from ottla.broker import apis
 from ottla.broker.coordination import Coordination
 from ottla.broker.partitions import Partition, Partitions
-from ottla.broker.request import NO_REPLY, Close, Peer, Reply, Request, Waiting
+from ottla.broker.request import NO_REPLY, Close, Peer, Ready, Reply, Request, Waiting
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.timers import Timers
 from ottla.broker.topics import Topics
@@ -145,7 +145,7 @@ class Broker:
     def _keep(self, waiting: Waiting, request: Request) -> Pending:
         pending = Pending(blocking=waiting.blocking)
 
-        def deliver(reply: Reply) -> None:
+        def deliver(reply: Ready) -> None:
             pending.wait = None
             pending.parts = self._encode(reply, request)
             pending.done = True
@@ -155,7 +155,7 @@ class Broker:
         pending.wait = self.waits.add(waiting, deliver)
         return pending
 
-    def _encode(self, reply: Reply, request: Request) -> Answer:
+    def _encode(self, reply: Ready, request: Request) -> Answer:
         if reply is NO_REPLY:
             return None
         if isinstance(reply, Close):

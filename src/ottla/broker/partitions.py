@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ottla.broker.durability import Syncs
 from ottla.log.log import Appended, Damaged, Log, LogConfig
-from ottla.ports import Buffer, Disk, Now, StorageFailed
+from ottla.ports import Disk, Now, StorageFailed
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import INVALID_TIMESTAMP, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 
@@ -70,7 +70,9 @@ class Partition:
     def last_stable_offset(self) -> int:
         return self.log.log_end_offset
 
-    def append(self, view: Buffer, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True) -> Appended:
+    def append(
+        self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True
+    ) -> Appended:
         """Append checked batches; a refusal is an error code in the result, and nothing was written then."""
         error_code = self._refusal(headers, now) if origin_client else NONE
         if self.offline is not None:

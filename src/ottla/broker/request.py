@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.ports import Now
+from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -75,10 +76,10 @@ class Waiting:
     blocking: bool = True
 
 
-Message = Any
-"""A response class of `ottla.wire.api`, not yet encoded."""
+Ready = Message | _NoReply | Close
+"""An answer that can leave now; a message is not yet encoded."""
 
-Reply = Message | Waiting | _NoReply | Close
+Reply = Ready | Waiting
 Handler = Callable[["Broker", Request], Reply]
 Handlers = dict[int, tuple[range, Handler]]
 """API key -> (versions served, handler): what each handler module declares about itself."""

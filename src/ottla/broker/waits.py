@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ottla.broker.request import Reply, Waiting
+from ottla.broker.request import Ready, Waiting
 from ottla.broker.timers import Timers
 from ottla.ports import Now
 
-Deliver = Callable[[Reply], None]
+Deliver = Callable[[Ready], None]
 
 
 class Wait:

@@ -15,6 +15,7 @@ from ottla.wire.codec import Buffer, Part, decode, join_between, write_parts
 from ottla.wire.faults import Malformed
 from ottla.wire.runtime import Stop, varint
 from ottla.wire.schema import Message
+from ottla.wire.walk import end_of
 
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
@@ -72,12 +73,20 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """Header and body of a request frame. Raises `Malformed`; as `Unsupported` where API or version never were."""
+    """Header and body of a request frame; bytes after the last field are passed over.
+
+    Raises `Malformed`; as `Unsupported` where API or version never were.
+    """
     header, position = decode_request_header(frame)
     api = API.get(header.api_key)
     if api is None or header.api_version not in api.versions:
         raise Unsupported(header)
-    return header, decode(api.request, header.api_version, frame, position)
+    try:
+        return header, decode(api.request, header.api_version, frame, position)
+    except Malformed:
+        # A real broker reads no further than the last field, so clients that send more must be served here too.
+        end = end_of(api.request, header.api_version, frame, position)
+        return header, decode(api.request, header.api_version, frame[:end], position)
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:

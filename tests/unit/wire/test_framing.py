@@ -153,3 +153,17 @@ def test_apis_are_found_by_key_and_by_name() -> None:
     assert repr(API[1]) == "Api(1, 'Fetch', versions=0-18)"
     with pytest.raises(KeyError):
         by_name("Fetsch")
+
+
+def test_bytes_after_the_last_field_of_a_request_are_passed_over_as_a_real_broker_does() -> None:
+    sent = MetadataRequest(topics=None)
+    frame = b"".join(encode_request(RequestHeader(3, 9, 1, "me"), sent))[4:]
+    header, body = decode_request(frame + b"more")
+    assert header == RequestHeader(3, 9, 1, "me")
+    assert body == sent
+
+
+def test_a_request_that_ends_too_early_is_malformed_whatever_may_follow_it() -> None:
+    frame = b"".join(encode_request(RequestHeader(3, 9, 1, "me"), MetadataRequest(topics=None)))[4:]
+    with pytest.raises(Malformed):
+        decode_request(frame[:-1])
