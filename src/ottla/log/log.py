@@ -251,19 +251,19 @@ class Log:
     # Forgetting
 
     def retain(self, now: Now, *, until_offset: int | None = None) -> int:
-        """Delete old segments as the settings say, none that reaches beyond `until_offset`; returns how many went."""
+        """Delete old segments as the settings say, none that reaches beyond `until_offset`; returns how many went.
+
+        What the disk refuses is logged, and tried again the next time.
+        """
         self._doomed = retention.remove_doomed(self._disk, self._doomed, now)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset
-        count = retention.expired(self.segments, self.config, now, self._disk, self.log_start_offset, limit, self.log_end_offset)
-        if not count:
-            return 0
-        if count == len(self.segments):
-            self.roll()
-        for _ in range(count):
-            self._doom_first(now)
-        self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
-        return count
+        before = len(self._doomed)
+        try:
+            self._doom(self._expired(now, limit), now)
+        except StorageFailed as failure:
+            log.error("%s: old segments could not be deleted: %s", self.path, failure)
+        return len(self._doomed) - before
 
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`, at most its end. The files go with the next `retain`; the caller keeps the checkpoint."""
@@ -379,15 +379,31 @@ class Log:
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = sync
 
+    def _expired(self, now: Now, until_offset: int) -> int:
+        start, end = self.log_start_offset, self.log_end_offset
+        return retention.expired(self.segments, self.config, now, self._disk, start, until_offset, end)
+
+    def _doom(self, count: int, now: Now) -> None:
+        """Delete the first `count` segments, and begin a new one if that is all of them."""
+        if not count:
+            return
+        if count == len(self.segments):
+            self.roll()
+        for _ in range(count):
+            self._doom_first(now)
+        self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
+
     def _doom_first(self, now: Now) -> None:
-        segment = self.segments.pop(0)
+        segment = self.segments[0]
+        self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
+        del self.segments[0]
         self.size_bytes -= segment.size
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
         self._places = None
         self._unsynced = [(end, file) for end, file in self._unsynced if end > self.segments[0].base_offset]
         if segment.base_offset in self._snapshots:
             remove_snapshots(self._disk, self.path, self._snapshots, unwanted=[segment.base_offset])
-        self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
 
     def _move_start(self, offset: int) -> None:
         self.log_start_offset = offset

@@ -10,6 +10,7 @@ import base64
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
@@ -33,7 +34,7 @@ from ottla.log.producers import Producers
 from ottla.log.scan import LENGTH_FROM, headers
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers
-from ottla.ports import Disk, File
+from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
 
 log = logging.getLogger("ottla.log")
@@ -127,7 +128,9 @@ class Opening:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
         found.epochs.truncate_start(found.log_start_offset)
-        if entries != (self._epochs_on_disk or []):
+        if entries == (self._epochs_on_disk or []):
+            return
+        with self._derived():
             self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
 
     def _open_last(self) -> int:
@@ -152,6 +155,14 @@ class Opening:
                 log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
                 segment.rebuild(self.config.index_interval_bytes)
 
+    @contextmanager
+    def _derived(self) -> Iterator[None]:
+        """Around writes of what can be derived anew: a full disk must not keep the batches from being read."""
+        try:
+            yield
+        except StorageFailed as failure:
+            log.warning("%s: what is derived from its batches could not be written: %s", self.path, failure)
+
     def _recover(self) -> int:
         segments = self.found.segments
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
@@ -166,8 +177,9 @@ class Opening:
                 break
         for segment in segments[first:]:
             if segment.size:
-                segment.flush_indexes(final=segment is not segments[-1])
                 segment.file.sync()
+                with self._derived():
+                    segment.flush_indexes(final=segment is not segments[-1])
         return next_offset
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
@@ -271,8 +283,9 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     wanted = f"version: 0\ntopic_id: {text}".encode()
     stored = disk.read_file(file) if PARTITION_METADATA in names else b""
     if stored != wanted and wanted.startswith(stored):
-        # It is not synced, so a crash may have left a part of it, or nothing.
-        disk.write_file(file, wanted, sync=False)
+        # It is not synced, so a crash may have left a part of it, or nothing; on a full disk the next start writes it.
+        with suppress(StorageFailed):
+            disk.write_file(file, wanted, sync=False)
     elif f"topic_id: {text}" not in stored.decode(errors="replace").splitlines():
         raise Damaged(
             path, PARTITION_METADATA, 0, f"the directory belongs to another topic of that name, not to the one with id {text}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
@@ -57,7 +58,10 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
 
 
 def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
-    """Take a segment out of the log at once, durably; its batches stay readable until the deadline."""
+    """Take a segment out of the log at once, durably; its batches stay readable until the deadline.
+
+    Raises `StorageFailed`, and nothing has changed then. An index that stays behind is removed by the next start.
+    """
     path = segment.path(LOG)
     if not disk.exists(path):
         return Doomed(deadline_mono_ms, "", None)
@@ -67,7 +71,8 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
     segment.times.close()
     for suffix in (INDEX, TIME_INDEX):
         if disk.exists(segment.path(suffix)):
-            disk.remove(segment.path(suffix))
+            with suppress(StorageFailed):
+                disk.remove(segment.path(suffix))
     return Doomed(deadline_mono_ms, path + DELETED, file)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from dataclasses import dataclass
 
@@ -132,6 +133,19 @@ class LogAgainstList(RuleBasedStateMachine):
         assert self.log.log_start_offset >= self.start
         assert self.log.log_start_offset in {self.start, *(one.base_offset for one in self.known), self.end}
         self.start = self.log.log_start_offset
+
+    @rule(after=st.integers(0, 12), reason=st.sampled_from([IO_ERROR, NO_SPACE]))
+    def retains_on_a_failing_disk(self, after: int, reason: str) -> None:
+        self.disk.fail(after, reason)
+        self.retains()
+        self.disk.heal()
+
+    @rule(after=st.integers(0, 8), reason=st.sampled_from([IO_ERROR, NO_SPACE]))
+    def rolls_on_a_failing_disk(self, after: int, reason: str) -> None:
+        self.disk.fail(after, reason)
+        with contextlib.suppress(StorageFailed):
+            self.log.roll()
+        self.disk.heal()
 
     @rule(at=st.floats(0, 1))
     def deletes_records(self, at: float) -> None:

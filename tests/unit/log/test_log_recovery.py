@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync
 
@@ -158,6 +159,23 @@ def test_only_what_follows_the_recovery_point_is_checked() -> None:
     disk.flip_bit(f"{FIRST}.log", 8 * 100)
     assert reopen(disk, recovery_point=recovery_point).log_end_offset == 122
     assert reopen(disk).log_end_offset == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_full_disk_can_still_be_read_after_a_restart(clean: bool) -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    before = read_all(log)
+    if clean:
+        log.close()
+    disk.remove("t-0/leader-epoch-checkpoint")
+    disk.capacity_bytes = disk.used_bytes
+    log = reopen(disk, clean=clean)
+    assert read_all(log) == before
+    with pytest.raises(StorageFailed, match="No space left"):
+        append(log, make_batch())
+    disk.capacity_bytes = None
+    assert append(log, make_batch()).base_offset == 120
 
 
 def test_an_empty_log_goes_on_where_it_began() -> None:
