@@ -1,4 +1,4 @@
-"""Compile the columns kernel where there is a C compiler; without one it runs uncompiled."""
+"""Compile the kernels of `ottla.records` where there is a C compiler; without one they run as the Python that they are."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernels = [
-        Extension(f"ottla.records.{name}", [f"src/ottla/records/{name}.py"], extra_compile_args=["-O3"], optional=True)
-        for name in KERNELS
-    ]
-    return list(cythonize(kernels, compiler_directives=DIRECTIVES, quiet=True))  # type: ignore[no-untyped-call]  # Cython has no types for it
+    kernels = [Extension(f"ottla.records.{name}", [f"src/ottla/records/{name}.py"], extra_compile_args=["-O3"]) for name in KERNELS]
+    options = {"compiler_directives": DIRECTIVES, "build_dir": "build/cython", "quiet": True}
+    made = list(cythonize(kernels, **options))  # type: ignore[no-untyped-call]  # Cython has no types for it
+    for extension in made:
+        extension.optional = True  # cythonize makes new ones, which forget that they were
+    return made
 
 
 setup(ext_modules=extensions())
