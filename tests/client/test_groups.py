@@ -113,12 +113,13 @@ def test_what_is_in_hand_is_finished_and_committed_before_its_partition_goes(bro
         for number in range(600):
             producer.send(topic, b"%d" % number, partition=number % 3)
         producer.flush()
-        found = [record.value for record, _ in zip(one, range(5), strict=False)]
+        found = [record.value for _, record in zip(range(5), one, strict=False)]
         with reader(broker, topic, **settings) as two:
             while len(found) < 600:
                 found += [record.value for record in two.poll(20, max_records=7)]
                 found += [record.value for record in one.poll(20, max_records=7)]
             assert two.assignment()
+            assert one.assignment()
     assert sorted(found, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(600)]
 
 

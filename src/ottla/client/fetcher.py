@@ -42,6 +42,7 @@ class Reading:
     fetch_offset: int = UNKNOWN_OFFSET
     reset_to: int | None = None
     paused: bool = False
+    retiring: bool = False
     turn: int = 0
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -102,6 +103,15 @@ class Fetcher:
         """Go on from `offset`."""
         reading = self._begin_anew(where)
         reading.position = reading.fetch_offset = offset
+
+    def retire(self, where: TopicPartition) -> Reading:
+        """Ask for nothing more and hand nothing out: the partition is about to go. Its position stays."""
+        reading = self.reading(where)
+        position = reading.position
+        self._begin_anew(where)
+        reading.position = position
+        reading.retiring = True
+        return reading
 
     def reset(self, where: TopicPartition, timestamp: int) -> None:
         """Go on from the offset at `timestamp`, or one of the ends, once somebody has found it."""
@@ -174,6 +184,7 @@ class Fetcher:
             reading.fetch_offset != UNKNOWN_OFFSET
             and not reading.buffered
             and not reading.paused
+            and not reading.retiring
             and reading.not_before_ms <= now_ms
         )
 

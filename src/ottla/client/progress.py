@@ -39,16 +39,14 @@ class Progress:
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing more of these, and go on behind what was handed out: they are about to go."""
+        for where in partitions:
+            # The position first: the cursors below change what it rests on.
+            position = self.position(where)
+            self._fetcher.retire(where).position = position
         going = set(partitions)
-        ends: dict[TopicPartition, int] = {}
         for cursor in self._cursors:
             if cursor.where in going:
-                left = not cursor.exhausted
-                stop = cursor.drop()
-                if left:
-                    ends.setdefault(cursor.where, stop)
-        for where, stop in ends.items():
-            self._fetcher.seek(where, stop)
+                cursor.drop()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing more of these."""
