@@ -20,9 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/interop" in item.path.as_posix():
             item.add_marker("interop")
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-            )  # kafka-python leaves sockets to the collector
 
 
 @pytest.fixture(scope="session")
