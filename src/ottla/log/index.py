@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from itertools import pairwise
 from struct import Struct
 
 from ottla.ports import Disk, File
@@ -89,6 +90,11 @@ class SparseIndex:
     def is_whole(self) -> bool:
         """Whether the file, if there is one, ends with a whole entry."""
         return not self._disk.exists(self._path) or self._disk.size(self._path) % self._entry.size == 0
+
+    def is_growing(self) -> bool:
+        """Whether every stored entry is larger than the one before in both columns: not so where a crash left holes."""
+        data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
+        return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
     def is_long(self) -> bool:

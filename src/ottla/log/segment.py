@@ -166,7 +166,7 @@ class Segment:
             self.index.keep_below(relative, 0)
             self.times.keep_below(relative, 1)
             self._check_indexes()
-        else:
+        if not self.size or relative <= 0 or not (self.index.is_growing() and self.times.is_growing()):
             self.index.clear()
             self.times.clear()
         self._load_max_timestamp()
