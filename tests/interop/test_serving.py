@@ -1,0 +1,95 @@
+"""`ottla serve` as people and programs see it: one line, readable logs, settings from a file and the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing import BrokerProcess
+from tests.support.frames import METADATA, Raw, metadata_v1
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+def topic_error(broker: BrokerProcess, topic: str) -> tuple[int, int]:
+    """(error code, number of partitions) of a topic that Metadata of version 1 is asked for."""
+    with Raw(broker.address) as raw:
+        reply = raw.ask(METADATA, 1, metadata_v1(topic))
+        for _ in range(reply.number("i")):
+            reply.number("i")
+            reply.string()
+            reply.number("i")
+            reply.string()
+        reply.number("i")
+        assert reply.number("i") == 1
+        code = reply.number("h")
+        assert reply.string() == topic
+        reply.number("b")
+        return code, reply.number("i")
+
+
+def test_it_prints_one_line_and_ends_with_code_0(tmp_path: Path) -> None:
+    command = BrokerProcess(tmp_path / "data").command()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+    assert "answers at 127.0.0.1:" in first
+    assert rest == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_lines_are_for_people_or_for_programs(tmp_path: Path, form: str) -> None:
+    with BrokerProcess(tmp_path / "data", arguments=["--log-format", form]) as broker, Raw(broker.address) as raw:
+        raw.send(b"\xff\xff\xff\xff")
+        assert raw.is_closed()
+    lines = [line for line in broker.log.splitlines() if "closed the connection" in line]
+    assert len(lines) == 1
+    if form == "json":
+        entries = [json.loads(line) for line in broker.log.splitlines()]
+        assert {"time", "level", "logger", "message"} <= entries[0].keys()
+    else:
+        assert lines[0].startswith("20")
+
+
+def test_the_command_line_overrules_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# a comment\nnum.partitions=2\ngroup.initial.rebalance.delay.ms=0\n")
+    with BrokerProcess(tmp_path / "a", arguments=["--config", str(file)]) as broker:
+        topic_error(broker, "auto")
+        assert topic_error(broker, "auto") == (0, 2)
+    with BrokerProcess(tmp_path / "b", {"num.partitions": 7}, arguments=["--config", str(file)]) as broker:
+        topic_error(broker, "auto")
+        assert topic_error(broker, "auto") == (0, 7)
+
+
+def test_topics_are_not_created_by_asking_where_that_is_switched_off(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", {"auto.create.topics.enable": "false"}) as broker:
+        assert topic_error(broker, "absent") == (UNKNOWN_TOPIC_OR_PARTITION, 0)
+
+
+def test_a_topic_with_an_impossible_name_is_not_created(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        assert topic_error(broker, "not/a/topic") == (17, 0)
+
+
+def test_a_request_may_be_as_large_as_the_setting_says_and_no_larger(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", {"socket.request.max.bytes": 1000}) as broker:
+        with Raw(broker.address) as raw:
+            raw.send((1001).to_bytes(4, "big"))
+            assert raw.is_closed()
+        with Raw(broker.address) as raw:
+            raw.send((1000).to_bytes(4, "big"))
+            assert not raw.is_closed(0.3), "it waits for the rest"
+
+
+def test_help_tells_of_every_option() -> None:
+    told = subprocess.run([sys.executable, "-m", "ottla", "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    assert {"--data-dir", "--listen", "--set", "--config", "--log-format"} <= set(told.replace("[", " ").split())
