@@ -150,7 +150,7 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     directory = Path(tempfile.mkdtemp(prefix="ottla-flights-"))
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=100)
     try:
         return demo(console, directory, options.picture)
     except KeyboardInterrupt:

@@ -44,7 +44,9 @@ class Child:
         self.process.stdin.flush()
 
     def last_words(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
+        """The end of its log, without the frames of Java's stack traces."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if not line.startswith("\tat ")]
+        return "\n".join(lines[-25:])
 
     def peak_memory_bytes(self) -> int:
         """The most resident memory that it ever had; what it has now, where the system keeps no peak."""

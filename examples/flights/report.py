@@ -28,7 +28,7 @@ def _number(value: float | None, unit: str = "", digits: int = 0) -> str:
 def _table(title: str, columns: Iterable[str], rows: Iterable[list[str]]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0))
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
     return table
