@@ -7,10 +7,12 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.request import Reply, Waiting
+from ottla.broker.request import Close, Reply, Waiting
 from ottla.broker.timers import Timers
 from ottla.broker.waits import Waits
 from ottla.ports import Now
+
+READY, EXPIRED = Close("ready"), Close("expired")
 
 
 def at(mono_ms: int) -> Now:
@@ -67,7 +69,7 @@ def test_only_the_last_deadline_of_each_key_is_called_and_in_order(deadlines: li
 
 def waiting_for(keys: tuple[str, ...], ready: list[bool], until_ms: int | None = None) -> Waiting:
     def retry(now: Now, expired: bool) -> Reply:
-        return "expired" if expired else "ready" if ready else waiting
+        return EXPIRED if expired else READY if ready else waiting
 
     waiting = Waiting(keys, until_ms, retry)
     return waiting
@@ -82,7 +84,7 @@ def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> N
     waits.wake("k")
     assert replies == []
     waits.settle(at(0))
-    assert replies == ["ready"]
+    assert replies == [READY]
     assert len(waits) == 0
 
 
@@ -97,7 +99,7 @@ def test_a_reply_that_is_not_ready_yet_waits_on() -> None:
     ready.append(True)
     waits.wake("l")
     waits.settle(at(0))
-    assert replies == ["ready"]
+    assert replies == [READY]
 
 
 def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> None:
@@ -108,7 +110,7 @@ def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> Non
     waits.wake("l")
     waits.settle(at(0))
     waits.settle(at(0))
-    assert replies == ["ready"]
+    assert replies == [READY]
 
 
 def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
@@ -117,10 +119,10 @@ def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
     replies: list[Reply] = []
     waits.add(waiting_for(("k",), [], until_ms=5), replies.append)
     timers.run_due(at(5))
-    assert replies == ["expired"]
+    assert replies == [EXPIRED]
     waits.wake("k")
     waits.settle(at(6))
-    assert replies == ["expired"]
+    assert replies == [EXPIRED]
 
 
 def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:
