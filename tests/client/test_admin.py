@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from tests.support.peers import Peer
+from tests.support.waiting import eventually
 
 
 def test_topics_are_created_grown_described_and_deleted(admin: ottla.Admin, unique: Callable[[str], str]) -> None:
@@ -19,7 +20,7 @@ def test_topics_are_created_grown_described_and_deleted(admin: ottla.Admin, uniq
     admin.create_partitions({name: 5})
     assert len(admin.describe_topics(name)[name].partitions) == 5
     admin.delete_topics(name)
-    assert name not in admin.list_topics()
+    eventually(lambda: name not in admin.list_topics())
 
 
 def test_seeing_whether_a_topic_could_be_made_makes_none(admin: ottla.Admin, unique: Callable[[str], str]) -> None:

@@ -70,6 +70,7 @@ class Lane:
     next_sequence: int = 0
     not_before_ms: int = 0
     resetting: bool = False
+    known: bool = False
 
     @property
     def idle(self) -> bool:
@@ -83,13 +84,15 @@ class Lane:
             self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.order, reverse=True))
             self.returned.clear()
         if self.resetting:
-            self.resetting, self.identity, self.next_sequence = False, None, 0
+            self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
             for batch in self.queue:
                 batch.sequence = NO_SEQUENCE
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
         held = self.returned or self.resetting
-        return bool(self.queue) and not held and len(self.under_way) < max_under_way and self.not_before_ms <= now_ms
+        # A broker takes any sequence from a producer it has not met: the first batch must be written before a second may leave.
+        window = max_under_way if self.known or self.identity is None else 1
+        return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
         """The next batch, with its sequence if the lane has an identity; it is under way from now on."""
@@ -106,11 +109,11 @@ class Lane:
         self.not_before_ms = not_before_ms
         self.settle()
 
-    def end(self, batch: Outgoing, *, gap: bool) -> None:
-        """`batch` is over, well or not. A `gap` in the sequences means that those after it need new ones."""
+    def end(self, batch: Outgoing, *, written: bool) -> None:
+        """`batch` is over, well or not."""
+        self.known = self.known or written
         if batch in self.under_way:
             self.under_way.remove(batch)
-        self.resetting = self.resetting or gap
         self.settle()
 
     def is_first(self, batch: Outgoing) -> bool:

@@ -109,7 +109,7 @@ class Sender:
         chosen: dict[int, list[Lane]] = {}
         sizes: dict[int, int] = {}
         for lane in self._busy.values():
-            if not lane.may_send(now_ms, most) or not self._has_identity(lane):
+            if not lane.queue or not self._has_identity(lane) or not lane.may_send(now_ms, most):
                 continue
             node_id = self._leader(lane)
             if node_id == NO_LEADER or self._requests.get(node_id, 0) >= most:
@@ -216,7 +216,7 @@ class Sender:
         lane = self._lanes[batch.where]
         if gap and batch.sequence >= 0:
             self._new_identity(lane)
-        lane.end(batch, gap=lane.resetting)
+        lane.end(batch, written=error is None)
         if lane.idle:
             self._busy.pop(lane.where, None)
         batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)

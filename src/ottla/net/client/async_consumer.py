@@ -87,9 +87,7 @@ class AsyncConsumer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self._progress.settle()
-        await self.close()
+        await self.close(finished=kind is None)
 
     # --- what to read
 
@@ -385,11 +383,16 @@ class AsyncConsumer:
         await self._cluster.ensure([topic])
         return self._cluster.metadata.partitions(topic)
 
-    async def close(self) -> None:
-        """Commit what is done (with auto-commit), leave the group, close all connections."""
+    async def close(self, *, finished: bool = True) -> None:
+        """Commit what is done (with auto-commit), leave the group, close all connections.
+
+        Records in hand count as done, unless not `finished`: so it is where a with statement ends in an error.
+        """
         if self._closed:
             return
         self._closed = True
+        if finished:
+            self._progress.settle()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -40,16 +40,19 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(finished=kind is None)
+
+    def close(self, *, finished: bool = True) -> None:
+        """Commit what is done (with auto-commit), leave the group, close all connections.
+
+        Records in hand count as done, unless not `finished`: so it is where a with statement ends in an error.
+        """
         if not self._closed:
             self._closed = True
             try:
-                self._background.run(self._async.__aexit__(kind, error, trace))
+                self._background.run(self._async.close(finished=finished))
             finally:
                 self._background.stop()
-
-    def close(self) -> None:
-        """Commit what is done (with auto-commit), leave the group, close all connections."""
-        self.__exit__(KeyboardInterrupt, None, None)
 
     def records(self, timeout_ms: int | None = None) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever, or until none came for `timeout_ms`."""
