@@ -21,7 +21,7 @@ from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 UNKNOWN_OFFSET = -1
-SHORT_WAIT_MS = 10
+SHORT_WAIT_MS = 2
 
 
 class Chunk(NamedTuple):

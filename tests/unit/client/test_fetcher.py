@@ -123,7 +123,7 @@ def test_idle_partitions_are_waited_for_only_shortly_while_others_have_something
         assert asked(fetch.request) == {B: 0}
         waits.append(fetch.request.max_wait_ms)
         made.answered(fetch, answer({}), 0)
-    assert waits == [10, 20, 40, 80, 160, 320, 500, 500]
+    assert waits == [2, 4, 8, 16, 32, 64, 128, 256]
     made.take()
     assert made.fetches(0)[0].request.max_wait_ms == 500
 
