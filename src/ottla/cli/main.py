@@ -21,13 +21,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import serve
+    from ottla.cli import decode, protocol, serve
 
     parser = argparse.ArgumentParser(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     serve.add_to(commands)
+    protocol.add_to(commands)
+    decode.add_to(commands)
     return parser
 
 

@@ -36,6 +36,31 @@ class Leaf(NamedTuple):
     value: Any
 
 
+class Seen(NamedTuple):
+    """What could be read: all of a message, or its values up to a fault. `end` is where reading stopped.
+
+    `arrays` has those with items: by path, the position of their count and what it says.
+    """
+
+    leaves: list[Leaf]
+    arrays: dict[str, tuple[int, int]]
+    end: int
+    fault: Malformed | None
+
+
+def seen(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True) -> Seen:
+    """Every value before the first fault. With `whole`, bytes after the message are a fault."""
+    walk = _Walk(cls, version, buf, position)
+    try:
+        if whole:
+            walk.run()
+        else:
+            walk.struct(cls, "")
+    except Malformed as fault:
+        return Seen(walk.found, walk.arrays, walk.position, fault)
+    return Seen(walk.found, walk.arrays, walk.position, None)
+
+
 def leaves(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> list[Leaf]:
     """Every value of a message with its place, in the order of the bytes. Raises `Malformed`."""
     return _Walk(cls, version, buf, position).run()
@@ -56,6 +81,7 @@ class _Walk:
         self.view = memoryview(buf)
         self.position = position
         self.found: list[Leaf] = []
+        self.arrays: dict[str, tuple[int, int]] = {}
 
     def run(self) -> list[Leaf]:
         self.struct(self.cls, "")
@@ -159,6 +185,7 @@ class _Walk:
         if count * least > left:
             self.position = start
             raise self.fault(path, f"{count} items of {least} bytes or more cannot be in the {left} that are left")
+        self.arrays[path] = start, count
         for i in range(count):
             self.item(f, f"{path}[{i}]")
 

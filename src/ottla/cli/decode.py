@@ -1,0 +1,236 @@
+"""`ottla decode`: a frame, or a whole capture of a network, as a readable tree."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.cli.conversation import Exchange
+    from ottla.cli.frames import Frame
+    from ottla.cli.opened import Opener
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+SHOWN_RECORDS = 20
+"""Of a batch, unless all are asked for."""
+
+DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
+byte after the frame's size. Frames come as hex, as an argument or on standard input, or from a file of raw bytes or a
+capture (pcap, pcapng). A request says itself what it is; a response does not, except in a capture that has its request.
+Exit code 1: some of it could not be read; what could is printed all the same."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("decode", help="print a frame or a capture as a tree", description=DESCRIPTION)
+    command.add_argument(
+        "hex", nargs="*", metavar="HEX", help="a frame, with or without the four bytes of its size (default: standard input)"
+    )
+    command.add_argument(
+        "--file", metavar="FILE", help="frames with their sizes as raw bytes, one frame without, or a pcap or pcapng capture"
+    )
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--request", metavar="API", help="the input is the body of a request, without its header; needs --version")
+    what.add_argument("--response", metavar="API", help="the input is a response to this API; needs --version")
+    command.add_argument("--version", type=int, metavar="N", help="the API's version")
+    command.add_argument("--body", action="store_true", help="with --response: the input has no header")
+    command.add_argument(
+        "--port", type=int, metavar="PORT", help="in a capture, only connections of this port, which is the broker's"
+    )
+    command.add_argument(
+        "--stored",
+        metavar="TOPIC",
+        default="",
+        help="read records as those of __consumer_offsets, __transaction_state or __share_group_state",
+    )
+    command.add_argument("--all", action="store_true", help="print long values and all records of a batch")
+    command.add_argument("--json", action="store_true", help="print a JSON value for each frame, each on a line of its own")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.cli.capture import CaptureError, is_capture
+    from ottla.cli.main import fail
+    from ottla.cli.names import NoSuchName
+
+    try:
+        data = _input(options)
+    except OSError as error:
+        return fail(f"Cannot read {options.file}: {error.strerror}; name a readable file with --file.", 2)
+    except ValueError as error:
+        return fail(str(error), 2)
+    try:
+        faults = _capture(options, data) if is_capture(data) else _frames(options, data)
+    except NoSuchName as error:
+        return fail(str(error), 2)
+    except CaptureError as error:
+        return fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read has seen enough, such as head
+        return 0
+    return 1 if faults else 0
+
+
+def _input(options: argparse.Namespace) -> bytes:
+    """The bytes that were named. Raises OSError, and ValueError with a sentence for hex that is none."""
+    if options.file is not None:
+        with open(options.file, "rb") as file:
+            return file.read()
+    if options.hex:
+        return _from_hex("".join(options.hex))
+    data = sys.stdin.buffer.read()
+    try:
+        return _from_hex(data.decode("ascii"))
+    except ValueError:
+        if all(32 <= byte < 127 or byte in b"\r\n\t" for byte in data):
+            raise
+        return data  # not text at all: the frame itself
+
+
+def _from_hex(text: str) -> bytes:
+    digits = "".join(text.split()).lower().replace("0x", "").replace(":", "").replace("\\x", "").replace(",", "")
+    try:
+        data = bytes.fromhex(digits)
+    except ValueError as error:
+        wrong = next((digit for digit in digits if digit not in "0123456789abcdef"), "")
+        reason = f"{wrong!r} is no hex digit" if wrong else "a hex digit is missing: there is an odd number of them"
+        raise ValueError(f"The input is no hex: {reason}; give bytes as pairs of hex digits, or a file with --file.") from error
+    if not data:
+        raise ValueError("There is nothing to decode: give a frame as hex, or a file with --file.")
+    return data
+
+
+def _opener(options: argparse.Namespace) -> Opener:
+    from ottla.cli.opened import Opener
+
+    return Opener(options.stored, None if options.all or options.json else SHOWN_RECORDS)
+
+
+def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
+    """Print the frames in `data`; the sentences about what could not be read."""
+    faults: list[str] = []
+    for index, piece in enumerate(_split(data)):
+        frame = _frame(options, piece)
+        if index and not options.json:
+            print()
+        _print(options, frame)
+        faults += frame.faults
+    _complain(faults)
+    return faults
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    """The frames in `data`: all begin with their size, or it is one frame that does not."""
+    pieces, pos = [], 0
+    while len(data) - pos >= 4:
+        size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+        if not 0 <= size <= len(data) - pos - 4:
+            break
+        pieces.append(data[pos + 4 : pos + 4 + size])
+        pos += 4 + size
+    if not pieces:
+        pieces = [data]
+    elif pos < len(data):
+        pieces.append(data[pos + 4 :])
+    return iter(pieces)
+
+
+def _frame(options: argparse.Namespace, data: bytes) -> Frame:
+    from ottla.cli import frames
+    from ottla.cli.names import NoSuchName, check_version, find_api
+
+    name = options.request or options.response
+    if name is None:
+        return frames.request(data, _opener(options))
+    api = find_api(name)
+    if options.version is None:
+        raise NoSuchName(f"Which version of {api.name}? Add --version N.")
+    check_version(api.name, api.versions, options.version)
+    if options.request or options.body:
+        return frames.body(api.request if options.request else api.response, api, options.version, data, _opener(options))
+    return frames.response(api, options.version, data, _opener(options))
+
+
+# --------------------------------------------------------------------- captures
+
+
+def _capture(options: argparse.Namespace, data: bytes) -> list[str]:
+    """Print every frame of a capture; the sentences about what could not be read."""
+    from ottla.cli.capture import read_packets
+    from ottla.cli.conversation import Conversation
+
+    packets, broken = read_packets(data)
+    talk = Conversation(packets, options.port)
+    faults: list[str] = []
+    for exchange in talk.exchanges:
+        frame = _exchanged(options, exchange)
+        faults += [f"{exchange.client} to {exchange.server}: {fault}" for fault in frame.faults]
+        _print(options, frame, exchange)
+        if not options.json:
+            print()
+    faults += [broken] if broken else []
+    if not talk.exchanges:
+        faults.append(
+            "No connection in the capture carries Kafka's protocol: capture the broker's port from before a client connects."
+        )
+    _complain(talk.remarks)
+    _complain(faults)
+    return faults
+
+
+def _exchanged(options: argparse.Namespace, exchange: Exchange) -> Frame:
+    from ottla.cli import frames
+
+    if exchange.is_request:
+        return frames.request(exchange.data, _opener(options))
+    return frames.response(exchange.api, exchange.version, exchange.data, _opener(options))
+
+
+# --------------------------------------------------------------------- printing
+
+
+def _print(options: argparse.Namespace, frame: Frame, exchange: Exchange | None = None) -> None:
+    from ottla.cli.shown import CUT_AT, Lines
+    from ottla.wire.tree import STRUCT, Node
+
+    if options.json:
+        import json
+
+        print(json.dumps(_place(exchange) | frame.as_json(), ensure_ascii=False))
+        return
+    if exchange is not None:
+        print(_place_text(exchange))
+    print(frame.title())
+    root = Node("", STRUCT, children=[])
+    for name, part in (("header", frame.header), ("body", frame.body)):
+        if part is not None and part.below:
+            part.name = name
+            root.add(part)
+    for line in Lines(cut_at=None if options.all else CUT_AT).of(root):
+        print(line)
+
+
+def _place(exchange: Exchange | None) -> dict[str, object]:
+    if exchange is None:
+        return {}
+    waited = None if exchange.waited_ns < 0 else exchange.waited_ns / 1e6
+    ends = {"client": exchange.client, "server": exchange.server}
+    return {"time_ms": exchange.time_ns / 1e6, **ends, "waited_ms": waited}
+
+
+def _place_text(exchange: Exchange) -> str:
+    from ottla.cli.opened import moment
+
+    ends = (exchange.client, exchange.server) if exchange.is_request else (exchange.server, exchange.client)
+    waited = "" if exchange.waited_ns < 0 else f", {exchange.waited_ns / 1e6:.3f} ms after its request"
+    return f"{moment(exchange.time_ns // 1_000_000)}  {ends[0]} to {ends[1]}{waited}"
+
+
+def _complain(sentences: list[str]) -> None:
+    from ottla.cli.main import fail
+
+    sys.stdout.flush()
+    for sentence in sentences:
+        fail(sentence)

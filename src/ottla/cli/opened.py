@@ -1,0 +1,236 @@
+"""Opens what a decoded frame carries as bytes: records, and values that clients put into fields of other messages.
+
+Knows `ottla.records` and which fields hold what. How a tree is printed it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ottla.cli.shown import size_text
+from ottla.records import codecs
+from ottla.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, BadBatch, BatchHeader, batches, crc_is_valid
+from ottla.records.columns import Columns, Record, open_batches
+from ottla.records.legacy import open_message_set
+from ottla.wire.data import peek
+from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
+from ottla.wire.faults import Malformed
+from ottla.wire.schema import Message
+from ottla.wire.stored import INSIDE, record_types
+from ottla.wire.tree import ARRAY, LEAF, STRUCT, Node, plain_path, tree_of
+
+LIMIT_BYTES = 64 * 1024 * 1024
+"""What the records of one field may take when opened."""
+
+_HEADER_WIDTHS = (8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4)
+_CONTROL = {
+    0: "abort",
+    1: "commit",
+    2: "leader change",
+    3: "snapshot header",
+    4: "snapshot footer",
+    5: "KRaft version",
+    6: "voters",
+}
+
+
+@dataclass(slots=True)
+class Opener:
+    """`stored` names the internal topic whose records are to be read as its messages; `most` bounds the records shown of a batch.
+
+    `faults` gathers a sentence for each thing that could not be opened.
+    """
+
+    stored: str = ""
+    most: int | None = None
+    faults: list[str] = field(default_factory=list)
+
+    def open_all(self, message: str, version: int, node: Node, path: str = "") -> None:
+        """Open every field of a message that holds more than its bytes."""
+        for child in node.below:
+            here = child.name if not path else path + child.name if child.name.startswith("[") else f"{path}.{child.name}"
+            if child.kind != LEAF:
+                self.open_all(message, version, child, here)
+            elif child.value and child.field is not None and child.field.kind == "records":
+                self._records(child, f"{message} v{version}, {here}")
+            elif child.value and (message, plain_path(here)) in INSIDE:
+                _inside(child, INSIDE[message, plain_path(here)])
+
+    # ---------------------------------------------------------------- records
+
+    def _records(self, node: Node, where: str) -> None:
+        view = memoryview(node.value)
+        start = node.end - len(view)
+        node.kind, node.note, node.children = ARRAY, size_text(len(view)), []
+        if len(view) <= MAGIC_POSITION:
+            node.add(Node("torn", LEAF, start, value=bytes(view), note="too short for a batch or message"))
+        elif view[MAGIC_POSITION] >= MAGIC:
+            self._batches(node, view, start, where)
+        else:
+            self._message_set(node, view, start, where)
+
+    def _batches(self, node: Node, view: memoryview, start: int, where: str) -> None:
+        stop = 0
+        try:
+            for pos, header in batches(view):
+                node.add(self._batch(view, pos, header, start, f"{where}[{len(node.below)}]"))
+                stop = pos + header.size
+        except BadBatch as bad:
+            self.faults.append(f"{where} {bad}")
+            return
+        if stop < len(view):
+            left = size_text(len(view) - stop)
+            node.add(
+                Node("torn", LEAF, start + stop, value=None, note=f"{left} of a batch that is cut off, as fetches may end in one")
+            )
+
+    def _batch(self, view: memoryview, pos: int, header: BatchHeader, start: int, where: str) -> Node:
+        node = Node(f"batch at offset {header.base_offset}", STRUCT, start + pos, start + pos + header.size, children=[])
+        at = start + pos
+        for name, value, width in zip(header._fields, header, _HEADER_WIDTHS, strict=True):
+            node.add(Node(name, LEAF, at, at + width, value))
+            at += width
+        whole = view[pos : pos + header.size]
+        notes = {child.name: child for child in node.below}
+        notes["attributes"].note = attributes(header)
+        notes["base_timestamp"].note, notes["max_timestamp"].note = moment(header.base_timestamp), moment(header.max_timestamp)
+        notes["crc"].note = "right"
+        if not crc_is_valid(whole):
+            notes["crc"].note = "wrong: the batch was damaged"
+            self.faults.append(f"{where} at byte {start + pos}: the CRC-32C of the batch is wrong.")
+        try:
+            opened = open_batches(whole, control=True, limit_bytes=LIMIT_BYTES)
+        except (BadBatch, codecs.CodecFailed) as bad:
+            self.faults.append(f"{where} at byte {start + pos + HEADER_BYTES}: its records cannot be opened: {bad}")
+            return node
+        self._rows(node, opened, header.is_control)
+        return node
+
+    def _message_set(self, node: Node, view: memoryview, start: int, where: str) -> None:
+        try:
+            opened = open_message_set(view, limit_bytes=LIMIT_BYTES)
+        except (BadBatch, codecs.CodecFailed) as bad:
+            node.add(Node("messages", LEAF, start, value=bytes(view)))
+            self.faults.append(f"{where} {bad}")
+            return
+        magic = opened.runs[0].header if opened.runs else None
+        kind = f"format {magic.magic}, {codecs.NAMES[magic.codec]}" if magic else "no whole message"
+        inner = node.add(Node("message set", STRUCT, start, node.end, note=kind, children=[]))
+        self._rows(inner, opened, control=False)
+
+    def _rows(self, node: Node, opened: Columns, control: bool) -> None:
+        shown = opened if self.most is None else opened.slice(0, self.most)
+        rows = node.add(Node("records", ARRAY, note=f"{len(opened)}", children=[]))
+        for index, record in enumerate(shown.records()):
+            rows.add(self._row(index, record, control))
+        if len(shown) < len(opened):
+            rows.add(Node("…", LEAF, note=f"{len(opened) - len(shown)} more: --all shows them"))
+
+    def _row(self, index: int, record: Record, control: bool) -> Node:
+        node = Node(f"[{index}]", STRUCT, children=[])
+        node.add(Node("offset", LEAF, value=record.offset))
+        node.add(Node("timestamp", LEAF, value=record.timestamp, note=moment(record.timestamp)))
+        for item in _control(record) if control else self._item(record):
+            node.add(item)
+        if record.headers:
+            headers = node.add(Node("headers", ARRAY, children=[]))
+            for at, (name, value) in enumerate(record.headers):
+                header = headers.add(Node(f"[{at}]", STRUCT, children=[]))
+                header.add(Node("key", LEAF, value=name))
+                header.add(Node("value", LEAF, value=value))
+        return node
+
+    def _item(self, record: Record) -> Iterator[Node]:
+        """Key and value: as the internal topic's messages where they are asked for and are such, else as bytes."""
+        pair = record_types(self.stored).get(_type_of(record.key)) if self.stored and record.key else None
+        if pair is None or record.key is None:
+            yield Node("key", LEAF, value=record.key)
+            yield Node("value", LEAF, value=record.value)
+            return
+        yield self._stored("key", pair[0], 0, record.key)
+        if record.value is None:
+            yield Node("value", LEAF, note="a tombstone")
+        else:
+            yield self._stored("value", pair[1], _type_of(record.value), record.value)
+
+    def _stored(self, name: str, cls: type[Message], version: int, data: bytes) -> Node:
+        if version not in cls.WIRE.valid:
+            self.faults.append(f"{cls.__name__} has no version {version}: its value is shown as bytes.")
+            return Node(name, LEAF, value=data)
+        node, fault = tree_of(cls, version, data, 2)
+        if fault:
+            self.faults.append(fault)
+        self.open_all(cls.__name__, version, node)
+        node.name, node.note = name, f"{cls.__name__} v{version}"
+        _forget_places(node)
+        return node
+
+
+def _type_of(data: bytes | None) -> int:
+    try:
+        return peek(data or b"")
+    except Malformed:
+        return -1
+
+
+def _control(record: Record) -> Iterator[Node]:
+    """A control record: what it ends or begins, and which epoch of the coordinator says so."""
+    key, value = record.key or b"", record.value or b""
+    root, _ = tree_of(ControlRecordTypeSchema, 0, key, 2)
+    kind = next((child.value for child in root.below), -1)
+    yield Node("control", LEAF, value=kind, note=_CONTROL.get(kind, ""))
+    marker, fault = tree_of(EndTxnMarker, 0, value, 2, whole=False)
+    if kind in (0, 1) and not fault:
+        yield from (Node(child.name, LEAF, value=child.value) for child in marker.below)
+    else:
+        yield Node("value", LEAF, value=record.value)
+
+
+def _inside(node: Node, cls: type[Message]) -> None:
+    """What one member of a group wrote for another, perhaps with a newer version of the format; left as bytes if it is not that."""
+    data = bytes(node.value)
+    version = min(_type_of(data), cls.WIRE.valid.stop - 1)
+    if version not in cls.WIRE.valid:
+        return
+    inner, fault = tree_of(cls, version, data, 2, whole=False)
+    if fault:
+        return
+    _move(inner, node.end - len(data))
+    node.kind, node.note, node.children = STRUCT, f"{cls.__name__} v{version}", inner.below
+
+
+def _move(node: Node, by: int) -> None:
+    for child in node.below:
+        child.start, child.end = child.start + by, child.end + by
+        _move(child, by)
+
+
+def _forget_places(node: Node) -> None:
+    node.start = node.end = -1
+    for child in node.below:
+        _forget_places(child)
+
+
+# ------------------------------------------------------------------------- words
+
+
+def attributes(header: BatchHeader) -> str:
+    """What the bits of a batch's attributes say."""
+    codec = codecs.NAMES[header.codec] if header.codec < len(codecs.NAMES) else f"codec {header.codec}"
+    codec = "uncompressed" if codec == "none" else codec
+    words = [codec, "LogAppendTime" if header.timestamp_type else "CreateTime"]
+    words += ["transactional"] if header.is_transactional else []
+    words += ["control"] if header.is_control else []
+    words += ["delete horizon"] if header.delete_horizon_ms is not None else []
+    return ", ".join(words)
+
+
+def moment(milliseconds: int) -> str:
+    """A time in UTC; empty for none and for what no calendar holds."""
+    try:
+        when = datetime.fromtimestamp(milliseconds // 1000, UTC) if milliseconds >= 0 else None
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z" if when else ""

@@ -1,0 +1,63 @@
+"""Which messages are found where: by name, in the records of Kafka's internal topics, and in fields of bytes.
+
+Knows names and classes. What a record or a field of bytes is read for is its caller's business.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Final
+
+import ottla.wire.data
+from ottla.wire import headers
+from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.schema import Message
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+
+_ELSEWHERE: Final = {
+    "transaction_log": TRANSACTION_STATE,
+    "share_snapshot": SHARE_GROUP_STATE,
+    "share_update": SHARE_GROUP_STATE,
+}
+
+INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
+    ("JoinGroupRequest", "protocols.metadata"): ConsumerProtocolSubscription,
+    ("JoinGroupResponse", "members.metadata"): ConsumerProtocolSubscription,
+    ("SyncGroupRequest", "assignments.assignment"): ConsumerProtocolAssignment,
+    ("SyncGroupResponse", "assignment"): ConsumerProtocolAssignment,
+    ("DescribeGroupsResponse", "groups.members.member_metadata"): ConsumerProtocolSubscription,
+    ("DescribeGroupsResponse", "groups.members.member_assignment"): ConsumerProtocolAssignment,
+    ("GroupMetadataValue", "members.subscription"): ConsumerProtocolSubscription,
+    ("GroupMetadataValue", "members.assignment"): ConsumerProtocolAssignment,
+}
+"""(message, field without indices) -> what consumers put into that field of bytes; other kinds of groups put something else."""
+
+
+@cache
+def others() -> dict[str, type[Message]]:
+    """By name, every message that is neither request nor response: headers, stored records, values inside others."""
+    modules = [headers, *(import_module(f"ottla.wire.data.{found.name}") for found in iter_modules(ottla.wire.data.__path__))]
+    return {
+        name: thing
+        for module in modules
+        for name, thing in vars(module).items()
+        if isinstance(thing, type) and issubclass(thing, Message) and thing.__module__ == module.__name__
+    }
+
+
+@cache
+def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
+    """Key and value of the records of an internal topic, by the type with which the key begins."""
+    found: dict[int, tuple[type[Message], type[Message]]] = {}
+    for module in iter_modules(ottla.wire.data.__path__):
+        name = re.sub(r"(?:^|_)(\w)", lambda letter: letter[1].upper(), module.name)
+        key, value = others().get(f"{name}Key"), others().get(f"{name}Value")
+        if key and value and key.WIRE.key >= 0 and _ELSEWHERE.get(module.name, CONSUMER_OFFSETS) == topic:
+            found[key.WIRE.key] = key, value
+    return found
