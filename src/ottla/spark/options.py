@@ -189,6 +189,13 @@ def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
     return (*columns, "headers") if values.get("includeHeaders") and "headers" not in columns else columns
 
 
+def columns_asked_for(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of a source, while it is not known yet whether a batch or a stream will be read. Raises `OptionError`."""
+    parsed = _parse(options, SOURCE)
+    _subscription(parsed)
+    return _chosen_columns(parsed.values)
+
+
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """The options of a source. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SOURCE)

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
-from ottla.spark.options import read_options, write_options
+from ottla.spark.options import columns_asked_for, read_options, write_options
 from ottla.spark.reading import BatchReader, StreamReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.writing import BatchWriter, StreamWriter
@@ -21,8 +21,10 @@ from ottla.spark.writing import BatchWriter, StreamWriter
 class OttlaDataSource(DataSource):
     """`format("ottla")`. Options are those of Spark's Kafka connector; `columns` (such as "key,value") narrows the rows.
 
-    Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`.
-    Rows written have value and may have key, headers, topic, partition. The sink is at-least-once: see `ottla.spark.writing`.
+    Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
+    `.schema("key STRING, value STRING")` reads fewer columns, and text as text. Rows written have value and may have key,
+    headers, topic, partition. The sink is at-least-once: see `ottla.spark.writing`. `kafka.group.id` and `groupIdPrefix` name
+    the client in the brokers' logs; offsets are kept in the query's checkpoint alone.
     """
 
     @classmethod
@@ -30,13 +32,7 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        # Spark does not say whether a batch or a stream will be read; what only one of them takes is checked by its reader.
-        for streaming in (True, False):
-            try:
-                return source_schema(read_options(self.options, streaming=streaming).columns)
-            except OptionError as error:
-                failure = error
-        raise failure
+        return source_schema(columns_asked_for(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_read_schema(schema)

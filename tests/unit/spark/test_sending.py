@@ -1,0 +1,59 @@
+"""Rows on their way out: gathered into worthwhile batches, told apart by topic, given a partition."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections import Counter
+
+import pytest
+
+from ottla.spark.errors import OptionError
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
+pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
+sending = pytest.importorskip("ottla.spark.sending")
+
+
+def batch(values: list[str], **columns: list[object]) -> object:
+    return pa.RecordBatch.from_pydict({"value": values, **columns})
+
+
+def test_small_batches_are_joined_and_large_ones_pass_as_they_are() -> None:
+    small, large = batch(["a"]), batch(["x" * 100_000] * 50)
+    joined = list(sending.gathered([small, batch([]), small]))
+    assert [each.column("value").to_pylist() for each in joined] == [["a", "a"]]
+    passed = list(sending.gathered([large, small, large]))
+    assert passed[0] is large
+    assert [each.num_rows for each in passed] == [50, 51]
+
+
+def test_the_option_outweighs_the_column_and_rows_of_each_topic_keep_their_order() -> None:
+    rows = batch(["1", "2", "3"], topic=["b", "a", "b"])
+    assert [(topic, own.num_rows) for topic, own in sending.by_topic(rows, "c")] == [("c", 3)]
+    parted = {topic: own.column("value").to_pylist() for topic, own in sending.by_topic(rows, None)}
+    assert parted == {"b": ["1", "3"], "a": ["2"]}
+    with pytest.raises(OptionError, match="names no topic"):
+        list(sending.by_topic(batch(["1"], topic=pa.array([None], pa.string())), None))
+
+
+def choose(by_key: list[int], named: list[int | None] | None = None, count: int = 4) -> list[int]:
+    column = None if named is None else pa.array(named, pa.int32())
+    return list(sending.choose_partitions(array("i", by_key), column, count, "flights"))
+
+
+def test_a_named_partition_outweighs_the_keys() -> None:
+    assert choose([0, 1, 2], [None, 3, 0]) == [0, 3, 0]
+
+
+def test_rows_without_a_key_go_out_in_runs_over_all_partitions() -> None:
+    chosen = choose([-1] * 8000)
+    assert Counter(chosen) == {0: 2000, 1: 2000, 2: 2000, 3: 2000}
+    assert sum(here != there for here, there in itertools.pairwise(chosen)) == 3
+    assert len(set(choose([-1] * 10))) == 1
+
+
+@pytest.mark.parametrize("named", [4, -1])
+def test_a_partition_that_is_not_there_is_told(named: int) -> None:
+    with pytest.raises(OptionError, match=f"Topic flights has no partition {named}: name one of 0 to 3"):
+        choose([0, 0], [1, named])
