@@ -13,6 +13,7 @@ TARGETS = {
     "100 B broker CPU, s per million in and out": ("<=", 0.6),
     "start to first answer, s": ("<=", 0.15),
     "resident memory after load, MB": ("<=", 0.12),
+    "Spark read 100 B → count, rows/s": (">=", 1.74),
 }
 """What Ottla ÷ Apache Kafka is to reach in one run."""
 
