@@ -56,14 +56,10 @@ def request(data: bytes, opener: Opener) -> Frame:
     try:
         header, position = decode_request_header(data)
     except Malformed as fault:
-        node, _ = tree_of(RequestHeader, 1, data, whole=False)
-        return Frame("request", "", -1, len(data), header=node, faults=[str(fault)])
+        return _unreadable(data, str(fault))
     api = API.get(header.api_key)
     if api is None or header.api_version not in api.versions:
-        node, _ = tree_of(RequestHeader, 1, data, whole=False)
-        return Frame(
-            "request", "", -1, len(data), header.correlation_id, node, faults=[_unknown(header.api_key, header.api_version)]
-        )
+        return _unreadable(data, "")
     node, _ = tree_of(RequestHeader, api.request_headers[header.api_version], data, whole=False)
     frame = Frame("request", api.name, header.api_version, len(data), header.correlation_id, node)
     return _with_body(frame, api.request, data, position, opener)
@@ -98,9 +94,20 @@ def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, ope
     return frame
 
 
+def _unreadable(data: bytes, fault: str) -> Frame:
+    """A request of which no more can be read than what all headers have in common: `fault`, or an unknown API or version."""
+    node, _ = tree_of(RequestHeader, 1, data, whole=False)
+    values = [child.value for child in node.below]
+    unknown = _unknown(*values[:2]) if len(values) > 1 else ""
+    return Frame("request", "", -1, len(data), values[2] if len(values) > 2 else None, node, faults=[unknown or fault])
+
+
 def _unknown(key: int, version: int) -> str:
+    """What is wrong with an API and version; empty where nothing is."""
     api = API.get(key)
     if api is None:
         return f"RequestHeader v1, api_key at byte 0: there is no API {key}; give --response API --version N if this is a response."
+    if version in api.versions:
+        return ""
     low, high = api.versions.start, api.versions.stop - 1
     return f"RequestHeader v1, api_version at byte 2: {api.name} has no version {version}, only {low} to {high}."

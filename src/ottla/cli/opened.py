@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ottla.cli.shown import size_text
+from ottla.cli.shown import Lines, size_text
 from ottla.records import codecs
 from ottla.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.columns import Columns, Record, open_batches
@@ -135,11 +135,7 @@ class Opener:
         for item in _control(record) if control else self._item(record):
             node.add(item)
         if record.headers:
-            headers = node.add(Node("headers", ARRAY, children=[]))
-            for at, (name, value) in enumerate(record.headers):
-                header = headers.add(Node(f"[{at}]", STRUCT, children=[]))
-                header.add(Node("key", LEAF, value=name))
-                header.add(Node("value", LEAF, value=value))
+            node.add(_headers(record))
         return node
 
     def _item(self, record: Record) -> Iterator[Node]:
@@ -149,7 +145,7 @@ class Opener:
             yield Node("key", LEAF, value=record.key)
             yield Node("value", LEAF, value=record.value)
             return
-        yield self._stored("key", pair[0], 0, record.key)
+        yield self._stored("key", pair[0], pair[0].WIRE.valid.start, record.key)
         if record.value is None:
             yield Node("value", LEAF, note="a tombstone")
         else:
@@ -173,6 +169,19 @@ def _type_of(data: bytes | None) -> int:
         return peek(data or b"")
     except Malformed:
         return -1
+
+
+def _headers(record: Record) -> Node:
+    """The headers of a record: in lines all in one, since most records have few and small ones."""
+    lines = Lines()
+    node = Node("headers", ARRAY, children=[], folded=True)
+    texts = []
+    for at, (name, value) in enumerate(record.headers):
+        header = node.add(Node(f"[{at}]", STRUCT, children=[]))
+        header.add(Node("key", LEAF, value=name))
+        texts.append(f"{name} = {lines.value(header.add(Node('value', LEAF, value=value)))}")
+    node.note = ", ".join(texts)
+    return node
 
 
 def _control(record: Record) -> Iterator[Node]:

@@ -78,10 +78,8 @@ def page_of(thing: Api | type[Message], versions: list[int]) -> str:
     """One API or message in some of its versions, with the types and, for an API, the errors."""
     name = thing.name if isinstance(thing, Api) else thing.__name__
     shown = f" version {versions[0]}" if len(versions) == 1 else ""
-    if isinstance(thing, Api):
-        body = [*_api(thing, versions), *_types(), *_errors()]
-    else:
-        body = [*_message(thing, versions), *_types()]
+    about_it = _api(thing, versions) if isinstance(thing, Api) else _message(thing, versions)
+    body = [*about_it, *_types(), *(_errors() if isinstance(thing, Api) else ())]
     return _page(f"{name}{shown}", body)
 
 

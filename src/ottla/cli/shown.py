@@ -11,7 +11,7 @@ from ottla.wire.apis import API
 from ottla.wire.errors import ERRORS
 from ottla.wire.tree import ARRAY, LEAF, Node
 
-ONE_LINE = 140
+ONE_LINE = 170
 """Structs and arrays of plain values that fit stand on one line."""
 CUT_AT = 160
 """Characters of a text or of hex that are shown, unless all are asked for."""
@@ -33,7 +33,7 @@ class Lines:
             yield self._line(node, depth, self.leaf(node))
             return
         flat = self._flat(node)
-        if flat is not None and len(flat) + 2 * depth <= ONE_LINE:
+        if flat is not None and (node.folded or len(flat) + 2 * depth <= ONE_LINE):
             yield self._line(node, depth, flat)
             return
         count = f"{len(node.below)}" if node.kind == ARRAY and not node.note else ""
@@ -47,6 +47,8 @@ class Lines:
 
     def _flat(self, node: Node) -> str | None:
         """A node of leaves, or of leaves and arrays of leaves, in one line; None where more is below or there is more to say."""
+        if node.folded:
+            return node.note
         if node.note:
             return None if node.below else node.note
         parts = [self._flat_part(child, node.kind != ARRAY) for child in node.below]

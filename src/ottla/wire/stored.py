@@ -58,6 +58,11 @@ def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
     for module in iter_modules(ottla.wire.data.__path__):
         name = re.sub(r"(?:^|_)(\w)", lambda letter: letter[1].upper(), module.name)
         key, value = others().get(f"{name}Key"), others().get(f"{name}Value")
-        if key and value and key.WIRE.key >= 0 and _ELSEWHERE.get(module.name, CONSUMER_OFFSETS) == topic:
-            found[key.WIRE.key] = key, value
+        if key and value and _ELSEWHERE.get(module.name, CONSUMER_OFFSETS) == topic:
+            found[_type_of(key)] = key, value
     return found
+
+
+def _type_of(key: type[Message]) -> int:
+    """The first two bytes of a key: its type. An older way to declare keys called the type their version."""
+    return key.WIRE.key if key.WIRE.key >= 0 else key.WIRE.valid.start

@@ -23,8 +23,8 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 class Node:
     """One value: a leaf, a struct of named nodes, or an array of nodes. Its bytes are `start` to `end`, -1 where it has none.
 
-    `note` explains a leaf's value, or stands for all that is below a node where lines are dear. `field` is the declaration of a
-    leaf, where it has one.
+    `note` explains a value; of a `folded` node it stands for all that is below, where lines are dear. `field` is the declaration of
+    a leaf, where it has one.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Node:
     note: str = ""
     field: Field | None = None
     children: list[Node] | None = None
+    folded: bool = False
 
     def add(self, node: Node) -> Node:
         """Put a node below this one, and give it back."""
