@@ -183,10 +183,11 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
     """Cut ranges so that none holds more than `max_records`, and until there are `min_partitions`, the largest first."""
     parts = {each: -(-each.size // max_records) if max_records else 1 for each in wholes}
     total = sum(each.size for each in wholes)
-    if min_partitions is not None and sum(parts.values()) < min_partitions <= total:
+    wanted = min(min_partitions or 0, total)  # there are no more pieces to be had than records
+    if sum(parts.values()) < wanted:
         for each in wholes:
-            parts[each] = max(parts[each], each.size * min_partitions // total)
-        while sum(parts.values()) < min_partitions:
+            parts[each] = max(parts[each], each.size * wanted // total)
+        while sum(parts.values()) < wanted:
             fullest = max(wholes, key=lambda each: each.size / parts[each])
             parts[fullest] += 1
     return [piece for each in wholes for piece in _cut(each, parts[each])]

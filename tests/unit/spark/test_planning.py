@@ -102,6 +102,7 @@ def test_a_limit_takes_in_proportion_to_what_each_holds() -> None:
 
 
 @given(OFFSETS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 300))
+@example([(0, 2)], 3, None)
 def test_split_ranges_cover_everything_once_within_the_wishes(
     pairs: list[tuple[int, int]], min_partitions: int | None, max_records: int | None
 ) -> None:
