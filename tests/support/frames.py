@@ -87,6 +87,7 @@ class Batch:
 
     values: tuple[bytes, ...] = (b"value",)
     timestamp: int = 1_700_000_000_000
+    max_timestamp: int | None = None
     attributes: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
@@ -106,7 +107,7 @@ class Batch:
         body = self.body if self.body is not None else b"".join(record(i, value) for i, value in enumerate(self.values))
         count = len(self.values) if self.count is None else self.count
         delta = len(self.values) - 1 if self.last_offset_delta is None else self.last_offset_delta
-        times = (self.timestamp, self.timestamp)
+        times = (self.timestamp, self.timestamp if self.max_timestamp is None else self.max_timestamp)
         producer = (self.producer_id, self.producer_epoch, self.base_sequence)
         covered = struct.pack(">hiqqqhii", self.attributes, delta, *times, *producer, count) + body
         crc = crc32c.crc32c(covered) if self.crc is None else self.crc

@@ -9,14 +9,25 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from ottla.broker.durability import Syncs
+from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
 from ottla.ports import Disk, Now, StorageFailed
-from ottla.records.batch import BatchHeader
-from ottla.wire.errors import INVALID_TIMESTAMP, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from ottla.records.verify import MOST_MS, Demands, Refused, Verdict, check_records
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 
 log = logging.getLogger("ottla.broker")
 
 NO_TIMESTAMP = -1
+TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
+
+
+def demands(config: LogConfig) -> Demands:
+    """What the settings of a topic ask of each record."""
+    if config.message_timestamp_type == LOG_APPEND_TIME:
+        return Demands(keyed=config.compacts, append_time=True)
+    after_ms = min(config.message_timestamp_after_max_ms, MOST_MS)
+    return Demands(keyed=config.compacts, before_ms=config.message_timestamp_before_max_ms, after_ms=after_ms)
 
 
 class Partition:
@@ -30,6 +41,7 @@ class Partition:
         "_syncs",
         "_waiting",
         "config",
+        "demands",
         "index",
         "key",
         "leader_epoch",
@@ -45,7 +57,7 @@ class Partition:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
-        self.config = config
+        self.configure(config)
         self.leader_epoch = 0
         self.offline: str | None = None
         self.key = ("partition", topic, index)
@@ -70,15 +82,23 @@ class Partition:
     def last_stable_offset(self) -> int:
         return self.log.log_end_offset
 
+    def configure(self, config: LogConfig) -> None:
+        """Let changed settings of the topic take effect."""
+        self.config = config
+        self.demands = demands(config)
+
+    def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
+        """(header, None) if a client's batch may be appended as the topic's settings have it, or (header, why not)."""
+        if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
+            return header, TOO_LARGE
+        return check_records(view, header, self.demands, now.wall_ms)
+
     def append(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True
     ) -> Appended:
         """Append checked batches; a refusal is an error code in the result, and nothing was written then."""
-        error_code = self._refusal(headers, now) if origin_client else NONE
         if self.offline is not None:
-            error_code = KAFKA_STORAGE_ERROR
-        if error_code:
-            return Appended(error_code, -1, -1, NO_TIMESTAMP, False)
+            return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         try:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
         except StorageFailed as failure:
@@ -91,21 +111,6 @@ class Partition:
         if not appended.error_code:
             self._on_change(self)
         return appended
-
-    def _refusal(self, headers: Sequence[BatchHeader], now: Now) -> int:
-        config = self.config
-        latest = now.wall_ms + config.message_timestamp_after_max_ms
-        earliest = now.wall_ms - config.message_timestamp_before_max_ms
-        for header in headers:
-            if header.batch_length + 12 > config.max_message_bytes:
-                return MESSAGE_TOO_LARGE
-            if (
-                config.message_timestamp_type == "CreateTime"
-                and not earliest <= header.max_timestamp <= latest
-                and header.max_timestamp >= 0
-            ):
-                return INVALID_TIMESTAMP
-        return NONE
 
     def is_synced(self, offset: int) -> bool:
         """Whether all records below `offset` are on stable storage; asks for a sync if not."""
@@ -169,7 +174,7 @@ class Partitions:
     def configure(self, topic: str, config: LogConfig) -> None:
         """Let a topic's changed settings take effect."""
         for partition in self._topics.get(topic, {}).values():
-            partition.config = config
+            partition.configure(config)
             if partition.offline is None:
                 partition.log.config = config
 

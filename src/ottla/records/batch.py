@@ -137,7 +137,7 @@ def crc_is_valid(view: memoryview) -> bool:
 def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[int, BatchHeader | None]:
     """Kafka's verdict on the records that a client produced to one partition: (0, header), or (error code, None).
 
-    They must be one batch of magic 2 that fills `view`. No record is opened: `verify.check_records` does that.
+    They must be one batch of magic 2 that fills `view`. No record is looked at: `verify.check_records` does that.
 
     - CORRUPT_MESSAGE: a length below that of a header, a magic that never was, a CRC-32C that differs.
     - INVALID_RECORD: no whole batch, more than one, magic 0 or 1, a base offset that is not 0, a record count that is not
@@ -207,9 +207,13 @@ def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch:
 
 def set_log_append_time(buf: bytearray | memoryview, pos: int, size: int, now_ms: int) -> None:
     """Give the batch of `size` bytes at `pos` the broker's time, in place: the attribute bit, max_timestamp, a new CRC (KIP-32)."""
-    attributes = _ATTRIBUTES.unpack_from(buf, pos + CRC_FROM)[0]
-    _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, attributes | TIMESTAMP_TYPE_BIT)
-    _OFFSET.pack_into(buf, pos + MAX_TIMESTAMP_POSITION, now_ms)
+    set_max_timestamp(buf, pos, size, now_ms, _ATTRIBUTES.unpack_from(buf, pos + CRC_FROM)[0] | TIMESTAMP_TYPE_BIT)
+
+
+def set_max_timestamp(buf: bytearray | memoryview, pos: int, size: int, max_timestamp: int, attributes: int) -> None:
+    """Give the batch of `size` bytes at `pos` another greatest timestamp and other attributes, in place, with a new CRC."""
+    _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, attributes)
+    _OFFSET.pack_into(buf, pos + MAX_TIMESTAMP_POSITION, max_timestamp)
     write_crc(buf, pos, size)
 
 

@@ -12,6 +12,7 @@ import cramjam
 
 from ottla.ports import Buffer
 from ottla.records import lz4, snappy
+from ottla.records.limits import OverLimit
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -26,11 +27,12 @@ GZIP_MOST_EXPANSION: Final = 1032
 
 
 class CodecFailed(ValueError):
-    """Bytes that a codec cannot open, or will not because they hold more than the limit."""
+    """Bytes that a codec cannot open, or will not because they hold more than the limit: `over_limit` then."""
 
-    def __init__(self, codec: int, sentence: str) -> None:
+    def __init__(self, codec: int, sentence: str, *, over_limit: bool = False) -> None:
         super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")
         self.codec = codec
+        self.over_limit = over_limit
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
@@ -65,7 +67,7 @@ def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYT
         if codec == ZSTD:
             return _grow(cramjam.zstd.decompress_into, data, _zstd_hint(data), limit_bytes)
     except (ValueError, cramjam.DecompressionError) as failure:
-        raise CodecFailed(codec, f"{failure}.") from None
+        raise CodecFailed(codec, f"{failure}.", over_limit=isinstance(failure, OverLimit)) from None
     raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
 
 
@@ -83,7 +85,7 @@ def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes:
             if "whole buffer" not in str(failure):
                 raise
         if room >= limit_bytes:
-            raise ValueError(f"it opens to more than the limit of {limit_bytes} bytes")
+            raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
         del out  # before the next one, or both count
         room = min(room * NEXT_EXPANSION, limit_bytes)
 

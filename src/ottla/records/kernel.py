@@ -17,6 +17,8 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.cpython.object import PyObject, PyTypeObject
+else:
+    from ottla.records.plain_walk import walk_common
 
 COMPILED = cython.compiled
 
@@ -24,6 +26,9 @@ KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, HEADERS_AT, HEADERS_SIZE = range(6)
 """The six columns of spans, each `capacity` int32 after the one before. A size of -1 is null. Headers begin with their count."""
 
 SPAN_COLUMNS = 6
+BROKEN, DOUBTFUL = -2, -3
+"""What `walk` says of records that make no sense, and of those that do but for a timestamp or a key."""
+
 MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
@@ -194,6 +199,158 @@ def scan(
     with cython.nogil:
         pos = _scan(buf, pos, end, row, row + count, base_offset, base_timestamp, offsets, timestamps, spans, capacity)
     return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _int(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """As `_zigzag`, for a number of 32 bits: at most 5 bytes, as Kafka's readers refuse longer ones, whatever they say."""
+    return _zigzag(buf, pos, end if end - pos < 5 else pos + 5)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _int_span(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """(size or -1 for null, position after the bytes); position -1 where they do not end before `end`."""
+    size: cython.longlong
+    size, pos = _int(buf, pos, end)
+    if pos < 0 or size > end - pos:
+        return 0, -1
+    if size < 0:
+        return -1, pos
+    return size, pos + size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _headers_end(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """As `_skip_headers`, and strict about the sizes of numbers."""
+    count: cython.longlong
+    size: cython.longlong
+    count, pos = _int(buf, pos, end)
+    if pos < 0 or count < 0 or count > (end - pos) >> 1:
+        return -1
+    while count > 0:
+        size, pos = _int_span(buf, pos, end)
+        if pos < 0 or size < 0:
+            return -1
+        size, pos = _int_span(buf, pos, end)
+        if pos < 0:
+            return -1
+        count -= 1
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _pass(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.longlong
+) -> tuple[cython.longlong, cython.bint, cython.Py_ssize_t]:
+    """(timestamp delta, whether there is a key, position after it) of record `index` of a batch; position -1: it is broken."""
+    number: cython.longlong
+    age: cython.longlong
+    key_size: cython.longlong
+    stop: cython.Py_ssize_t
+    number, pos = _int(buf, pos, end)
+    if pos < 0 or number < 6 or number > end - pos:
+        return 0, False, -1
+    stop = pos + number
+    age, pos = _zigzag(buf, pos + 1, stop)
+    if pos < 0:
+        return 0, False, -1
+    number, pos = _int(buf, pos, stop)
+    if pos < 0 or number != index:
+        return 0, False, -1
+    key_size, pos = _int_span(buf, pos, stop)
+    if pos < 0:
+        return 0, False, -1
+    number, pos = _int_span(buf, pos, stop)
+    if pos < 0 or ((stop - pos != 1 or buf[pos] != 0) and _headers_end(buf, pos, stop) != stop):
+        return 0, False, -1
+    return age, key_size >= 0, stop
+
+
+def walk(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_timestamp: cython.longlong,
+    earliest: cython.longlong,
+    latest: cython.longlong,
+    keyed: cython.bint,
+):
+    """Pass over `count` records from `pos` to the end of `buf`, whose offset deltas must be 0, 1, 2 …: the greatest timestamp.
+
+    `BROKEN` where they do not fill it, and `DOUBTFUL` where one has a time (-1 is none) outside `earliest` to `latest`, or, if
+    `keyed`, no key. No lower timestamp than -1 is given. Slices with fewer bytes than a record are broken.
+    """
+    end: cython.Py_ssize_t = len(buf)
+    index: cython.longlong = 0
+    timestamp: cython.longlong
+    newest: cython.longlong = -1
+    has_key: cython.bint
+    doubtful: cython.bint = False
+    if not 0 <= pos <= end or count < 0:
+        raise ValueError("walk: the position or the count is out of range")
+    while index < count:
+        if not cython.compiled:
+            walked = index, pos, newest, doubtful
+            index, pos, newest, doubtful = walk_common(buf, walked, count, base_timestamp, (earliest, latest), keyed)
+            if index == count:
+                break
+        timestamp, has_key, pos = _pass(buf, pos, end, index)
+        if pos < 0:
+            return BROKEN
+        timestamp = _wrap(base_timestamp + timestamp)
+        if timestamp > newest:
+            newest = timestamp
+        if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and not has_key):
+            doubtful = True
+        index += 1
+    if pos != end:
+        return BROKEN
+    return DOUBTFUL if doubtful else newest
+
+
+def next_doubtful(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    index: cython.longlong,
+    count: cython.longlong,
+    base_timestamp: cython.longlong,
+    earliest: cython.longlong,
+    latest: cython.longlong,
+    keyed: cython.bint,
+):
+    """The first record from `index`, which is at `pos`, that `walk` doubts: (index, position after it, timestamp, has a key).
+
+    The index is `count` if there is none.
+    """
+    end: cython.Py_ssize_t = len(buf)
+    timestamp: cython.longlong = 0
+    has_key: cython.bint = True
+    if not 0 <= pos <= end or index < 0:
+        raise ValueError("next_doubtful: the position or the index is out of range")
+    while index < count:
+        timestamp, has_key, pos = _pass(buf, pos, end, index)
+        if pos < 0:
+            raise ValueError("next_doubtful: a record is broken")
+        timestamp = _wrap(base_timestamp + timestamp)
+        if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and not has_key):
+            break
+        index += 1
+    return index, pos, timestamp, bool(has_key)
 
 
 @cython.cfunc

@@ -13,6 +13,8 @@ VALUE_SIZE: int
 HEADERS_AT: int
 HEADERS_SIZE: int
 SPAN_COLUMNS: int
+BROKEN: int
+DOUBTFUL: int
 
 Longs = memoryview[int] | array[int]
 Ints = memoryview[int] | array[int]
@@ -29,6 +31,10 @@ def scan(
     timestamps: Longs,
     spans: Ints,
 ) -> int: ...
+def walk(buf: Buffer, pos: int, count: int, base_timestamp: int, earliest: int, latest: int, keyed: bool) -> int: ...
+def next_doubtful(
+    buf: Buffer, pos: int, index: int, count: int, base_timestamp: int, earliest: int, latest: int, keyed: bool
+) -> tuple[int, int, int, bool]: ...
 def make_records(
     record_type: type[R],
     buf: Buffer,

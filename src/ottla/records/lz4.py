@@ -11,6 +11,7 @@ from typing import Final
 import cramjam
 
 from ottla.ports import Buffer
+from ottla.records.limits import OverLimit
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
 BLOCK_BYTES: Final = 64 * 1024
@@ -53,7 +54,7 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> mem
     out = bytearray(most)
     size: int = cramjam.lz4.decompress_into(view, out)
     if size > limit_bytes:
-        raise ValueError(f"it opens to {size} bytes, more than the limit of {limit_bytes}")
+        raise OverLimit(f"it opens to {size} bytes, more than the limit of {limit_bytes}")
     return memoryview(out)[:size]
 
 
@@ -87,7 +88,7 @@ def _most_bytes(view: memoryview, pos: int, limit_bytes: int) -> int:
             raise ValueError(f"an LZ4 block at byte {pos} claims {size} bytes and {len(view) - pos} are left")
         total += size if stored else min(block_bytes, size * MOST_EXPANSION)
         if total > limit_bytes + block_bytes:
-            raise ValueError(f"it opens to more than the limit of {limit_bytes} bytes")
+            raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
         pos += size + checksum
     return total
 

@@ -10,6 +10,7 @@ from typing import Final
 import cramjam
 
 from ottla.ports import Buffer
+from ottla.records.limits import OverLimit
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -35,7 +36,7 @@ def decompress(data: Buffer, limit_bytes: int) -> bytearray:
     sizes = [_claimed_size(block) for block in blocks]
     total = sum(sizes)
     if total > limit_bytes:
-        raise ValueError(f"it opens to {total} bytes, more than the limit of {limit_bytes}")
+        raise OverLimit(f"it opens to {total} bytes, more than the limit of {limit_bytes}")
     out = bytearray(total)
     room = memoryview(out)
     pos = 0

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.frames import Batch, Raw, produce_v7, request
+from tests.support.frames import Batch, Raw, produce_v7, record, request
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
 
 CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_REQUIRED_ACKS, INVALID_RECORD = 2, 3, 10, 21, 87
+INVALID_TIMESTAMP = 32
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
 Unique = Callable[[str], str]
 
 THREE = Batch((b"one", b"two", b"three"))
+SOUND = b"".join(record(index, value) for index, value in enumerate(THREE.values))
 WHOLE = THREE.encode()
 LENGTH = len(WHOLE) - 12
 
@@ -44,6 +47,20 @@ REFUSED = {
     "two batches": (WHOLE + WHOLE, INVALID_RECORD),
     "control batch": (THREE.lying(attributes=0x20).encode(), INVALID_RECORD),
     "producer id without sequence": (THREE.lying(producer_id=7, producer_epoch=0).encode(), INVALID_RECORD),
+    "fewer records than counted": (THREE.lying(values=THREE.values[:2], count=3, last_offset_delta=2).encode(), INVALID_RECORD),
+    "more records than counted": (THREE.lying(count=2, last_offset_delta=1).encode(), INVALID_RECORD),
+    "a byte behind the records": (THREE.lying(body=SOUND + b"\x00").encode(), INVALID_RECORD),
+    "records of zeros": (THREE.lying(body=bytes(30)).encode(), INVALID_RECORD),
+    "a record beyond the end": (THREE.lying(body=SOUND[:-1]).encode(), INVALID_RECORD),
+    "compressed, fewer records than counted": (
+        Batch(body=gzip.compress(SOUND), attributes=1, count=4, last_offset_delta=3).encode(),
+        INVALID_RECORD,
+    ),
+    "compressed, more records than counted": (
+        Batch(body=gzip.compress(SOUND), attributes=1, count=2, last_offset_delta=1).encode(),
+        INVALID_RECORD,
+    ),
+    "a time too far ahead": (THREE.lying(timestamp=4_000_000_000_000).encode(), INVALID_TIMESTAMP),
     "too large for the topic": (Batch((b"x" * 1_100_000,)).encode(), MESSAGE_TOO_LARGE),
 }
 
@@ -86,6 +103,30 @@ def test_null_records_write_nothing(broker: Peer, raw: Raw, topic: str, peer_nam
     with Raw(broker.address) as bad, contextlib.suppress(EOFError):
         assert bad.produce(topic, None)[0] != 0
     assert raw.latest_offset(topic) == 3
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_bytes_that_no_codec_can_open_are_refused(raw: Raw, topic: str, codec: int) -> None:
+    """Apache Kafka answers that it does not know why (-1); a client should not try either again."""
+    assert raw.produce(topic, THREE.lying(attributes=codec, body=b"not compressed at all").encode())[0] in (-1, INVALID_RECORD)
+    assert raw.latest_offset(topic) == 3
+
+
+def test_a_greatest_timestamp_that_is_not_is_put_right(raw: Raw, topic: str) -> None:
+    lying = THREE.lying(max_timestamp=4_000_000_000_000).encode()
+    assert raw.produce(topic, lying) == (0, 3)
+    assert raw.fetch(topic, 3)[2][16:] == WHOLE[16:]
+
+
+@pytest.mark.parametrize("body", [SOUND, gzip.compress(SOUND)])
+def test_a_record_without_a_key_is_refused_where_the_log_is_compacted(raw: Raw, unique: Unique, body: bytes) -> None:
+    name = unique("compacted")
+    assert raw.create_topic(name, configs={"cleanup.policy": "compact"}) == 0
+    keyed = Batch(body=record(0, b"value", b"key")).encode()
+    eventually(lambda: raw.produce(name, keyed) == (0, 0), what="the new topic takes records")
+    attributes = 0 if body is SOUND else 1
+    assert raw.produce(name, THREE.lying(attributes=attributes, body=body).encode())[0] == INVALID_RECORD
+    assert raw.latest_offset(name) == 1
 
 
 def test_an_unknown_codec_is_refused(raw: Raw, topic: str) -> None:

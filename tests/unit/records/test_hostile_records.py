@@ -117,6 +117,8 @@ for turn in range(60_000):
     for _ in range(choose.randrange(4) if data else 0):
         data[choose.randrange(len(data))] = choose.choice((0, 1, 0x7F, 0x80, 0xFF, choose.randrange(256)))
     view = at_the_edge(data)
+    if kernel.walk(view, 0, 2, 0, 0, 1, True) == kernel.DOUBTFUL:
+        assert kernel.next_doubtful(view, 0, 0, 2, 0, 0, 1, True)[0] < 2
     stop = kernel.scan(view, 0, len(view), 0, 2, 0, 0, offsets, timestamps, spans)
     if stop >= 0:
         kernel.make_records(tuple, view, offsets, timestamps, spans, 0, 2, 0)

@@ -18,9 +18,8 @@ from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import accept, down_convert, up_convert
 from ottla.records.legacy import BadMessage, open_message_set, wrapper, write_message_set
-from ottla.records.verify import check_records
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE
-from tests.unit.records.making import build_rows, edited, simple
+from tests.unit.records.making import build_rows, simple
 
 aiokafka = pytest.importorskip("aiokafka.record.legacy_records", reason="aiokafka is not installed")
 kafka = pytest.importorskip("kafka.record.legacy_records", reason="kafka-python is not installed")
@@ -255,28 +254,6 @@ def test_both_runs_read_the_same_in_any_bytes(kernels: SimpleNamespace, data: by
     sound_crc = FIRST[:8] + (len(body) + 4).to_bytes(4, "big") + crc32(body).to_bytes(4, "big") + body
     for entry in (data, sound_crc, b"\xff" * 8 + sound_crc[8:]):
         assert scan(kernels.kernel_legacy, entry) == scan(kernel_legacy, entry)
-
-
-@pytest.mark.parametrize(
-    ("batch", "code"),
-    [
-        (simple(3), 0),
-        (simple(3, codec=LZ4), 0),
-        (edited(simple(3), record_count=4, last_offset_delta=3), INVALID_RECORD),
-        (edited(simple(3, codec=GZIP), record_count=2, last_offset_delta=1), INVALID_RECORD),
-        (edited(simple(3), attributes=GZIP), CORRUPT_MESSAGE),
-        (edited(simple(3), base_timestamp=2**50), INVALID_TIMESTAMP),
-    ],
-)
-def test_a_second_look_finds_headers_that_lie(batch: bytearray, code: int) -> None:
-    assert check(memoryview(batch))[0] == 0
-    assert check_records(memoryview(batch), latest_ms=2**45) == code
-
-
-def test_a_second_look_finds_missing_keys_where_they_are_wanted() -> None:
-    keyless = memoryview(batch_of([(0, None, b"v")]))
-    assert check_records(keyless) == 0
-    assert check_records(keyless, compacted=True) == INVALID_RECORD
 
 
 def test_failures_name_what_is_wrong() -> None:

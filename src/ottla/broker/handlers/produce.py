@@ -1,4 +1,4 @@
-"""Produce: batches of records from clients into logs. Knows headers of batches, never their records."""
+"""Produce: batches of records from clients into logs. Knows headers of batches; `ottla.records` looks at what is in them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ottla.broker.partitions import Partition
 from ottla.broker.request import NO_REPLY, Close, Handlers, Reply, Request, Waiting
 from ottla.ports import Now
 from ottla.records.batch import check
+from ottla.records.verify import Refused
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import (
     INVALID_RECORD,
@@ -24,6 +25,7 @@ TOPIC_IDS_FROM = 13
 
 TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = ProduceResponse.PartitionProduceResponse
+RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
@@ -78,6 +80,9 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
         return _failed(data.index, error_code)
     if header.is_transactional:
         return _failed(data.index, INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
+    header, refused = partition.check(data.records, header, request.now)
+    if refused is not None:
+        return _refused(data.index, refused)
     appended = partition.append(data.records, (header,), request.now)
     if appended.error_code:
         return _failed(data.index, appended.error_code)
@@ -88,6 +93,14 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
         log_start_offset=partition.log.log_start_offset,
     )
     unsynced.append((partition, appended.last_offset + 1, response))
+    return response
+
+
+def _refused(index: int, refused: Refused) -> PartitionResponse:
+    response = _failed(index, refused.error_code, refused.sentence)
+    response.record_errors = [
+        RecordError(batch_index=record, batch_index_error_message=sentence) for record, sentence in refused.records
+    ]
     return response
 
 

@@ -1,0 +1,24 @@
+"""Inputs that `make fuzz` found once, each with what was wrong."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from ottla.records import codecs
+from ottla.records.convert import accept
+from ottla.records.legacy import BadMessage, open_message_set, wrapper
+from ottla.wire.errors import INVALID_RECORD
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+
+@pytest.mark.parametrize("inner_offset", [-(1 << 63), -1])
+def test_a_negative_offset_within_a_wrapper_is_refused(inner_offset: int) -> None:
+    """Its distance from the wrapper's offset did not fit 64 bits, and an OverflowError left the opening."""
+    inner = struct.pack(">q", inner_offset) + wrapper(0, 1, 0, 5, b"value")[8:]
+    message_set = wrapper(6, 1, codecs.GZIP, 5, codecs.compress(codecs.GZIP, inner))
+    with pytest.raises(BadMessage, match="do not fit its own, 6"):
+        open_message_set(message_set)
+    assert accept(message_set) == (INVALID_RECORD, None)
