@@ -23,7 +23,8 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 STARTS = 3
 NOTES = (
     "acks=all means synced to disk on Ottla, as its default; Apache Kafka answers from the page cache.",
-    "100 B and 1 KB: confluent-kafka, 4 partitions, acks=1, no compression. Its consumer is the limit of the consume rows.",
+    "100 B and 1 KB: confluent-kafka, 4 partitions, acks=1, no compression. On few cores the client sets their pace.",
+    "Ready-made batches: a raw socket sends the same batch of 1000 records again and again, so that the broker sets the pace.",
     "CPU is that of the broker's process. Requests and produce latencies: raw socket, ready-made frames, one record of 100 bytes.",
 )
 

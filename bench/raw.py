@@ -1,6 +1,6 @@
 """A client of its own for single requests: frames made once, sent over one socket, the same on every broker.
 
-Knows just enough of Kafka's protocol for a produce request of version 7 with one small batch. Its own cost is a few microseconds a
+Knows just enough of Kafka's protocol for a produce request of version 7 with one batch. Its own cost is a few microseconds a
 request, so that the broker's shows.
 """
 
@@ -15,13 +15,17 @@ import crc32c
 PRODUCE_V7 = (0, 7)
 
 
-def batch(value: bytes) -> bytes:
-    """A v2 batch with one record."""
-    body = b"\x00\x00\x00\x01" + zigzag(len(value)) + value + b"\x00"
-    record = zigzag(len(body)) + body
+def batch(value: bytes, count: int = 1) -> bytes:
+    """A v2 batch of `count` records with the same value."""
     now = int(time.time() * 1000)
-    covered = struct.pack(">hiqqqhii", 0, 0, now, now, -1, -1, -1, 1) + record
+    records = b"".join(record(number, value) for number in range(count))
+    covered = struct.pack(">hiqqqhii", 0, count - 1, now, now, -1, -1, -1, count) + records
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
+
+
+def record(delta: int, value: bytes) -> bytes:
+    body = b"\x00\x00" + zigzag(delta) + b"\x01" + zigzag(len(value)) + value + b"\x00"
+    return zigzag(len(body)) + body
 
 
 def zigzag(value: int) -> bytes:
@@ -33,9 +37,9 @@ def zigzag(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def produce_request(topic: str, value: bytes, *, acks: int) -> bytes:
+def produce_request(topic: str, records: bytes, *, acks: int) -> bytes:
     """A whole frame for partition 0, with a correlation id that is always the same."""
-    records, name = batch(value), topic.encode()
+    name = topic.encode()
     header = struct.pack(">hhih", *PRODUCE_V7, 1, 5) + b"bench"
     body = struct.pack(">hhii", -1, acks, 30_000, 1) + struct.pack(">h", len(name)) + name
     body += struct.pack(">iii", 1, 0, len(records)) + records
@@ -68,9 +72,9 @@ def check(answer: bytes, topic: str) -> None:
         raise RuntimeError(f"the broker answered error {code}")
 
 
-def pipelined(address: str, topic: str, count: int, in_flight: int) -> float:
-    """Seconds for `count` requests of one 100-byte record each, acks=1, with `in_flight` unanswered at any time."""
-    request = produce_request(topic, bytes(100), acks=1)
+def pipelined(address: str, topic: str, count: int, in_flight: int, records: int = 1) -> float:
+    """Seconds for `count` requests of `records` 100-byte records each, acks=1, with `in_flight` unanswered at any time."""
+    request = produce_request(topic, batch(bytes(100), records), acks=1)
     with connect(address) as connection:
         connection.sendall(request)
         size = 4 + len(answer := reply(connection))
@@ -93,7 +97,7 @@ def pipelined(address: str, topic: str, count: int, in_flight: int) -> float:
 
 def one_at_a_time(address: str, topic: str, count: int, *, acks: int) -> list[float]:
     """Seconds of each of `count` produce requests, each sent when the one before is answered."""
-    request, took = produce_request(topic, bytes(100), acks=acks), []
+    request, took = produce_request(topic, batch(bytes(100)), acks=acks), []
     with connect(address) as connection:
         for _ in range(count):
             began = time.perf_counter()
