@@ -149,7 +149,8 @@ def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[i
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
         timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))
-    newest = None if shift < 0 else kernel_legacy.settle(offsets, shift, timestamps)
+    fits = not shift or (shift > 0 and offsets[-1] >= 0)  # else the sum may be beyond 64 bits
+    newest = kernel_legacy.settle(offsets, shift, timestamps) if fits else None
     if newest is None:
         raise BadMessage(
             segment.start, f"the offsets within a wrapper do not fit its own, {segment.wrapper_offset}.", INVALID_RECORD
