@@ -1,5 +1,5 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-.PHONY: demo test check bench docs format clean
+.PHONY: demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -25,6 +25,10 @@ check: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m bench
+
+# FUZZ_SECONDS=60 for all families together; FUZZ_INPUTS=5000000 for so many of each, however long that takes.
+fuzz: .venv/ready
+	$(BIN)/python -m tests.fuzz
 
 docs: .venv/ready
 	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md

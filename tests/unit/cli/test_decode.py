@@ -29,8 +29,8 @@ from ottla.wire.data.control_records import EndTxnMarker
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.framing import RequestHeader, encode_request, encode_response
 from ottla.wire.schema import Message
+from tests.fuzz.mutations import mutations
 from tests.unit.cli.packets import Talk, pcap
-from tests.unit.wire.test_malformed import mutations
 from tests.unit.wire.values import sample
 
 BATCH = bytes(build([b"JFK", None], [b"12", b"\xff\x00"], [1_700_000_000_000, 1_700_000_000_001], [[("h", b"v")], None], codec=3))

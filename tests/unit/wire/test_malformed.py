@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,32 +12,10 @@ from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.schema import Message
 from ottla.wire.walk import leaves
+from tests.fuzz.mutations import mutations
 from tests.unit.wire.values import EVERY, sample, structs_of
 
-_MUTATIONS = 150
 _SEED = 20_240_607
-
-
-def mutations(seeds: list[bytes], rng: random.Random) -> Iterator[bytes]:
-    """Inputs near valid ones: bytes changed, cut, doubled and replaced by lengths that hurt."""
-    for _ in range(_MUTATIONS):
-        data = bytearray(rng.choice(seeds))
-        for _ in range(rng.randint(1, 4)):
-            at = rng.randint(0, len(data))
-            kind = rng.randrange(5)
-            if kind == 0 and at < len(data):
-                data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-            elif kind == 1:
-                del data[at:]
-            elif kind == 2:
-                data[at : at + 4] = rng.choice(
-                    (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", b"\0\0\1\0")
-                )
-            elif kind == 3:
-                data[at:at] = rng.randbytes(rng.randint(1, 5))
-            else:
-                del data[at : at + rng.randint(1, 3)]
-        yield bytes(data)
 
 
 def outcome(cls: type[Message], version: int, data: bytes | memoryview) -> Malformed | None:

@@ -12,7 +12,7 @@ from ottla.wire.schema import Message
 from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, others, record_types
 from ottla.wire.tree import ARRAY, LEAF, Node, tree_of
 from ottla.wire.walk import leaves
-from tests.unit.wire.test_malformed import mutations
+from tests.fuzz.mutations import mutations
 from tests.unit.wire.values import EVERY, STORED, sample
 
 

@@ -1,0 +1,221 @@
+"""What is fuzzed: for each family of codecs, seeds to mutate and the invariants that every input is held against.
+
+wire      requests, responses, stored messages, frames: only `Malformed` leaves `decode`; what was read can be written again
+batches   record batches, plain and compressed: verdicts are error codes; `BadBatch` and `CodecFailed` alone leave the opening
+legacy    message sets of magic 0 and 1, wrappers too: the same
+codecs    what claims to be compressed: only `CodecFailed`, and never more than the limit
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+from zlib import crc32
+
+from ottla.records import codecs
+from ottla.records.batch import HEADER_BYTES, BadBatch, check, write_crc
+from ottla.records.build import build
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import Columns, open_batches
+from ottla.records.convert import accept, down_convert, up_convert
+from ottla.records.legacy import open_message_set, wrapper, write_message_set
+from ottla.records.verify import Demands, check_records
+from ottla.wire import Malformed, decode, encode
+from ottla.wire.apis import API
+from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE
+from ottla.wire.framing import decode_request, decode_response
+from ottla.wire.schema import Message
+from ottla.wire.walk import leaves
+from tests.unit.wire.values import EVERY, TRAVELLING, sample
+
+LIMIT_BYTES = 1 << 16
+"""What any input may open to."""
+
+
+class Round(NamedTuple):
+    """Seeds, and what to do with each mutation of them. `label` says what they are, for a report."""
+
+    label: str
+    seeds: list[bytes]
+    check: Callable[[bytes], None]
+
+
+# ------------------------------------------------------------------------- wire
+
+
+def wire(rng: random.Random) -> Round:
+    cls = rng.choice(EVERY)
+    version = rng.choice(cls.WIRE.valid)
+    seeds = [encode(sample(cls, version, rng), version) for _ in range(3)]
+    if cls in TRAVELLING and rng.random() < 0.2:
+        head = struct.pack(">hhih", cls.WIRE.key, version, 1, -1)
+        return Round(f"frame of {cls.__name__} v{version}", [head + seed for seed in seeds], check_frame)
+    return Round(f"{cls.__name__} v{version}", seeds, lambda data: check_message(cls, version, data))
+
+
+def check_message(cls: type[Message], version: int, data: bytes) -> None:
+    """The compiled reader takes just what the walk of the grammar takes, and what it took it can write again."""
+    try:
+        msg = decode(cls, version, data)
+    except Malformed as fault:
+        if "cannot be read" in fault.reason:
+            raise AssertionError("the walk took what the reader refused") from fault
+        return
+    leaves(cls, version, data)
+    again = encode(msg, version)
+    assert encode(decode(cls, version, again), version) == again
+
+
+def check_frame(data: bytes) -> None:
+    with suppress(Malformed):
+        decode_request(data)
+    key, version = struct.unpack(">hh", data[:4].ljust(4, b"\0"))
+    if key in API and version in API[key].versions:
+        with suppress(Malformed):
+            decode_response(key, version, data[4:])
+
+
+# ---------------------------------------------------------------------- batches
+
+
+def batches(rng: random.Random) -> Round:
+    count, codec = rng.randint(1, 5), rng.randrange(5)
+    made = [_batch(rng, count, codecs.NONE) for _ in range(3)]
+    kind = rng.randrange(3)
+    if kind == 0:
+        return Round(f"batches of codec {codec}", [_batch(rng, count, codec) for _ in range(3)], check_batches)
+    if kind == 1:
+        return Round("batches whose CRC is right", made, lambda data: check_batches(_sealed(data)))
+    bodies = [batch[HEADER_BYTES:] for batch in made]
+    return Round(f"records within codec {codec}", bodies, lambda data: check_batches(_around(data, made[0], codec)))
+
+
+def _batch(rng: random.Random, count: int, codec: int) -> bytes:
+    keys = [rng.choice((None, b"", b"key", rng.randbytes(70))) for _ in range(count)]
+    values = [rng.choice((None, b"", b"value", rng.randbytes(200))) for _ in range(count)]
+    headers = [rng.choice((None, [("h", b"v"), ("null", None)])) for _ in range(count)]
+    return bytes(build(keys, values, [rng.randrange(1 << 41) for _ in range(count)], headers, codec=codec))
+
+
+def _sealed(data: bytes) -> bytes:
+    """The same bytes with length and CRC as they must be."""
+    if len(data) < HEADER_BYTES:
+        return data
+    out = bytearray(data)
+    struct.pack_into(">i", out, 8, len(out) - 12)
+    out[16] = 2
+    write_crc(out, 0, len(out))
+    return bytes(out)
+
+
+def _around(body: bytes, batch: bytes, codec: int) -> bytes:
+    """A sound header and a sound compression around records that are not."""
+    head = bytearray(batch[:HEADER_BYTES])
+    head[22] = codec
+    return _sealed(bytes(head) + codecs.compress(codec, body))
+
+
+def check_batches(data: bytes) -> None:
+    taken = _verdict(memoryview(bytearray(data))) == NONE
+    try:
+        columns = open_batches(data, limit_bytes=2 * LIMIT_BYTES, control=True)
+    except (BadBatch, CodecFailed):
+        assert not taken, "a batch that is taken must open"
+        return
+    _check_columns(columns, data)
+    try:
+        for _ in down_convert(data, 1, limit_bytes=2 * LIMIT_BYTES):
+            pass
+    except (BadBatch, CodecFailed):
+        return
+
+
+def _verdict(view: memoryview) -> int:
+    """What a broker says of the batch, by both looks that it takes."""
+    code, header = check(view)
+    assert code in ERRORS
+    assert (header is None) == (code != NONE)
+    if header is None:
+        return code
+    _, refused = check_records(view, header, Demands(), 0, limit_bytes=2 * LIMIT_BYTES)
+    assert refused is None or refused.error_code in ERRORS
+    return NONE if refused is None else refused.error_code
+
+
+def _check_columns(columns: Columns, data: bytes) -> None:
+    opened = len(data) + sum(len(run.data) for run in columns.runs)
+    records = columns.records()
+    assert len(records) == len(columns)
+    assert sum(len(record.key or b"") + len(record.value or b"") for record in records) <= opened
+
+
+# ----------------------------------------------------------------------- legacy
+
+
+def legacy(rng: random.Random) -> Round:
+    magic, codec = rng.randrange(2), rng.randrange(4)
+    columns = open_batches(_batch(rng, rng.randint(1, 5), codecs.NONE))
+    plain, wrapped = (write_message_set(columns, columns.runs[0], magic, codec=kind) for kind in (codecs.NONE, codec))
+    kind = rng.randrange(3)
+    if kind == 0:
+        return Round(f"message sets of magic {magic}, codec {codec}", [plain, wrapped, plain + wrapped], check_message_set)
+    if kind == 1:
+        return Round("messages whose CRC is right", [plain, wrapped], lambda data: check_message_set(_checked(data)))
+    label = f"messages within a wrapper of magic {magic}, codec {codec}"
+    return Round(label, [plain], lambda data: check_message_set(_wrapped(data, magic, codec or codecs.GZIP)))
+
+
+def _checked(data: bytes) -> bytes:
+    """The same bytes as one message of the size and CRC that it must have."""
+    if len(data) < 18:
+        return data
+    covered = data[16:]
+    return data[:8] + struct.pack(">iI", len(covered) + 4, crc32(covered)) + covered
+
+
+def _wrapped(data: bytes, magic: int, codec: int) -> bytes:
+    return wrapper(len(data) % 7, magic, codec, 0, codecs.compress(codec, data, magic=magic))
+
+
+def check_message_set(data: bytes) -> None:
+    code, batch = accept(data, limit_bytes=LIMIT_BYTES)
+    assert code in ERRORS
+    if batch is not None:
+        verdict = _verdict(memoryview(batch))
+        assert verdict in (NONE, INVALID_TIMESTAMP), "what is converted on arrival must be a batch that is taken"
+    try:
+        columns = open_message_set(data, limit_bytes=LIMIT_BYTES)
+    except (BadBatch, CodecFailed):
+        return
+    _check_columns(columns, data)
+    if len(columns):
+        up_convert(columns)
+
+
+# ----------------------------------------------------------------------- codecs
+
+
+def compressed(rng: random.Random) -> Round:
+    codec, magic = rng.randint(1, 4), rng.choice((0, 2, 2))
+    pieces = (b"", b"x", rng.randbytes(300), b"flights " * 100, bytes(LIMIT_BYTES + rng.randrange(2)))
+    seeds = [codecs.compress(codec, piece, magic=magic) for piece in rng.sample(pieces, 3)]
+    return Round(f"codec {codec}, magic {magic}", seeds, lambda data: check_codec(codec, magic, data))
+
+
+def check_codec(codec: int, magic: int, data: bytes) -> None:
+    try:
+        opened = codecs.decompress(codec, data, limit_bytes=LIMIT_BYTES, magic=magic)
+    except CodecFailed:
+        return
+    assert len(opened) <= LIMIT_BYTES
+
+
+FAMILIES: dict[str, Callable[[random.Random], Round]] = {
+    "wire": wire,
+    "batches": batches,
+    "legacy": legacy,
+    "codecs": compressed,
+}

@@ -1,0 +1,75 @@
+"""One family guided by coverage: `python -m tests.fuzz.guided FAMILY [options of libFuzzer]`. Needs atheris.
+
+The first four bytes of an input choose what the rest is; the kernels run uncompiled, or their branches could not be seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import random
+import sys
+import tempfile
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+atheris: Any = importlib.import_module("atheris")  # no stubs: they would be needed on every machine
+
+KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_legacy")
+CHOICES = 256
+"""Seeds of rounds: an input chooses one of them, and so what its bytes are held to be."""
+
+
+def _uncompiled(name: str) -> None:
+    """Put the module's Python source where everyone imports it from, whatever was compiled of it."""
+    path = Path(importlib.import_module("ottla.records").__path__[0], f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"ottla.records.{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    setattr(importlib.import_module("ottla.records"), name, module)
+    spec.loader.exec_module(module)
+    _watch(module)
+
+
+def _watch(module: ModuleType) -> None:
+    for thing in list(vars(module).values()):
+        if isinstance(thing, FunctionType) and thing.__module__ == module.__name__:
+            atheris.instrument_func(thing)
+
+
+def _watch_readers(cls: Any, seen: set[int]) -> None:
+    """Readers are made while the program runs: they are watched from the second input of their kind on."""
+    for reader in cls.WIRE.readers.values():
+        if id(reader) not in seen:
+            seen.add(id(reader))
+            atheris.instrument_func(reader)
+
+
+def main() -> None:
+    name = sys.argv.pop(1)
+    for kernel in KERNELS:
+        _uncompiled(kernel)
+    with atheris.instrument_imports(include=["ottla"]):
+        families = importlib.import_module("tests.fuzz.families")
+    rounds = [families.FAMILIES[name](random.Random(seed)) for seed in range(CHOICES)]
+    watched: set[int] = set()
+
+    def one(data: bytes) -> None:
+        rounds[data[0] if data else 0].check(data[1:])
+        if name == "wire" and len(watched) < CHOICES:
+            for cls in families.EVERY:
+                _watch_readers(cls, watched)
+
+    with tempfile.TemporaryDirectory() as folder:
+        for number, made in enumerate(rounds):
+            for at, seed in enumerate(made.seeds):
+                Path(folder, f"{number}-{at}").write_bytes(bytes((number,)) + seed)
+        atheris.Setup([*sys.argv, folder, "-max_len=4096", "-rss_limit_mb=2048", f"-artifact_prefix={folder}/"], one)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
