@@ -51,6 +51,11 @@ class Machine:
         assert self.broker.close()
         self.broker = self._start(clean=True)
 
+    def kill(self) -> None:
+        """End it as SIGKILL does, and start again: what it wrote is there, what it held in memory is not."""
+        self.broker = self._start(clean=False)
+        self.settle()
+
     def begin(self, key: int, version: int, body: Any) -> Outcome:
         """Send one request and settle; a reply that waits comes back as a `Pending`, to be given to `finish`."""
         self._correlation_id += 1

@@ -68,7 +68,7 @@ class Broker:
         self.random_bytes = random_bytes
         self.timers = Timers()
         self.waits = Waits(self.timers)
-        self.partitions = Partitions(disk, self._changed, self._synced)
+        self.partitions = Partitions(disk, self.timers, self._changed, self._synced)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
         self._routes = apis.routes()
@@ -79,6 +79,7 @@ class Broker:
         self.topics.load(now, clean=clean)
         self.coordination.load(now)
         self._retain_later(now)
+        self._checkpoint_later(now)
         self.settle(now)
 
     def close(self) -> bool:
@@ -176,3 +177,10 @@ class Broker:
             self._retain_later(now)
 
         self.timers.at("retention", now.mono_ms + self.settings.log_retention_check_interval_ms, due)
+
+    def _checkpoint_later(self, now: Now) -> None:
+        def due(now: Now) -> None:
+            self.partitions.checkpoint()
+            self._checkpoint_later(now)
+
+        self.timers.at("checkpoint", now.mono_ms + max(1, self.settings.log_flush_offset_checkpoint_interval_ms), due)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from ottla.broker.checkpoints import Checkpoints
 from ottla.broker.durability import Syncs
+from ottla.broker.flushing import Flushes, flushes
+from ottla.broker.timers import Timers
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
 from ottla.ports import Disk, Now, StorageFailed
@@ -37,6 +40,8 @@ class Partition:
     """
 
     __slots__ = (
+        "_flushes",
+        "_flushing",
         "_on_change",
         "_syncs",
         "_waiting",
@@ -52,7 +57,14 @@ class Partition:
     )
 
     def __init__(
-        self, topic: str, index: int, topic_id: bytes, config: LogConfig, syncs: Syncs, on_change: Callable[[Partition], None]
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        config: LogConfig,
+        syncs: Syncs,
+        flushing: Flushes,
+        on_change: Callable[[Partition], None],
     ) -> None:
         self.topic = topic
         self.index = index
@@ -63,6 +75,7 @@ class Partition:
         self.key = ("partition", topic, index)
         self.log: Log
         self._syncs = syncs
+        self._flushing = flushing
         self._on_change = on_change
         self._waiting: list[tuple[int, Callable[[int], None]]] = []
 
@@ -86,6 +99,7 @@ class Partition:
         """Let changed settings of the topic take effect."""
         self.config = config
         self.demands = demands(config)
+        self._flushes = flushes(config)
 
     def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
         """(header, None) if a client's batch may be appended as the topic's settings have it, or (header, why not)."""
@@ -110,7 +124,18 @@ class Partition:
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
             self._on_change(self)
+            if self._flushes:
+                self._flushing.appended(self, now)
         return appended
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether as many records as flush.messages allows, or more, are not on stable storage."""
+        return self.log.log_end_offset - self.log.synced_offset >= self.config.flush_messages
+
+    def must_sync(self, *, acks_all: bool) -> bool:
+        """Whether the reply to the last append has to wait for stable storage."""
+        return (acks_all and self.config.ottla_acks_all_sync) or (self._flushes and self.is_flush_due)
 
     def is_synced(self, offset: int) -> bool:
         """Whether all records below `offset` are on stable storage; asks for a sync if not."""
@@ -120,10 +145,10 @@ class Partition:
         return False
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once all records below `offset` are on stable storage: at once if they are."""
+        """Call `callback(error_code)` once all records below `offset` are as safe as acks=all promises: at once if they are."""
         if self.offline is not None:
             callback(KAFKA_STORAGE_ERROR)
-        elif self.is_synced(offset):
+        elif not self.must_sync(acks_all=True) or self.is_synced(offset):
             callback(NONE)
         else:
             self._waiting.append((offset, callback))
@@ -146,8 +171,12 @@ class Partition:
 class Partitions:
     """All partitions of this broker, by topic and index."""
 
-    def __init__(self, disk: Disk, on_change: Callable[[Partition], None], on_synced: Callable[[Partition], None]) -> None:
+    def __init__(
+        self, disk: Disk, timers: Timers, on_change: Callable[[Partition], None], on_synced: Callable[[Partition], None]
+    ) -> None:
         self.syncs = Syncs(disk, self._synced)
+        self.checkpoints = Checkpoints(disk)
+        self._flushing = Flushes(timers, self.syncs)
         self._disk = disk
         self._on_change = on_change
         self._on_synced = on_synced
@@ -162,14 +191,34 @@ class Partitions:
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
         """Open a partition's log, making it if it is new; damage leaves the partition offline and the others untouched."""
-        partition = Partition(topic, index, topic_id, config, self.syncs, self._on_change)
+        partition = Partition(topic, index, topic_id, config, self.syncs, self._flushing, self._changed)
         try:
-            partition.log = Log.open(self._disk, f"{topic}-{index}", config, now, topic_id=topic_id, clean=clean)
+            partition.log = self._open_log(partition, now, clean=clean)
+            if not self.checkpoints.is_known(partition):
+                self.checkpoints.touch(partition)
         except (Damaged, StorageFailed) as failure:
             log.error("%s is offline: %s", partition, failure)
             partition.go_offline(str(failure))
         self._topics.setdefault(topic, {})[index] = partition
         return partition
+
+    def _open_log(self, partition: Partition, now: Now, *, clean: bool) -> Log:
+        path = str(partition)
+        recovery_point = self.checkpoints.recovery_point(partition.topic, partition.index)
+        log_start_offset = self.checkpoints.log_start_offset(partition.topic, partition.index)
+        if recovery_point > log_start_offset and not self._disk.exists(path):
+            sentence = f"the directory is missing, though it held records below offset {recovery_point}"
+            raise StorageFailed(path, f"{sentence}: restore it, or delete the topic to give them up.")
+        return Log.open(
+            self._disk,
+            path,
+            partition.config,
+            now,
+            topic_id=partition.topic_id,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        )
 
     def configure(self, topic: str, config: LogConfig) -> None:
         """Let a topic's changed settings take effect."""
@@ -179,7 +228,8 @@ class Partitions:
                 partition.log.config = config
 
     def drop(self, topic: str, index: int) -> None:
-        """Close a partition's log and delete its files."""
+        """Close a partition's log and delete its files; the checkpoints are to be written before its name may come back."""
+        self.checkpoints.forget(topic, index)
         partition = self._topics.get(topic, {}).pop(index, None)
         if not self._topics.get(topic):
             self._topics.pop(topic, None)
@@ -194,20 +244,43 @@ class Partitions:
 
     def retain(self, now: Now) -> int:
         """Apply retention everywhere; returns how many segments went."""
-        return sum(partition.log.retain(now) for partition in self if partition.offline is None)
+        return sum(self._retain(partition, now) for partition in self if partition.offline is None)
+
+    def _retain(self, partition: Partition, now: Now) -> int:
+        start = partition.log.log_start_offset
+        removed = partition.log.retain(now)
+        if partition.log.log_start_offset != start:
+            self.checkpoints.touch(partition)
+        return removed
+
+    def checkpoint(self) -> None:
+        """Note how far each log is on stable storage, and ask for the syncs of segments that were sealed since."""
+        for partition in self.checkpoints.touched():
+            if partition.offline is None and partition.log.has_unsynced_segments:
+                self.syncs.want(partition)
+        self.checkpoints.write_soon()
 
     def close(self) -> bool:
-        """Close every log; False if one could not be closed cleanly, so that the next start must look at it closely."""
+        """Close every log; False if one is not as an orderly stop leaves it, so that the next start must look closely."""
         clean = True
         for partition in self:
             if partition.offline is None:
                 try:
                     partition.log.close()
+                    if not self.checkpoints.is_known(partition):
+                        self.checkpoints.touch(partition)
                 except StorageFailed as failure:
                     clean = False
                     log.error("%s was not closed cleanly: %s", partition, failure)
-        return clean
+            else:
+                clean = False
+        return self.checkpoints.write() and clean
+
+    def _changed(self, partition: Partition) -> None:
+        self.checkpoints.touch(partition)
+        self._on_change(partition)
 
     def _synced(self, partition: Partition) -> None:
+        self.checkpoints.touch(partition)
         partition.release()
         self._on_synced(partition)

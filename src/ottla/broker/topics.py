@@ -51,6 +51,7 @@ class Topics:
         empty; both are told. Raises `StorageFailed` and `RegistryDamaged`.
         """
         self.image = ClusterImage.load(self._broker.registry)
+        self._broker.partitions.checkpoints.load()
         self._announce(now)
         self._take_broker_configs()
         names = self._broker.disk.list("")
@@ -61,11 +62,20 @@ class Topics:
         held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
         for directory in sorted(present - held):
             log.warning("%s belongs to no topic; it is kept as %s", directory, self._set_aside(directory))
-        missing = sorted(held - present)
-        if missing:
-            log.warning("%d partitions have no directory and begin empty: %s", len(missing), _some(missing))
+        self._tell_missing(sorted(held - present))
         for topic in self.image.topics.values():
             self._open(topic, 0, now, clean=clean)
+        checkpoints = self._broker.partitions.checkpoints
+        checkpoints.keep_only(
+            {(topic.name, index) for topic in self.image.topics.values() for index in range(len(topic.partitions))}
+        )
+        checkpoints.settle()
+
+    def _tell_missing(self, directories: Sequence[str]) -> None:
+        if directories:
+            log.warning(
+                "%d partitions have no directory: those that held no records begin empty: %s", len(directories), _some(directories)
+            )
 
     def get(self, name: str) -> TopicImage | None:
         return self.image.topics.get(name)
@@ -187,6 +197,7 @@ class Topics:
         self._make_room(changed)
         for name in changed:
             self._follow(name, now)
+        self._broker.partitions.checkpoints.settle()
         return outcomes
 
     def _apply(self, changes: Iterable[Change]) -> None:

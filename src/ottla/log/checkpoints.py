@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from ottla.ports import Disk
+
+log = logging.getLogger("ottla.log")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -42,14 +45,24 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
-    """Offsets by (topic, partition) from one of the files above; empty if it is missing or unreadable, as they only save time."""
-    lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
-    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines or ()}
+    """Offsets by (topic, partition) from one of the files above; empty if it is missing or (which is told) unreadable."""
+    if not disk.exists(name):
+        return {}
+    lines = parse_checkpoint(disk.read_file(name))
+    if lines is None or not all(len(line) == 3 for line in lines):
+        log.warning("%s cannot be understood and is written anew: the logs are read as if nothing were known of them", name)
+        return {}
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
+
+
+def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """The content of one of the files above."""
+    return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Replace one of the files above; durable when it returns. Raises `StorageFailed`."""
-    disk.write_file(name, format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]))
+    disk.write_file(name, format_offsets(offsets))
 
 
 def take_clean_shutdown(disk: Disk) -> bool:

@@ -11,7 +11,10 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic settings, dots replaced by underscores, with Kafka's defaults; -1 stands for "no limit" where Kafka says so."""
+    """Topic settings, dots replaced by underscores, with Kafka's defaults; -1 stands for "no limit" where Kafka says so.
+
+    Those that begin with `ottla_` are ours.
+    """
 
     cleanup_policy: str = "delete"
     compression_type: str = "producer"
@@ -31,6 +34,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
+    ottla_acks_all_sync: bool = True
     preallocate: bool = False
     producer_id_expiration_ms: int = 86_400_000
     retention_bytes: int = -1

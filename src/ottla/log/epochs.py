@@ -35,7 +35,7 @@ class LeaderEpochs:
         if leader_epoch == self.latest:
             return leader_epoch, log_end_offset
         at = bisect_right(self.entries, leader_epoch, key=lambda entry: entry[0])
-        if leader_epoch < 0 or at == len(self.entries):
+        if leader_epoch == NO_EPOCH or at == len(self.entries):
             return NO_EPOCH, -1
         return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
 

@@ -30,6 +30,9 @@ log = logging.getLogger("ottla.log")
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 LENGTH_FROM = 12
+SNAPSHOT_BYTES = 1 << 20
+"""How much may be written to a segment before a checkpoint saves the state of producers again."""
+
 PLACES = 32
 """How many (offset, position) pairs are remembered for readers that go on where they stopped."""
 
@@ -57,6 +60,7 @@ class Log:
         "_doomed",
         "_epochs_saved",
         "_places",
+        "_snapshot_at",
         "_snapshots",
         "_unsynced",
         "config",
@@ -85,6 +89,7 @@ class Log:
         self._active = opened.segments[-1]
         self._disk = disk
         self._snapshots = opened.snapshots
+        self._snapshot_at = 0
         self._places: dict[int, tuple[Segment, int]] | None = None
         self._unsynced: list[tuple[int, File]] = []
         self._epochs_saved = True
@@ -187,6 +192,7 @@ class Log:
         self._save_producers()
         self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
         self._active = begin_segment(self._disk, self.path, end)
+        self._snapshot_at = 0
         self.segments.append(self._active)
         if self.synced_offset < end:
             self._unsynced.append((end, sealed.file))
@@ -202,6 +208,11 @@ class Log:
         if self._active.size:
             self._remember(self.log_end_offset, self._active, self._active.size)
         return files
+
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Whether segments are sealed that were not synced since."""
+        return bool(self._unsynced)
 
     def mark_synced(self, offset: int) -> None:
         """The `dirty_files` of when the log ended at `offset` have been synced."""
@@ -294,8 +305,13 @@ class Log:
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
 
     def checkpoint(self) -> int:
-        """Write out what memory holds of indexes and epochs; returns the recovery point to be kept. Raises `StorageFailed`."""
+        """Write out what memory holds of indexes, epochs and producers, so that little must be read after a crash.
+
+        Returns the recovery point to be kept. Raises `StorageFailed`.
+        """
         self._active.flush_indexes()
+        if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
+            self._save_producers()
         if not self._epochs_saved:
             self._write_epochs(sync=True)
         return self.synced_offset
@@ -366,6 +382,7 @@ class Log:
         write_snapshot(self._disk, self.path, end, self.producers)
         if end not in self._snapshots:
             self._snapshots.append(end)
+        self._snapshot_at = self._active.size
         bases = {segment.base_offset for segment in self.segments}
         remove_snapshots(
             self._disk,
@@ -389,9 +406,11 @@ class Log:
             return
         if count == len(self.segments):
             self.roll()
-        for _ in range(count):
-            self._doom_first(now)
-        self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
+        try:
+            for _ in range(count):
+                self._doom_first(now)
+        finally:  # also where the disk refused to go on: what is gone is gone
+            self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
 
     def _doom_first(self, now: Now) -> None:
         segment = self.segments[0]

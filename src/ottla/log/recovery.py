@@ -177,10 +177,18 @@ class Opening:
                 break
         for segment in segments[first:]:
             if segment.size:
-                segment.file.sync()
                 with self._derived():
                     segment.flush_indexes(final=segment is not segments[-1])
+        if next_offset > self.recovery_point:
+            self._sync(segments[first:])
         return next_offset
+
+    def _sync(self, segments: Sequence[Segment]) -> None:
+        """What was found past the recovery point may be in the page cache only: a killed broker had not synced it."""
+        for segment in segments:
+            if segment.size:
+                segment.file.sync()
+        self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
         """Whether the following segment does not go on at `next_offset`; compaction leaves gaps, and syncs what it leaves."""

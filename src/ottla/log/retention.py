@@ -66,7 +66,11 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
     if not disk.exists(path):
         return Doomed(deadline_mono_ms, "", None)
     file = segment.file
-    disk.rename(path, path + DELETED)
+    try:
+        disk.rename(path, path + DELETED)
+    except StorageFailed:
+        if disk.exists(path):
+            raise
     segment.index.close()
     segment.times.close()
     for suffix in (INDEX, TIME_INDEX):

@@ -40,7 +40,7 @@ class RealFile:
         self._pins = 0
         self._closing = False
         self._is_new = is_new
-        self._unsynced = is_new
+        self._unsynced = True  # whoever wrote to it before may have been killed, and the page cache holds it still
         self._failure: StorageFailed | None = None
 
     def __del__(self) -> None:

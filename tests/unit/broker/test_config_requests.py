@@ -92,8 +92,10 @@ def test_an_untouched_topic_setting_is_the_default_with_its_type(
     assert sources(found) == synonyms
 
 
-def test_a_topic_has_the_settings_that_kafka_lists() -> None:
-    assert len(result(machine_with_topic(), TOPIC, "t").configs) == 33
+def test_a_topic_has_the_settings_that_kafka_lists_and_one_of_ours() -> None:
+    names = [one.name for one in result(machine_with_topic(), TOPIC, "t").configs]
+    assert len(names) == 33 + 1
+    assert [name for name in names if name.startswith("ottla.")] == ["ottla.acks.all.sync"]
 
 
 def test_each_source_of_a_topic_setting_is_told_from_the_strongest_to_the_default() -> None:
@@ -136,7 +138,7 @@ def test_a_setting_without_a_value_has_none_and_no_synonyms() -> None:
 def test_only_the_settings_asked_for_are_described_and_unknown_names_are_passed_over() -> None:
     machine = machine_with_topic()
     assert [one.name for one in result(machine, TOPIC, "t", ["segment.ms", "nope"]).configs] == ["segment.ms"]
-    assert len(result(machine, TOPIC, "t", []).configs) == 33
+    assert len(result(machine, TOPIC, "t", []).configs) == 33 + 1
 
 
 @pytest.mark.parametrize(

@@ -237,3 +237,16 @@ def test_cutting_and_overwriting(disk: RealDisk) -> None:
     file.write(4, b"Z")
     file.sync()
     assert (file.size, disk.read_file("log")) == (5, b"abXYZ")
+
+
+def test_what_a_killed_process_left_in_the_page_cache_is_synced_when_asked(
+    disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = RealDisk(disk.root, calls.put)
+    killed.open("a", create=True).append([b"written and never synced"])
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    file = disk.open("a")
+    file.sync()
+    file.sync()
+    assert synced == [file.fileno()]

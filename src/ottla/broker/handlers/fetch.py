@@ -20,6 +20,7 @@ from ottla.wire.errors import (
 
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
+NO_LEADER_EPOCH = -1
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
@@ -132,7 +133,7 @@ class _Fetch:
 
 def epoch_error(partition: Partition, current_leader_epoch: int) -> int:
     """What a client's idea of the leader epoch says about its metadata (KIP-320); -1 asks for no check."""
-    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+    if current_leader_epoch in (NO_LEADER_EPOCH, partition.leader_epoch):
         return NONE
     return FENCED_LEADER_EPOCH if current_leader_epoch < partition.leader_epoch else UNKNOWN_LEADER_EPOCH
 

@@ -29,7 +29,7 @@ RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
-"""What an acks=all reply waits for: (partition, offset after its records, its part of the reply)."""
+"""What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
 
 
 def handle_produce(broker: Broker, request: Request) -> Reply:
@@ -47,7 +47,7 @@ def handle_produce(broker: Broker, request: Request) -> Reply:
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
     if body.acks == ACKS_NONE:
         return _unanswered(response)
-    if body.acks == ACKS_ALL and unsynced:
+    if unsynced:
         return _when_synced(response, unsynced)
     return response
 
@@ -92,7 +92,8 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset,
     )
-    unsynced.append((partition, appended.last_offset + 1, response))
+    if partition.must_sync(acks_all=request.body.acks == ACKS_ALL):
+        unsynced.append((partition, appended.last_offset + 1, response))
     return response
 
 

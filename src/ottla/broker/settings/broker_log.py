@@ -41,6 +41,12 @@ class LogSettings(SettingsOf):
     log_dirs = unset(LIST, "The data directory; --data-dir sets it.")
     log_flush_interval_messages = Setting(LONG, LARGEST_LONG, "Default of flush.messages.", check=at_least(1), dynamic=True)
     log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
+    log_flush_offset_checkpoint_interval_ms = Setting(
+        INT,
+        MINUTE_MS,
+        "Time between two notes of how far each log is on stable storage: what a start after a crash need not read again.",
+        check=at_least(0),
+    )
     log_flush_scheduler_interval_ms = Setting(LONG, LARGEST_LONG, "Default of flush.ms where log.flush.interval.ms is not set.")
     log_index_interval_bytes = Setting(INT, 4096, "Default of index.interval.bytes.", check=at_least(0), dynamic=True)
     log_index_size_max_bytes = Setting(INT, 10 << 20, "Default of segment.index.bytes.", check=at_least(4), dynamic=True)
@@ -75,6 +81,7 @@ class LogSettings(SettingsOf):
     log_segment_delete_delay_ms = Setting(LONG, MINUTE_MS, "Default of file.delete.delay.ms.", check=at_least(0), dynamic=True)
     message_max_bytes = Setting(INT, 1_048_588, "Default of max.message.bytes.", check=at_least(0), dynamic=True)
     min_insync_replicas = Setting(INT, 1, "Default of min.insync.replicas.", check=at_least(1), dynamic=True)
+    ottla_acks_all_sync = Setting(BOOLEAN, True, "Default of the topic setting ottla.acks.all.sync.", dynamic=True)
     producer_id_expiration_ms = Setting(
         INT, DAY_MS, "How long an idle producer's sequence numbers are remembered.", check=at_least(1), dynamic=True
     )

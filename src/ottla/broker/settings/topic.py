@@ -61,21 +61,17 @@ class TopicSettings(SettingsOf):
         "Level for compression.type=gzip; -1 is the codec's own.",
         check=minus_one_or(1, 9),
         broker="compression.gzip.level",
-        later=True,
     )
-    compression_lz4_level = Setting(
-        INT, 9, "Level for compression.type=lz4.", check=between(1, 17), broker="compression.lz4.level", later=True
-    )
+    compression_lz4_level = Setting(INT, 9, "Level for compression.type=lz4.", check=between(1, 17), broker="compression.lz4.level")
     compression_type = Setting(
         STRING,
         "producer",
         "Codec of the batches on disk; producer keeps each as it came.",
         check=CODECS,
         broker="compression.type",
-        later=True,
     )
     compression_zstd_level = Setting(
-        INT, 3, "Level for compression.type=zstd.", check=between(-131072, 22), broker="compression.zstd.level", later=True
+        INT, 3, "Level for compression.type=zstd.", check=between(-131072, 22), broker="compression.zstd.level"
     )
     delete_retention_ms = Setting(
         LONG,
@@ -94,7 +90,6 @@ class TopicSettings(SettingsOf):
         "Sync the log after this many records.",
         check=at_least(1),
         broker="log.flush.interval.messages",
-        later=True,
     )
     flush_ms = Setting(
         LONG,
@@ -102,7 +97,6 @@ class TopicSettings(SettingsOf):
         "Sync records that have waited for this long.",
         check=at_least(0),
         broker="log.flush.interval.ms",
-        later=True,
     )
     follower_replication_throttled_replicas = Setting(
         LIST, (), "Replicas whose copying is throttled where it arrives.", check=REPLICAS, later=True
@@ -183,7 +177,13 @@ class TopicSettings(SettingsOf):
     min_insync_replicas = Setting(
         INT, 1, "Replicas in sync that acks=all asks for.", check=at_least(1), broker="min.insync.replicas", later=True
     )
-    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate", later=True)
+    ottla_acks_all_sync = Setting(
+        BOOLEAN,
+        True,
+        "Whether acks=all waits until the records are on stable storage; false promises the page cache only, as Apache Kafka does.",
+        broker="ottla.acks.all.sync",
+    )
+    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate")
     remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_storage_enable = Setting(BOOLEAN, False, "Whether old segments move to remote storage.", check=only(False, NO_TIERS))
@@ -203,7 +203,6 @@ class TopicSettings(SettingsOf):
         "Random time taken off segment.ms, so that logs don't roll together.",
         check=at_least(0),
         broker="log.roll.jitter.ms",
-        later=True,
     )
     segment_ms = Setting(
         LONG, WEEK_MS, "Age at which a segment that holds records is closed.", check=at_least(1), broker="log.roll.ms"

@@ -14,7 +14,7 @@ _NAMES = """
     leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
     log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
-    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    log.flush.start.offset.checkpoint.interval.ms
     max.incremental.fetch.session.cache.slots metadata.log.dir metadata.log.segment.bytes metadata.log.segment.ms
     metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads
     num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers

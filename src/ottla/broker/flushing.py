@@ -1,0 +1,41 @@
+"""Syncs that a topic's settings ask for (flush.messages, flush.ms), whatever the acks. Knows partitions and timers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.durability import Syncs
+from ottla.broker.timers import Timers
+from ottla.log.config import FOREVER, LogConfig
+from ottla.ports import Now
+
+if TYPE_CHECKING:
+    from ottla.broker.partitions import Partition
+
+
+def flushes(config: LogConfig) -> bool:
+    """Whether the settings ask for syncs of their own."""
+    return config.flush_messages < FOREVER or config.flush_ms < FOREVER
+
+
+class Flushes:
+    """Asks for the syncs when they are due."""
+
+    def __init__(self, timers: Timers, syncs: Syncs) -> None:
+        self._timers = timers
+        self._syncs = syncs
+        self._armed: set[Partition] = set()
+
+    def appended(self, partition: Partition, now: Now) -> None:
+        """To be called after an append to a partition whose settings ask for syncs."""
+        if partition.is_flush_due:
+            self._syncs.want(partition)
+        elif partition.config.flush_ms < FOREVER and partition not in self._armed:
+            self._armed.add(partition)
+            self._timers.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._due, partition))
+
+    def _due(self, partition: Partition, now: Now) -> None:
+        self._armed.discard(partition)
+        if partition.offline is None and partition.log.synced_offset < partition.log.log_end_offset:
+            self._syncs.want(partition)
