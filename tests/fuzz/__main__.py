@@ -78,7 +78,7 @@ def _mutate(name: str, options: argparse.Namespace, seconds: float) -> int:
             print(f"{name} failed by {how}: see it again with --family {name} --workers 1 --inputs 1 --seed {seed.value}")
     total = sum(tried.value for _, tried, _ in workers)
     took = time.monotonic() - started
-    rate = total / took
+    rate = max(total / took, 1)
     print(f"{name:8} {total:>11,} inputs in {took:5.1f} s: {rate:>8,.0f}/s, five million take {GOAL_INPUTS / rate:5.0f} s")
     return failures
 

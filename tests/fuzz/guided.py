@@ -1,6 +1,6 @@
 """One family guided by coverage: `python -m tests.fuzz.guided FAMILY [options of libFuzzer]`. Needs atheris.
 
-The first four bytes of an input choose what the rest is; the kernels run uncompiled, or their branches could not be seen.
+The first byte of an input chooses what the rest is; the kernels run uncompiled, or their branches could not be seen.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def _watch(module: ModuleType) -> None:
             atheris.instrument_func(thing)
 
 
-def _watch_readers(cls: Any, seen: set[int]) -> None:
-    """Readers are made while the program runs: they are watched from the second input of their kind on."""
-    for reader in cls.WIRE.readers.values():
-        if id(reader) not in seen:
-            seen.add(id(reader))
+def _watch_readers(rounds: list[Any], classes: list[Any]) -> None:
+    """Readers are written on first use: let all that will be used be written, then watch them."""
+    for made in rounds:
+        made.check(made.seeds[0])
+    for cls in classes:
+        for reader in cls.WIRE.readers.values():
             atheris.instrument_func(reader)
 
 
@@ -55,13 +56,11 @@ def main() -> None:
     with atheris.instrument_imports(include=["ottla"]):
         families = importlib.import_module("tests.fuzz.families")
     rounds = [families.FAMILIES[name](random.Random(seed)) for seed in range(CHOICES)]
-    watched: set[int] = set()
+    if name == "wire":
+        _watch_readers(rounds, families.EVERY)
 
     def one(data: bytes) -> None:
         rounds[data[0] if data else 0].check(data[1:])
-        if name == "wire" and len(watched) < CHOICES:
-            for cls in families.EVERY:
-                _watch_readers(cls, watched)
 
     with tempfile.TemporaryDirectory() as folder:
         for number, made in enumerate(rounds):
