@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setuptools import Extension, setup
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_legacy")
+KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record")
 DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 

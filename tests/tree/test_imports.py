@@ -82,7 +82,7 @@ def test_only_codecs_and_checksums_are_needed_beyond_the_standard_library() -> N
     """
     own = {
         "src/ottla/records/arrow.py",
-        *(f"src/ottla/records/{name}.py" for name in ("kernel", "kernel_arrow", "kernel_build", "kernel_legacy")),
+        *(f"src/ottla/records/{name}.py" for name in ("kernel", "kernel_arrow", "kernel_build", "kernel_compact", "kernel_legacy")),
     }
     found = [
         f"{source.path}:{line} imports {name}"

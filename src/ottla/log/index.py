@@ -24,11 +24,11 @@ Pair = tuple[int, int]
 class SparseIndex:
     """Entries (first, second), both growing. `entry` is how one is stored; `first_code` the array type of the first column."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_path", "_seconds", "_stored")
+    __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_seconds", "_stored", "path")
 
     def __init__(self, disk: Disk, path: str, entry: Struct, first_code: str, *, new: bool) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
         self._entry = entry
         self._file: File | None = None
         self._stored = 0 if new else -1
@@ -43,8 +43,13 @@ class SparseIndex:
     def stored(self) -> int:
         """Entries in the file; counted on first use, so that opening a log does not touch its indexes."""
         if self._stored < 0:
-            self._stored = self._disk.size(self._path) // self._entry.size if self._disk.exists(self._path) else 0
+            self._stored = self._disk.size(self.path) // self._entry.size if self._disk.exists(self.path) else 0
         return self._stored
+
+    @property
+    def held_file(self) -> File | None:
+        """The file, if it is held open."""
+        return self._file
 
     def add(self, first: int, second: int) -> None:
         self._firsts.append(first)
@@ -89,7 +94,7 @@ class SparseIndex:
 
     def is_whole(self) -> bool:
         """Whether the file, if there is one, ends with a whole entry."""
-        return not self._disk.exists(self._path) or self._disk.size(self._path) % self._entry.size == 0
+        return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
         """Whether every stored entry is larger than the one before in both columns: not so where a crash left holes."""
@@ -108,7 +113,7 @@ class SparseIndex:
     def cut(self, count: int) -> None:
         """Keep the first `count` entries, and nothing that the file may hold behind them (Kafka leaves zeros there)."""
         stored = min(count, self.stored)
-        if self._file is not None or self._disk.exists(self._path):
+        if self._file is not None or self._disk.exists(self.path):
             file = self._open()
             if file.size != stored * self._entry.size:
                 file.truncate(stored * self._entry.size)
@@ -132,7 +137,7 @@ class SparseIndex:
     def _open(self) -> File:
         if self._file is None:
             stored = self.stored
-            self._file = self._disk.open(self._path, create=True)
+            self._file = self._disk.open(self.path, create=True)
             if self._file.size != stored * self._entry.size:
                 self._file.truncate(stored * self._entry.size)
         return self._file

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.log import retention, timestamps
+from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import DELETING, LEADER_EPOCHS, set_aside_name
@@ -19,6 +19,7 @@ from ottla.log.producers import Producers, Written
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers, remove_snapshots, write_snapshot
+from ottla.log.transactions import Aborted, Marker, read_marker
 from ottla.ports import Disk, File, FileSlice, Now, StorageFailed
 from ottla.records.batch import BatchHeader, set_log_append_time, stamp
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
@@ -62,6 +63,7 @@ class Log:
         "_places",
         "_snapshot_at",
         "_snapshots",
+        "_swap",
         "_unsynced",
         "config",
         "epochs",
@@ -94,6 +96,7 @@ class Log:
         self._unsynced: list[tuple[int, File]] = []
         self._epochs_saved = True
         self._doomed: list[retention.Doomed] = []
+        self._swap: swap.Swap | None = None
 
     @classmethod
     def open(
@@ -123,6 +126,12 @@ class Log:
         """The newest epoch in the log, -1 if there is none."""
         return self.epochs.latest
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what readers of committed records may see: where the oldest open transaction begins, or the log's end."""
+        unstable = self.producers.first_unstable_offset()
+        return self.log_end_offset if unstable is None else unstable
+
     # Writing
 
     def append(
@@ -141,10 +150,11 @@ class Log:
         """
         config = self.config
         idempotent = headers[0].producer_id >= 0
-        if idempotent and origin_client:
-            known = self.producers.check(headers)
-            if known:
-                return _refused(known)
+        marker = None
+        if idempotent:
+            refused, marker = self._check_producer(view, headers, origin_client)
+            if refused is not None:
+                return refused
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:
             append_time = now.wall_ms
@@ -169,7 +179,7 @@ class Log:
         self.log_end_offset = next_offset
         self.size_bytes += position
         if idempotent:
-            self._note_producers(headers, base_offset, now)
+            self._note_producers(headers, base_offset, now, marker)
         return Appended(NONE, base_offset, next_offset - 1, append_time, False)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
@@ -259,7 +269,46 @@ class Log:
         """(leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
 
+    def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
+        """The aborted transactions with records from `offset` on and below `until_offset`, as Fetch tells them (KIP-98)."""
+        found: list[Aborted] = []
+        for segment in self.segments[self._number(offset) :]:
+            for entry in segment.transactions.entries:
+                if entry.last_offset >= offset and entry.first_offset < until_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= until_offset:
+                    return found
+        return found
+
     # Forgetting
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now) -> bool:
+        """Let a compacted segment, complete and synced, take the place of those it was made from.
+
+        False if they are not all there any more, and then nothing is changed. Raises `StorageFailed` with nothing changed.
+        """
+        self.finish_swap(now)
+        first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
+        if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
+            return False
+        gone = {id(file) for segment in old for file in segment.open_files()}
+        swap.decide(self._disk, new)
+        self.segments[first : first + len(old)] = [new]
+        self.size_bytes += new.size - sum(segment.size for segment in old)
+        self._places = None
+        self._unsynced = [(end, file) for end, file in self._unsynced if id(file) not in gone]
+        self._swap = swap.Swap(new, list(old))
+        try:
+            self.finish_swap(now)
+        except StorageFailed as failure:
+            log.error("%s: compacted files could not get their names yet: %s", self.path, failure)
+        return True
+
+    def finish_swap(self, now: Now) -> None:
+        """Do what `replace_segments` had to leave undone. Raises `StorageFailed` while it cannot be."""
+        if self._swap is not None:
+            self._doomed += self._swap.finish(self._disk, now.mono_ms + self.config.file_delete_delay_ms)
+            self._swap = None
 
     def retain(self, now: Now, *, until_offset: int | None = None) -> int:
         """Delete old segments as the settings say, none that reaches beyond `until_offset`; returns how many went.
@@ -271,6 +320,7 @@ class Log:
         limit = self.log_end_offset if until_offset is None else until_offset
         before = len(self._doomed)
         try:
+            self.finish_swap(now)
             self._doom(self._expired(now, limit), now)
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure)
@@ -372,10 +422,32 @@ class Log:
             del places[next(iter(places))]
         places[offset] = (segment, position)
 
-    def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now) -> None:
+    def _check_producer(
+        self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
+    ) -> tuple[Appended | None, Marker | None]:
+        """(the answer if nothing is to be written, the marker in a control batch)."""
+        if headers[0].is_control:
+            marker = read_marker(view)
+            error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
+            return (_refused(error_code) if error_code else None), marker
+        known = self.producers.check(headers) if origin_client else NONE
+        return (_refused(known) if known else None), None
+
+    def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now, marker: Marker | None) -> None:
+        if marker is not None:
+            self._end_transaction(headers[0], base_offset, marker, now)
+            return
         for header in headers:
             self.producers.note(header, base_offset, now.wall_ms)
             base_offset += header.last_offset_delta + 1
+
+    def _end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now: Now) -> None:
+        aborted = self.producers.end_transaction(header, base_offset, marker, now.wall_ms)
+        if aborted is not None:
+            try:
+                self._active.transactions.add(aborted)
+            except StorageFailed as failure:
+                log.error("%s: an aborted transaction is known in memory only: %s", self.path, failure)
 
     def _save_producers(self) -> None:
         end = self.log_end_offset

@@ -8,6 +8,8 @@ TIME_INDEX = ".timeindex"
 TRANSACTION_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 

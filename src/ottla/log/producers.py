@@ -13,8 +13,14 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ottla.log.transactions import ABORT, Aborted, Marker
 from ottla.records.batch import BatchHeader
-from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER
+from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TRANSACTION_COORDINATOR_FENCED,
+)
 
 REMEMBERED = 5
 NO_SEQUENCE = -1
@@ -77,12 +83,13 @@ class Producer:
 
 
 class Producers:
-    """All producers of a partition, by producer id."""
+    """All producers of a partition, by producer id. `open_transactions` says where each one began, the oldest first."""
 
-    __slots__ = ("by_id",)
+    __slots__ = ("by_id", "open_transactions")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        self.open_transactions: dict[int, int] = {}
 
     def check(self, headers: Sequence[BatchHeader]) -> int | Written:
         """0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
@@ -114,9 +121,10 @@ class Producers:
         producer.last_timestamp = max(header.max_timestamp, now_ms)
         if header.is_control:
             producer.txn_first_offset = NO_OFFSET
+            self.open_transactions.pop(header.producer_id, None)
             return
         if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
-            producer.txn_first_offset = base_offset
+            producer.txn_first_offset = self.open_transactions[header.producer_id] = base_offset
         if len(producer.batches) == REMEMBERED:
             del producer.batches[0]
         last_offset = base_offset + header.last_offset_delta
@@ -124,9 +132,29 @@ class Producers:
             Written(header.base_sequence, last_sequence(header), base_offset, last_offset, header.max_timestamp)
         )
 
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> int:
+        """0 if a control batch may end its producer's transaction, else why not: an older coordinator, or an older producer."""
+        known = self.by_id.get(header.producer_id)
+        if known is None:
+            return NONE
+        if coordinator_epoch < known.coordinator_epoch:
+            return TRANSACTION_COORDINATOR_FENCED
+        return INVALID_PRODUCER_EPOCH if header.producer_epoch < known.epoch else NONE
+
+    def end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now_ms: int = -1) -> Aborted | None:
+        """Note a control batch with its marker; returns the transaction if it was open and is aborted."""
+        first_offset = self.open_transactions.get(header.producer_id)
+        self.note(header, base_offset, now_ms)
+        self.by_id[header.producer_id].coordinator_epoch = marker.coordinator_epoch
+        if first_offset is None or marker.type != ABORT:
+            return None
+        last_offset = base_offset + header.last_offset_delta
+        unstable = self.first_unstable_offset()
+        return Aborted(header.producer_id, first_offset, last_offset, last_offset + 1 if unstable is None else unstable)
+
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction that is still open begins."""
-        return min((p.txn_first_offset for p in self.by_id.values() if p.txn_first_offset != NO_OFFSET), default=None)
+        return next(iter(self.open_transactions.values()), None)
 
     def expire(self, before_ms: int) -> None:
         """Forget producers without an open transaction whose last batch is older than `before_ms`."""
@@ -153,6 +181,8 @@ class Producers:
         producers = cls()
         for entry in SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[SNAPSHOT_HEAD.size :]):
             _load_entry(producers.by_id, entry)
+        begun = [(producer.txn_first_offset, id) for id, producer in producers.by_id.items() if producer.txn_first_offset >= 0]
+        producers.open_transactions = {id: first_offset for first_offset, id in sorted(begun)}
         return producers
 
 

@@ -33,7 +33,8 @@ from ottla.log.names import (
 from ottla.log.producers import Producers
 from ottla.log.scan import LENGTH_FROM, headers
 from ottla.log.segment import Segment, begin_segment
-from ottla.log.snapshots import load_producers
+from ottla.log.snapshots import load_producers, remove_snapshots
+from ottla.log.swap import recover_swaps
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
 
@@ -68,12 +69,14 @@ class Opening:
         self.found = Opened()
         self._epochs_on_disk: list[tuple[int, int]] | None = None
         self._names: set[str] = set()
+        self._ended_transactions = False
 
     def run(self, topic_id: bytes, log_start_offset: int) -> Opened:
-        names = self.disk.list(self.path)
+        names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
             self.disk.make_dir(self.path)
         check_topic_id(self.disk, self.path, names, topic_id)
+        names = recover_swaps(self.disk, self.path, names)
         found = self.found
         self._load_segments(names, log_start_offset)
         self._load_epochs(names)
@@ -91,6 +94,10 @@ class Opening:
             found.log_end_offset = log_start_offset
         found.log_start_offset = min(max(log_start_offset, found.segments[0].base_offset), found.log_end_offset)
         self._settle_epochs()
+        if self._ended_transactions:
+            # The snapshots may be newer than the indexes of aborted transactions: read again what those may have lost.
+            newer = [offset for offset in found.snapshots if offset > self.recovery_point]
+            remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
 
@@ -210,6 +217,7 @@ class Opening:
             if header.base_offset != next_offset and not self._may_be_gap(segment, header, next_offset):
                 break
             segment.note(header, at, interval)
+            self._ended_transactions |= header.is_control
             next_offset = header.next_offset
             self.found.epochs.assign(header.leader_epoch, header.base_offset)
             position = at + header.batch_length + LENGTH_FROM

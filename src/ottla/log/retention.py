@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
-from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX
+from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from ottla.log.segment import Segment
 from ottla.ports import Disk, File, Now, StorageFailed
 
@@ -66,18 +66,23 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
     if not disk.exists(path):
         return Doomed(deadline_mono_ms, "", None)
     file = segment.file
+    target, number = path + DELETED, 0
+    while disk.exists(target):  # what compaction replaced twice within the delay
+        number += 1
+        target = f"{path}.{number}{DELETED}"
     try:
-        disk.rename(path, path + DELETED)
+        disk.rename(path, target)
     except StorageFailed:
         if disk.exists(path):
             raise
     segment.index.close()
     segment.times.close()
-    for suffix in (INDEX, TIME_INDEX):
+    segment.transactions.close()
+    for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
         if disk.exists(segment.path(suffix)):
             with suppress(StorageFailed):
                 disk.remove(segment.path(suffix))
-    return Doomed(deadline_mono_ms, path + DELETED, file)
+    return Doomed(deadline_mono_ms, target, file)
 
 
 def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doomed]:

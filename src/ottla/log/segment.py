@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
-from ottla.log.names import INDEX, LOG, TIME_INDEX, file_name
+from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.scan import LENGTH_FROM, batch_size, damaged, find_offset, find_timestamp, headers, last_boundary
+from ottla.log.transactions import TransactionIndex
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batch import HEADER_BYTES, BatchHeader
 
@@ -30,21 +31,25 @@ class Segment:
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_transactions",
         "base_offset",
         "directory",
+        "ending",
         "index",
         "index_bytes",
         "size",
         "times",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
+    def __init__(self, disk: Disk, directory: str, base_offset: int, size: int, *, new: bool = False, ending: str = "") -> None:
         self._disk = disk
         self.directory = directory
+        self.ending = ending
         self.base_offset = base_offset
         self.size = size
         self.index = offset_index(disk, self.path(INDEX), new=new)
         self.times = time_index(disk, self.path(TIME_INDEX), new=new)
+        self._transactions: TransactionIndex | None = None
         self._file: File | None = None
         self.index_bytes = 0
         self._bytes_since_entry = 0
@@ -53,13 +58,20 @@ class Segment:
         self._max_timestamp_offset = base_offset
 
     def path(self, suffix: str) -> str:
-        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}{self.ending}"
 
     @property
     def file(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self.path(LOG), create=True)
         return self._file
+
+    @property
+    def transactions(self) -> TransactionIndex:
+        """The aborted transactions that ended in this segment."""
+        if self._transactions is None:
+            self._transactions = TransactionIndex(self._disk, self.path(TRANSACTION_INDEX), new=False)
+        return self._transactions
 
     @property
     def max_timestamp(self) -> int:
@@ -84,6 +96,14 @@ class Segment:
             self._bytes_since_entry += size
             position += size
             base_offset = last_offset + 1
+        self.size = position
+
+    def extend(self, parts: Sequence[Buffer], headers: Sequence[BatchHeader], interval: int) -> None:
+        """Write batches at the end that have their offsets already, with gaps maybe (compaction). Raises `StorageFailed`."""
+        position = self.file.append(parts)
+        for header in headers:
+            self.note(header, position, interval)
+            position += header.batch_length + LENGTH_FROM
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
@@ -139,7 +159,8 @@ class Segment:
         final = final and self.size > 0
         if final:
             self._add_time()
-        return [file for file in (self.index.flush(create=final), self.times.flush(create=final)) if file is not None]
+        aborted = self._transactions.dirty_file() if self._transactions is not None else None
+        return [file for file in (self.index.flush(create=final), self.times.flush(create=final), aborted) if file is not None]
 
     def load_end(self, interval: int) -> tuple[int, int]:
         """(end, next_offset) of the last whole batch, looked for from the last index entry on; then it can be appended to."""
@@ -204,13 +225,26 @@ class Segment:
     def remove(self) -> None:
         """Remove the files."""
         self.close()
-        for suffix in (LOG, INDEX, TIME_INDEX):
+        for suffix in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX):
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
+
+    def open_files(self) -> list[File]:
+        """Those of its files that are held open: what somebody may have asked to be synced."""
+        held = (self._file, self.index.held_file, self.times.held_file, self._transactions and self._transactions.dirty_file())
+        return [file for file in held if file]
+
+    def renamed(self) -> None:
+        """Its files are called as those of any other segment now."""
+        self.ending = ""
+        self.close()
+        self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
 
     def close(self) -> None:
         self.index.close()
         self.times.close()
+        if self._transactions is not None:
+            self._transactions.close()
         if self._file is not None:
             self._file.close()
             self._file = None

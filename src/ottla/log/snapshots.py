@@ -10,7 +10,9 @@ from ottla.log.names import SNAPSHOT, file_name
 from ottla.log.producers import REMEMBERED, Producers, Written
 from ottla.log.scan import headers
 from ottla.log.segment import Segment
+from ottla.log.transactions import Aborted, read_marker
 from ottla.ports import Disk, StorageFailed
+from ottla.records.batch import BatchHeader
 
 log = logging.getLogger("ottla.log")
 
@@ -57,14 +59,41 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
 
 
 def replay(producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
-    """Apply every batch from `from_offset` on, by its header."""
+    """Apply every batch from `from_offset` on, by its header; the index of aborted transactions is built anew from there."""
     first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
         if not segment.size:
             continue
-        for _, header in headers(segment.file, segment.locate(from_offset), segment.size):
-            if header.producer_id >= 0:
-                producers.note(header, header.base_offset)
+        found: list[Aborted] = []
+        for position, header in headers(segment.file, segment.locate(from_offset), segment.size):
+            if header.producer_id < 0:
+                continue
+            aborted = _apply(producers, segment, position, header)
+            if aborted is not None:
+                found.append(aborted)
+        _settle_transactions(segment, from_offset, found)
+
+
+def _apply(producers: Producers, segment: Segment, position: int, header: BatchHeader) -> Aborted | None:
+    if header.is_control and header.record_count:
+        marker = read_marker(segment.file.read(position, header.size))
+        if marker is not None:
+            return producers.end_transaction(header, header.base_offset, marker)
+    producers.note(header, header.base_offset)
+    return None
+
+
+def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
+    """What cannot be written stays right in memory, and is found again by the next start."""
+    transactions = segment.transactions
+    if [entry for entry in transactions.entries if entry.last_offset >= from_offset] == found:
+        return
+    try:
+        transactions.cut(from_offset)
+        for entry in found:
+            transactions.add(entry)
+    except StorageFailed as failure:
+        log.warning("the index of aborted transactions could not be written: %s", failure)
 
 
 def _refill(producers: Producers, segment: Segment) -> None:

@@ -1,0 +1,207 @@
+"""Compaction: of each key the newest record stays, offsets and order as they are (KIP-58, KIP-534). One pass over one log.
+
+Knows segments, batches and the map of newest offsets; knows no clock and no other log. A pass is a generator that comes back every
+few milliseconds: with None to be resumed any time, or with files that must be on stable storage before it is resumed. It may be
+dropped at any point, and a crash at any point leaves either the old segments or the new one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ottla.log.compaction_batches import Filter
+from ottla.log.damaged import Damaged
+from ottla.log.dirtiness import Dirtiness
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.names import CLEANED
+from ottla.log.offset_map import OffsetMap
+from ottla.log.scan import damaged
+from ottla.log.segment import LARGEST_RELATIVE, Segment
+from ottla.log.swap import remove_cleaned
+from ottla.log.transactions import TransactionsInOrder
+from ottla.ports import Disk, File, Now, StorageFailed
+from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import open_batches
+
+if TYPE_CHECKING:
+    from ottla.log.log import Log
+
+log = logging.getLogger("ottla.log")
+
+CHUNK_BYTES = 65_536
+"""How much is read at once, if no batch is larger: well below a millisecond's work with the compiled kernel."""
+
+SYNC_BYTES = 8 << 20
+"""How much may be written before it is synced: one large sync at the end would keep others' waiting."""
+
+DEDUPE_BUFFER_BYTES = 32 << 20
+
+Pauses = Iterator[Sequence[File] | None]
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What a pass has done so far. `cleaned_offset` counts once the pass is through: up to there the log is compacted."""
+
+    cleaned_offset: int = 0
+    records_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    is_done: bool = False
+
+
+class Compaction:
+    """One pass. `run` does the work; `result` tells of it.
+
+    `memory_bytes` bounds the map of keys: where there are more, the pass stops early, and the next one goes on.
+    """
+
+    def __init__(
+        self, log: Log, disk: Disk, found: Dirtiness, now: Now, hash_key: bytes, memory_bytes: int = DEDUPE_BUFFER_BYTES
+    ) -> None:
+        self.log = log
+        self.result = Compacted(found.first_dirty_offset)
+        self._disk = disk
+        self._found = found
+        self._now = now
+        self._map = OffsetMap(memory_bytes, hash_key, found.end_offset - found.first_dirty_offset)
+
+    def run(self) -> Pauses:
+        """Raises `Damaged` for batches that are no batches, and `StorageFailed` from the disk; the log is as good as before."""
+        yield from self._map_keys()
+        end = self.result.cleaned_offset
+        segments = [segment for segment in self.log.segments[:-1] if segment.base_offset < end]
+        filter = Filter(self._map, self._now.wall_ms, self.log.config.delete_retention_ms, self._transactions(segments))
+        filter.note_last_batches(self.log.producers)
+        for group in groups(segments, self.log.config.segment_bytes, self.log.config.segment_index_bytes):
+            yield from self._compact(group, filter)
+        self.result.is_done = True
+
+    def _map_keys(self) -> Pauses:
+        """Learn the newest offset of each key, up to where the map is full."""
+        found = self._found
+        segments = self.log.segments
+        dirty = [
+            segment
+            for segment, after in pairwise(segments)
+            if after.base_offset > found.first_dirty_offset and segment.base_offset < found.end_offset
+        ]
+        transactions = self._transactions(dirty)
+        for segment in dirty:
+            for view in chunks(segment, segment.locate(found.first_dirty_offset)):
+                full = self._map_chunk(segment, view, transactions)
+                if full is not None:
+                    self.result.cleaned_offset = full
+                    return
+                yield None
+        self.result.cleaned_offset = found.end_offset
+
+    def _map_chunk(self, segment: Segment, view: memoryview, transactions: TransactionsInOrder) -> int | None:
+        def counts(header: BatchHeader) -> bool:
+            if header.is_control:
+                transactions.ends_nothing(header)
+            return header.record_count > 0 and not header.is_control and not transactions.is_aborted(header)
+
+        try:
+            columns = open_batches(view, from_offset=self._found.first_dirty_offset, control=True, check_crcs=True, wanted=counts)
+        except (BadBatch, CodecFailed) as failure:
+            raise _unreadable(segment, failure) from failure
+        return self._map.remember(columns)
+
+    def _transactions(self, segments: Sequence[Segment]) -> TransactionsInOrder:
+        if not segments:
+            return TransactionsInOrder(())
+        return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
+
+    def _compact(self, group: Sequence[Segment], filter: Filter) -> Pauses:
+        """Write what stays of these segments into one, and let it take their place."""
+        new = Segment(self._disk, group[0].directory, group[0].base_offset, 0, new=True, ending=CLEANED)
+        remove_cleaned(self._disk, new)
+        replaced = False
+        try:
+            yield from self._fill(new, group, filter)
+            if len(group) > 1 or filter.has_changed:
+                new.flush_indexes(final=True)
+                yield [new.file]
+                replaced = self.log.replace_segments(group, new, self._now)
+                if not replaced:
+                    raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
+        finally:
+            if not replaced:
+                remove_cleaned(self._disk, new)
+
+    def _fill(self, new: Segment, group: Sequence[Segment], filter: Filter) -> Pauses:
+        interval = self.log.config.index_interval_bytes
+        filter.has_changed = False
+        unsynced = 0
+        for segment in group:
+            left = segment.size
+            for view in chunks(segment, 0):
+                left -= len(view)
+                try:
+                    parts, headers = filter.retained(view, keep_last=segment is group[-1] and not left)
+                except (BadBatch, CodecFailed) as failure:
+                    raise _unreadable(segment, failure) from failure
+                if parts:
+                    new.extend(parts, headers, interval)
+                unsynced += sum(map(len, parts))
+                self.result.bytes_read += len(view)
+                self.result.records_read += filter.records_read
+                filter.records_read = 0
+                if unsynced > SYNC_BYTES:
+                    unsynced = 0
+                    yield [new.file]
+                else:
+                    yield None
+        self.result.bytes_written += new.size
+
+
+def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment together, as they are now; every other one alone."""
+    group: list[Segment] = []
+    size = entries = 0
+    for segment, after in zip(segments, [*segments[1:], None], strict=True):
+        more = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
+        span = (after.base_offset if after else segment.base_offset) - (group[0].base_offset if group else segment.base_offset)
+        if group and (size + segment.size > segment_bytes or entries + more > index_bytes or span > LARGEST_RELATIVE):
+            yield group
+            group, size, entries = [], 0, 0
+        if segment.size:
+            group.append(segment)
+            size += segment.size
+            entries += more
+    if group:
+        yield group
+
+
+def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
+    """Whole batches of a segment from `position`, some at a time. Raises `Damaged` where none can be."""
+    while segment.size - position >= HEADER_BYTES:
+        view = memoryview(segment.file.read(position, min(CHUNK_BYTES, segment.size - position)))
+        try:
+            size = sum(header.size for _, header in batches(view))
+            if not size:
+                header = read_header(view)
+                if header.size > segment.size - position:
+                    raise damaged(segment.file, position)
+                view = memoryview(segment.file.read(position, header.size))
+                size = sum(header.size for _, header in batches(view))
+        except BadBatch as failure:
+            raise _unreadable(segment, failure) from failure
+        if not size:
+            raise damaged(segment.file, position)
+        yield view[:size]
+        position += size
+    if position != segment.size:
+        raise damaged(segment.file, position)
+
+
+def _unreadable(segment: Segment, failure: ValueError) -> Damaged:
+    position = failure.position if isinstance(failure, BadBatch) else 0
+    directory, _, name = segment.file.path.rpartition("/")
+    return Damaged(directory, name, position, f"its records cannot be opened for compaction: {failure}")

@@ -1,0 +1,191 @@
+"""Which records of a batch outlive a compaction, and the batch that is left of them (KIP-534). Knows batches; knows no segment."""
+
+from __future__ import annotations
+
+from ottla.log.offset_map import OffsetMap
+from ottla.log.producers import Producers
+from ottla.log.transactions import TransactionsInOrder
+from ottla.ports import Buffer
+from ottla.records import codecs, kernel_build
+from ottla.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    batches,
+)
+from ottla.records.build import seal
+from ottla.records.columns import Columns, Run, open_batches
+
+MOST_GROWTH_BYTES = 16
+"""What a record may grow by when its timestamp is counted from another base, and its length with it."""
+
+NOTHING = memoryview(bytearray())
+
+
+class Filter:
+    """Passes batches in order, as they are or with fewer records.
+
+    `has_changed` says whether anything was left out; `records_read` counts.
+    """
+
+    __slots__ = (
+        "_last_offsets",
+        "_map",
+        "_now_ms",
+        "_only_markers",
+        "_retention_ms",
+        "_transactions",
+        "has_changed",
+        "records_read",
+    )
+
+    def __init__(self, map: OffsetMap, now_ms: int, delete_retention_ms: int, transactions: TransactionsInOrder) -> None:
+        self._map = map
+        self._now_ms = now_ms
+        self._retention_ms = delete_retention_ms
+        self._transactions = transactions
+        self._last_offsets: dict[int, int] = {}
+        self._only_markers: dict[int, int] = {}
+        self.has_changed = False
+        self.records_read = 0
+
+    def note_last_batches(self, producers: Producers) -> None:
+        """A producer's last batch stays, be it empty: its sequence is what tells a retry after the log was read anew."""
+        for producer_id, producer in producers.by_id.items():
+            if producer.batches:
+                self._last_offsets[producer_id] = producer.batches[-1].last_offset
+            else:
+                self._only_markers[producer_id] = producer.epoch
+
+    def retained(self, view: memoryview, *, keep_last: bool) -> tuple[list[Buffer], list[BatchHeader]]:
+        """What stays of the whole batches in `view`; of the last one at least its header, if `keep_last`."""
+        found = list(batches(view))
+        gone = {header.base_offset for _, header in found if self._is_over(header)}
+
+        def to_be_opened(header: BatchHeader) -> bool:
+            return header.record_count > 0 and header.base_offset not in gone
+
+        columns = open_batches(view, wanted=to_be_opened, check_crcs=True)
+        runs = {run.header.base_offset: run for run in columns.runs}
+        rows, deltas = _room(columns)
+        parts: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        for number, (position, header) in enumerate(found):
+            whole = view[position : position + header.size]
+            needed = self._is_last_of_producer(header) or (keep_last and number + 1 == len(found))
+            part: Buffer | None
+            if not header.record_count:
+                part = whole if needed else None
+            elif header.is_control:
+                part = self._marker(whole, header) if header.base_offset in gone else whole
+            elif header.base_offset in runs:
+                part = self._records(whole, header, columns, runs[header.base_offset], rows, deltas)
+            else:
+                part = None
+            if part is None and needed:
+                part = _emptied(header)
+            if part is not whole:
+                self.has_changed = True
+            if part is not None:
+                parts.append(part)
+                headers.append(header if part is whole else next(batches(part))[1])
+        self.records_read += len(columns)
+        return parts, headers
+
+    def _is_over(self, header: BatchHeader) -> bool:
+        """Whether a batch was aborted, or is the marker of a transaction of which no batch is left. To be asked in order."""
+        if header.is_control:
+            return self._transactions.ends_nothing(header)
+        return self._transactions.is_aborted(header)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        if header.producer_id < 0:
+            return False
+        if header.producer_id in self._last_offsets:
+            return self._last_offsets[header.producer_id] == header.last_offset
+        return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
+
+    def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
+        """A marker outlives the records of its transaction by `delete.retention.ms`."""
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is not None:
+            return None if horizon_ms <= self._now_ms else whole
+        columns = open_batches(whole, control=True, check_crcs=True)
+        rows, deltas = _room(columns)
+        for row, offset in enumerate(columns.offsets):
+            rows[row], deltas[row] = row, offset - header.base_offset
+        return self._rebuilt(header, columns, columns.runs[0], rows[: len(columns)], deltas, header.max_timestamp, marked=True)
+
+    def _records(
+        self,
+        whole: memoryview,
+        header: BatchHeader,
+        columns: Columns,
+        run: Run,
+        rows: memoryview[int],
+        deltas: memoryview[int],
+    ) -> Buffer | None:
+        horizon_ms = header.delete_horizon_ms
+        with_tombstones = horizon_ms is None or horizon_ms > self._now_ms
+        kept, tombstones, newest = self._map.retain(columns, run, rows, deltas, with_tombstones=with_tombstones)
+        if not kept:
+            return None
+        marked = tombstones > 0 and horizon_ms is None
+        if kept == run.end - run.first and not marked:
+            return whole
+        return self._rebuilt(header, columns, run, rows[:kept], deltas, newest, marked=marked)
+
+    def _rebuilt(
+        self,
+        header: BatchHeader,
+        columns: Columns,
+        run: Run,
+        rows: memoryview[int],
+        deltas: memoryview[int],
+        newest: int,
+        *,
+        marked: bool,
+    ) -> bytearray:
+        """The batch with these rows only. `marked`: its base timestamp now says when its tombstones or its marker may go."""
+        base_timestamp, attributes = header.base_timestamp, header.attributes
+        if marked:
+            base_timestamp, attributes = self._now_ms + self._retention_ms, attributes | DELETE_HORIZON_BIT
+        data = run.data
+        body_bytes = len(data) if header.codec else header.size
+        out = bytearray(HEADER_BYTES + body_bytes + len(rows) * MOST_GROWTH_BYTES)
+        written, end, _ = kernel_build.write(
+            out,
+            HEADER_BYTES,
+            rows,
+            0,
+            len(rows),
+            deltas,
+            columns.all_timestamps,
+            base_timestamp,
+            columns.spans,
+            data,
+            data,
+            data,
+        )
+        assert written == len(rows), "there is room for every record that was there before"
+        del out[end:]
+        if header.timestamp_type == LOG_APPEND_TIME:
+            newest = header.max_timestamp
+        new = header._replace(base_timestamp=base_timestamp, attributes=attributes, max_timestamp=newest, record_count=len(rows))
+        return seal(new, out)
+
+
+def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
+    """Columns for the numbers and offset deltas of the rows that stay."""
+    capacity = len(columns.all_offsets)
+    if not capacity:
+        return NOTHING.cast("i"), NOTHING.cast("q")
+    return memoryview(bytearray(4 * capacity)).cast("i"), memoryview(bytearray(8 * capacity)).cast("q")
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    """A batch without records: offsets, producer and sequence stay."""
+    attributes = header.attributes & ~CODEC_MASK | codecs.NONE
+    return seal(header._replace(attributes=attributes, record_count=0), bytearray(HEADER_BYTES))

@@ -1,0 +1,61 @@
+"""How much of a log waits for compaction, and whether it is worth it yet (KIP-58, KIP-354). Knows segments and settings."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.ports import Now
+
+if TYPE_CHECKING:
+    from ottla.log.log import Log
+
+
+class Dirtiness(NamedTuple):
+    """From `first_dirty_offset` to `end_offset` a log can be compacted. `is_overdue`: it is to be, whatever the ratio."""
+
+    first_dirty_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def ratio(self) -> float:
+        """Dirty bytes by all bytes that a compaction would look at."""
+        return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
+
+
+def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
+    """What a compaction of `log` would find, that was compacted up to `cleaned_offset` before.
+
+    The newest segment is never touched, nor one that reaches an open transaction or is younger than `min.compaction.lag.ms`.
+    """
+    config, segments = log.config, log.segments
+    start = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else log.log_start_offset
+    clean_bytes = dirty_bytes = 0
+    end, overdue = start, False
+    for segment, after in pairwise(segments):
+        if after.base_offset <= start:
+            clean_bytes += segment.size
+            continue
+        if after.base_offset > log.last_stable_offset or segment.max_timestamp > now.wall_ms - config.min_compaction_lag_ms:
+            break
+        dirty_bytes += segment.size
+        end = after.base_offset
+        overdue = overdue or (segment.size > 0 and now.wall_ms - segment.first_timestamp > config.max_compaction_lag_ms)
+    return Dirtiness(start, end, clean_bytes, dirty_bytes, overdue)
+
+
+def is_due(log: Log, found: Dirtiness) -> bool:
+    """Whether the settings ask for a compaction now."""
+    if not log.config.compacts or not found.dirty_bytes:
+        return False
+    return found.is_overdue or found.ratio > log.config.min_cleanable_dirty_ratio
+
+
+def roll_if_overdue(log: Log, now: Now) -> None:
+    """Seal the newest segment when `max.compaction.lag.ms` wants its first record compacted. Raises `StorageFailed`."""
+    newest = log.segments[-1]
+    if log.config.compacts and newest.size and now.wall_ms - newest.first_timestamp > log.config.max_compaction_lag_ms:
+        log.roll()

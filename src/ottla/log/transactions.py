@@ -1,0 +1,146 @@
+"""Ends of transactions in a log: control batches, and the index of those that were aborted (KIP-98).
+
+Knows Kafka's `.txnindex` and the control records; knows no coordinator. The index is derived from the batches: what a crash takes
+of it is found again when they are replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.ports import Buffer, Disk, File
+from ottla.records.batch import BatchHeader
+from ottla.records.columns import open_batches
+from ottla.wire import Malformed, decode
+from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
+
+ABORT, COMMIT = 0, 1
+
+ENTRY = Struct(">hqqqq")
+"""version, producer_id, first_offset, last_offset, last_stable_offset"""
+
+VERSION = 0
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first record, its marker, and what the last stable offset was once it had ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction. `coordinator_epoch` keeps one that was replaced from ending it again."""
+
+    type: int
+    coordinator_epoch: int
+
+
+def read_marker(batch: Buffer) -> Marker | None:
+    """The marker in a control batch; None where it holds none (another control record, or none since compaction)."""
+    try:
+        record = next(iter(open_batches(batch, control=True).records()), None)
+        if record is None:
+            return None
+        kind = decode(ControlRecordTypeSchema, 0, (record.key or b"")[2:]).type
+        if kind not in (ABORT, COMMIT):
+            return None
+        return Marker(kind, decode(EndTxnMarker, 0, (record.value or b"")[2:]).coordinator_epoch)
+    except (ValueError, Malformed):
+        return None
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in one segment. Most segments have none, and then no file either."""
+
+    __slots__ = ("_disk", "_entries", "_file", "_path")
+
+    def __init__(self, disk: Disk, path: str, *, new: bool) -> None:
+        self._disk = disk
+        self._path = path
+        self._file: File | None = None
+        self._entries: list[Aborted] | None = [] if new else None
+
+    @property
+    def entries(self) -> list[Aborted]:
+        if self._entries is None:
+            self._entries = self._load() if self._disk.exists(self._path) else []
+        return self._entries
+
+    def add(self, aborted: Aborted) -> None:
+        """Note a transaction. Raises `StorageFailed`, and it is noted in memory all the same."""
+        self.entries.append(aborted)
+        if self._file is None:
+            self._file = self._disk.open(self._path, create=True)
+        self._file.append([ENTRY.pack(VERSION, *aborted)])
+
+    def cut(self, offset: int) -> None:
+        """Forget the transactions that ended at `offset` or later."""
+        kept = [entry for entry in self.entries if entry.last_offset < offset]
+        if len(kept) < len(self.entries) or (self._disk.exists(self._path) and self._disk.size(self._path) % ENTRY.size):
+            self._entries = kept
+            self.close()
+            self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in kept))
+
+    def dirty_file(self) -> File | None:
+        """The file, if it was written to since it was opened."""
+        return self._file
+
+    def remove(self) -> None:
+        self.close()
+        self._entries = []
+        if self._disk.exists(self._path):
+            self._disk.remove(self._path)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _load(self) -> list[Aborted]:
+        data = self._disk.read_file(self._path)
+        whole = len(data) - len(data) % ENTRY.size
+        return [Aborted(*fields) for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]) if version == VERSION]
+
+
+class TransactionsInOrder:
+    """What became of each transaction while batches are passed over in order, as compaction does.
+
+    `aborted` are those that ended in or after these batches.
+    """
+
+    __slots__ = ("_aborted", "_next", "_open", "_seen")
+
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
+        self._aborted = sorted(aborted, key=lambda entry: entry.first_offset)
+        self._next = 0
+        self._open: dict[int, Aborted] = {}
+        self._seen: set[int] = set()
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether this batch of records belongs to a transaction that was aborted."""
+        if not header.is_transactional:
+            return False
+        self._begin(header.last_offset)
+        self._seen.add(header.producer_id)
+        entry = self._open.get(header.producer_id)
+        return entry is not None and header.base_offset <= entry.last_offset
+
+    def ends_nothing(self, header: BatchHeader) -> bool:
+        """Whether of the transaction that this control batch ends no batch was there any more."""
+        self._begin(header.last_offset)
+        self._open.pop(header.producer_id, None)
+        if header.producer_id in self._seen:
+            self._seen.discard(header.producer_id)
+            return False
+        return True
+
+    def _begin(self, offset: int) -> None:
+        while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= offset:
+            entry = self._aborted[self._next]
+            self._open[entry.producer_id] = entry
+            self._next += 1

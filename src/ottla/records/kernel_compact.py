@@ -1,0 +1,296 @@
+"""The loops of compaction: keys hashed, the newest offset of each remembered, older records left out; compiled or not.
+
+Knows columns of positions and sizes, and a table of slots in one block of memory. A key is known by 128 bits of keyed SipHash-2-4
+alone: two keys with one hash would cost a record, so that the hash is long, and its key is not for writers to know. Every function
+checks the ranges that it is given. Types: `kernel_compact.pyi`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from ottla.records import plain as cython
+
+COMPILED = cython.compiled
+
+SLOT_WORDS = 3
+"""A slot is two words of hash and the offset plus one; 0 there means that the slot is free."""
+
+MASK_64 = 0xFFFFFFFFFFFFFFFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _sum(a: cython.ulonglong, b: cython.ulonglong) -> cython.ulonglong:
+    if cython.compiled:
+        return a + b
+    return (a + b) & MASK_64
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _turn(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
+    if cython.compiled:
+        return (word << bits) | (word >> (64 - bits))
+    return ((word << bits) | (word >> (64 - bits))) & MASK_64
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _round(
+    a: cython.ulonglong, b: cython.ulonglong, c: cython.ulonglong, d: cython.ulonglong
+) -> tuple[cython.ulonglong, cython.ulonglong, cython.ulonglong, cython.ulonglong]:
+    a = _sum(a, b)
+    b = _turn(b, 13) ^ a
+    a = _turn(a, 32)
+    c = _sum(c, d)
+    d = _turn(d, 16) ^ c
+    a = _sum(a, d)
+    d = _turn(d, 21) ^ a
+    c = _sum(c, b)
+    b = _turn(b, 17) ^ c
+    c = _turn(c, 32)
+    return a, b, c, d
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _finish(
+    a: cython.ulonglong, b: cython.ulonglong, c: cython.ulonglong, d: cython.ulonglong
+) -> tuple[cython.ulonglong, cython.ulonglong, cython.ulonglong, cython.ulonglong]:
+    a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c, d)
+    return _round(a, b, c, d)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _siphash(
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    key_low: cython.ulonglong,
+    key_high: cython.ulonglong,
+) -> tuple[cython.ulonglong, cython.ulonglong]:
+    """SipHash-2-4 of 128 bits, as two words."""
+    a: cython.ulonglong = 0x736F6D65
+    b: cython.ulonglong = 0x646F7261
+    c: cython.ulonglong = 0x6C796765
+    d: cython.ulonglong = 0x74656462
+    pos: cython.Py_ssize_t = at
+    end: cython.Py_ssize_t = at + size - (size & 7)
+    index: cython.Py_ssize_t
+    word: cython.ulonglong
+    byte: cython.ulonglong
+    low: cython.ulonglong
+    a = (a << 32 | 0x70736575) ^ key_low  # in halves: Cython takes a constant of 64 bits for a Python object
+    b = (b << 32 | 0x6E646F6D) ^ key_high ^ 0xEE
+    c = (c << 32 | 0x6E657261) ^ key_low
+    d = (d << 32 | 0x79746573) ^ key_high
+    while pos <= end:
+        word = 0
+        for index in range(8 if pos < end else size & 7):
+            byte = data[pos + index]
+            word |= byte << (8 * index)
+        if pos == end:
+            byte = size & 0xFF
+            word |= byte << 56
+        d ^= word
+        a, b, c, d = _round(a, b, c, d)
+        a, b, c, d = _round(a, b, c, d)
+        a ^= word
+        pos += 8
+    c ^= 0xEE
+    a, b, c, d = _finish(a, b, c, d)
+    low = a ^ b ^ c ^ d
+    b ^= 0xDD
+    a, b, c, d = _finish(a, b, c, d)
+    return low, a ^ b ^ c ^ d
+
+
+def hash_key(key: cython.const[cython.uchar][::1], key_low: cython.ulonglong, key_high: cython.ulonglong):
+    """The two words by which a key is known in a table whose hash has this key of two words."""
+    return _siphash(key, 0, len(key), key_low, key_high)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _slot(
+    table: cython.const[cython.ulonglong][::1], slots: cython.ulonglong, low: cython.ulonglong, high: cython.ulonglong
+) -> cython.Py_ssize_t:
+    """The first word of the slot that holds this hash, or of the free one where it belongs. The table is never full."""
+    slot: cython.ulonglong = low % slots
+    while table[slot * 3 + 2] != 0 and (table[slot * 3] != low or table[slot * 3 + 1] != high):
+        slot += 1
+        if slot == slots:
+            slot = 0
+    return slot * 3
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _remember(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    offsets: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    table: cython.ulonglong[::1],
+    used: cython.Py_ssize_t,
+    most: cython.Py_ssize_t,
+    key_low: cython.ulonglong,
+    key_high: cython.ulonglong,
+) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t]:
+    slots: cython.ulonglong = len(table) // 3
+    slot: cython.Py_ssize_t
+    low: cython.ulonglong
+    high: cython.ulonglong
+    while row < end:
+        if sizes[row] >= 0:
+            if not _inside(at[row], sizes[row], len(data)):
+                return -1, used
+            low, high = _siphash(data, at[row], sizes[row], key_low, key_high)
+            slot = _slot(table, slots, low, high)
+            if table[slot + 2] == 0:
+                if used >= most:
+                    return row, used
+                used += 1
+                table[slot] = low
+                table[slot + 1] = high
+            table[slot + 2] = offsets[row] + 1
+        row += 1
+    return row, used
+
+
+def remember(
+    data: cython.const[cython.uchar][::1],
+    at: cython.const[cython.int][::1],
+    sizes: cython.const[cython.int][::1],
+    offsets: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    table: cython.ulonglong[::1],
+    used: cython.Py_ssize_t,
+    most: cython.Py_ssize_t,
+    key_low: cython.ulonglong,
+    key_high: cython.ulonglong,
+):
+    """Note the offsets of the keys of rows `first` to `end`, while no more than `most` slots are used: (row not noted, used).
+
+    A later row takes the place of an earlier one with its key. Rows without a key are passed over.
+    """
+    if not 0 <= first <= end <= len(offsets) or len(at) < end or len(sizes) < end:
+        raise ValueError("remember: the rows are outside the columns")
+    if not 0 <= used <= most or most >= len(table) // SLOT_WORDS:
+        raise ValueError("remember: the table has too few slots")
+    with cython.nogil:
+        first, used = _remember(data, at, sizes, offsets, first, end, table, used, most, key_low, key_high)
+    if first < 0:
+        raise ValueError("remember: a key is outside its data")
+    return first, used
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _retain(
+    data: cython.const[cython.uchar][::1],
+    spans: cython.const[cython.int][::1],
+    offsets: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    table: cython.const[cython.ulonglong][::1],
+    with_tombstones: cython.bint,
+    rows: cython.int[::1],
+    deltas: cython.longlong[::1],
+    key_low: cython.ulonglong,
+    key_high: cython.ulonglong,
+) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.longlong]:
+    capacity: cython.Py_ssize_t = len(offsets)
+    slots: cython.ulonglong = len(table) // 3
+    slot: cython.Py_ssize_t
+    newest_offset: cython.ulonglong
+    kept: cython.Py_ssize_t = 0
+    tombstones: cython.Py_ssize_t = 0
+    newest: cython.longlong = -1
+    low: cython.ulonglong
+    high: cython.ulonglong
+    while row < end:
+        if spans[capacity + row] >= 0 and (with_tombstones or spans[3 * capacity + row] >= 0):
+            if not _inside(spans[row], spans[capacity + row], len(data)):
+                return -1, 0, 0
+            low, high = _siphash(data, spans[row], spans[capacity + row], key_low, key_high)
+            slot = _slot(table, slots, low, high)
+            newest_offset = offsets[row] + 1
+            if table[slot + 2] <= newest_offset:
+                rows[kept] = row
+                deltas[row] = offsets[row] - base_offset
+                kept += 1
+                if spans[3 * capacity + row] < 0:
+                    tombstones += 1
+                if timestamps[row] > newest:
+                    newest = timestamps[row]
+        row += 1
+    return kept, tombstones, newest
+
+
+def retain(
+    data: cython.const[cython.uchar][::1],
+    spans: cython.const[cython.int][::1],
+    offsets: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    table: cython.const[cython.ulonglong][::1],
+    with_tombstones: cython.bint,
+    rows: cython.int[::1],
+    deltas: cython.longlong[::1],
+    key_low: cython.ulonglong,
+    key_high: cython.ulonglong,
+):
+    """Which rows from `first` to `end` stay: (how many, tombstones among them, their greatest timestamp).
+
+    One stays if it has a key of which no greater offset was remembered; one without a value only `with_tombstones`. Their numbers
+    come into `rows`, and into `deltas`, at their own place, how far their offsets lie from `base_offset`.
+    """
+    capacity: cython.Py_ssize_t = len(offsets)
+    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < 6 * capacity:
+        raise ValueError("retain: the rows are outside the columns")
+    if len(rows) < end - first or len(deltas) < end or len(table) < SLOT_WORDS:
+        raise ValueError("retain: there is too little room")
+    kept: cython.Py_ssize_t
+    tombstones: cython.Py_ssize_t
+    newest: cython.longlong
+    with cython.nogil:
+        kept, tombstones, newest = _retain(
+            data, spans, offsets, timestamps, first, end, base_offset, table, with_tombstones, rows, deltas, key_low, key_high
+        )
+    if kept < 0:
+        raise ValueError("retain: a key is outside its data")
+    return kept, tombstones, newest
