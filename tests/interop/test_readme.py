@@ -55,6 +55,14 @@ def test_a_serve_command_serves(command: str, tmp_path: Path) -> None:
         assert broker.is_running
 
 
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith(("ottla protocol", "ottla decode"))])
+def test_a_command_that_looks_at_the_protocol_prints_something(command: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 3
+
+
 def test_every_linked_file_is_there() -> None:
     linked = re.findall(r"\]\(([^)#:]+)\)", README)
     assert linked
