@@ -116,6 +116,9 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None: ...
 
+    def room(self) -> tuple[int, int]:
+        """(bytes of the file system in all, bytes that can still be written)."""
+
     def sync_soon(self, files: Iterable[File], done: Callable[[StorageFailed | None], None]) -> None:
         """Ask for a sync of all that was written to `files` so far.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ottla.broker.broker import Pending
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
@@ -38,14 +40,9 @@ def request(batch: bytes | bytearray, topic: str = "t", index: int = 0, *, acks:
 def begin(machine: Machine, *values: bytes, topic: str = "t", index: int = 0, acks: int = -1) -> Any:
     """Produce without letting the disk sync: the response, or a `Pending` that waits for it."""
     batch = build(None, list(values), machine.clock.now().wall_ms)
-    machine.disk.run_syncs()
-    machine.broker.settle(machine.clock.now())
-    frames = machine.disk
-    held, frames.run_syncs = frames.run_syncs, lambda: 0  # type: ignore[method-assign]  # the worker is slow for once
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
         return machine.begin(PRODUCE, 9, request(batch, topic, index, acks=acks))
-    finally:
-        frames.run_syncs = held  # type: ignore[method-assign]  # as above
 
 
 def produce(

@@ -137,6 +137,11 @@ class Partition:
         """Whether the reply to the last append has to wait for stable storage."""
         return (acks_all and self.config.ottla_acks_all_sync) or (self._flushes and self.is_flush_due)
 
+    def delete_records(self, offset: int) -> None:
+        """Let the log begin at `offset`. Raises `StorageFailed`. The checkpoints are to be written before it is answered."""
+        self.log.delete_records(offset)
+        self._on_change(self)
+
     def is_synced(self, offset: int) -> bool:
         """Whether all records below `offset` are on stable storage; asks for a sync if not."""
         if self.log.synced_offset >= offset:

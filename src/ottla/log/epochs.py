@@ -32,10 +32,12 @@ class LeaderEpochs:
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `leader_epoch`; (-1, -1) if unknown (OffsetForLeaderEpoch)."""
+        if leader_epoch == NO_EPOCH:
+            return NO_EPOCH, -1
         if leader_epoch == self.latest:
             return leader_epoch, log_end_offset
         at = bisect_right(self.entries, leader_epoch, key=lambda entry: entry[0])
-        if leader_epoch == NO_EPOCH or at == len(self.entries):
+        if at == len(self.entries):
             return NO_EPOCH, -1
         return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
 

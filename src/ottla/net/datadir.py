@@ -58,6 +58,10 @@ class DataDirectory:
             raise
         return cls(path, lock, properties, clean=clean)
 
+    @property
+    def absolute_path(self) -> str:
+        return os.path.abspath(self.path)
+
     def close(self) -> None:
         """Mark the stop as orderly, and let go. To be called when every log is closed."""
         with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower and as right

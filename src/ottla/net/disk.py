@@ -295,6 +295,13 @@ class RealDisk:
         except OSError as failure:
             raise _failed(path, failure) from failure
 
+    def room(self) -> tuple[int, int]:
+        try:
+            found = os.statvfs(self.root)
+        except OSError as failure:
+            raise _failed("", failure) from failure
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def sync_soon(self, files: Iterable[File], done: Done) -> None:
         real = [file for file in files if isinstance(file, RealFile)]
         for file in real:

@@ -101,7 +101,7 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
         disk = RealDisk(data_dir, post)
         registry = SQLiteRegistry(os.path.join(data_dir, "registry.sqlite"))
         broker = Broker(
-            settings=BrokerSettings(settings.given | {"log.dirs": data_dir}),
+            settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
             clock=RealClock(),
             disk=disk,
             registry=registry,

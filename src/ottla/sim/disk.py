@@ -13,6 +13,7 @@ from ottla.ports import Buffer, File, StorageFailed
 
 NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
+UNBOUNDED_BYTES = 1 << 40
 
 Done = Callable[[StorageFailed | None], None]
 
@@ -240,6 +241,11 @@ class SimDisk:
         for name in [name for name in self._stable_files if name.startswith(prefix) and name not in self._files]:
             del self._stable_files[name]
         self._stable_files.update((name, node) for name, node in self._files.items() if name.startswith(prefix))
+
+    def room(self) -> tuple[int, int]:
+        self.may("room", "")
+        total = UNBOUNDED_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        return total, max(0, total - self.used_bytes)
 
     def sync_soon(self, files: Iterable[File], done: Done) -> None:
         self._syncs.append((list(files), done))

@@ -81,13 +81,17 @@ def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:
             "protocols": [{"name": "range", "metadata": b""}],
         },
         19: {"topics": [{"name": f"{topic}-2", "num_partitions": 1, "replication_factor": 1}, {"name": "bad/name"}]},
+        21: {"topics": [{"name": topic, "partitions": [{"partition_index": index, "offset": 0} for index in (0, 9)]}]},
         22: {"transaction_timeout_ms": 1000},
+        23: {"topics": [{"topic": topic, "partitions": [{"partition": index, "leader_epoch": 0} for index in (0, 9)]}]},
         32: {
             "resources": [{"resource_type": 2, "resource_name": topic}, {"resource_type": 4, "resource_name": "1"}],
             "include_synonyms": True,
             "include_documentation": True,
         },
+        35: {"topics": [{"topic": topic, "partitions": [0, 9]}]},
         37: {"topics": [{"name": topic, "count": 3}], "timeout_ms": 10, "validate_only": True},
+        61: {"topics": [{"name": topic, "partition_indexes": [0, 9]}]},
     }
     return requests.get(key, {})
 

@@ -1,0 +1,70 @@
+"""DeleteRecords: a partition's log begins later (KIP-107). Knows offsets only; the files go with the next look for old segments."""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.partitions import Partition
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.cluster.names import INTERNAL
+from ottla.ports import StorageFailed
+from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla.wire.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    POLICY_VIOLATION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+TO_HIGH_WATERMARK = -1
+NO_OFFSET = -1
+TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
+PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+def handle_delete_records(broker: Broker, request: Request) -> Reply:
+    """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
+    body: DeleteRecordsRequest = request.body
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in body.topics:
+        wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
+    results = {
+        name: [_delete(broker.partitions.get(name, index), index, offset) for index, offset in offsets.items()]
+        for name, offsets in wanted.items()
+    }
+    if not broker.partitions.checkpoints.write():
+        _take_back(results)
+    return DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
+
+
+def _delete(partition: Partition | None, index: int, offset: int) -> PartitionResult:
+    error_code = UNKNOWN_TOPIC_OR_PARTITION if partition is None else _refusal(partition, offset)
+    if partition is None or error_code:
+        return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=error_code)
+    try:
+        partition.delete_records(partition.high_watermark if offset == TO_HIGH_WATERMARK else offset)
+    except StorageFailed:
+        return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=KAFKA_STORAGE_ERROR)
+    return PartitionResult(partition_index=index, low_watermark=partition.log.log_start_offset)
+
+
+def _refusal(partition: Partition, offset: int) -> int:
+    if partition.topic in INTERNAL:
+        return INVALID_TOPIC_EXCEPTION
+    if partition.offline is not None:
+        return KAFKA_STORAGE_ERROR
+    if partition.config.compacts and not partition.config.deletes:
+        return POLICY_VIOLATION
+    return NONE if TO_HIGH_WATERMARK <= offset <= partition.high_watermark else OFFSET_OUT_OF_RANGE
+
+
+def _take_back(results: dict[str, list[PartitionResult]]) -> None:
+    """The new starts could not be noted: a restart would bring the records back, so clients are to try again."""
+    for parts in results.values():
+        for part in parts:
+            if not part.error_code:
+                part.low_watermark, part.error_code = NO_OFFSET, KAFKA_STORAGE_ERROR
+
+
+HANDLERS: Handlers = {21: (range(3), handle_delete_records)}

@@ -1,0 +1,93 @@
+"""Which replies wait for stable storage, and which syncs a topic's settings ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.broker import Pending
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from tests.support.machine import Machine
+from tests.support.producing import begin, create, delete, produce
+
+
+def synced(machine: Machine) -> int:
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    return partition.log.synced_offset
+
+
+@pytest.mark.parametrize(
+    ("acks", "sync", "waits"), [(-1, "true", True), (-1, "false", False), (1, "true", False), (1, "false", False)]
+)
+def test_acks_all_waits_for_stable_storage_unless_the_topic_promises_the_page_cache_only(acks: int, sync: str, waits: bool) -> None:
+    machine = Machine()
+    create(machine, "t", ottla_acks_all_sync=sync)
+    assert isinstance(begin(machine, b"x", acks=acks), Pending) == waits
+    machine.settle()
+    assert synced(machine) == int(waits)
+
+
+def test_the_broker_setting_is_the_default_of_its_topics_and_of_group_offsets() -> None:
+    machine = Machine(ottla_acks_all_sync="false", offsets_topic_num_partitions=1)
+    create(machine, "t")
+    assert not isinstance(begin(machine, b"x"), Pending)
+    assert machine.broker.coordination.ensure(machine.clock.now()) == 0
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    body = OffsetCommitRequest(group_id="g", topics=[topic(name="t", partitions=[partition])])
+    assert machine.ask(8, 7, body).topics[0].partitions[0].error_code == 0
+    stored = machine.broker.partitions.get("__consumer_offsets", 0)
+    assert stored is not None
+    assert (stored.log.log_end_offset, stored.log.synced_offset) == (1, 0)
+
+
+def test_flush_messages_lets_no_more_records_than_that_be_acknowledged_unsynced() -> None:
+    machine = Machine()
+    create(machine, "t", flush_messages=3)
+    assert not isinstance(begin(machine, b"1", b"2", acks=1), Pending)
+    machine.settle()
+    assert synced(machine) == 0
+    assert isinstance(begin(machine, b"3", acks=1), Pending)
+    machine.settle()
+    assert synced(machine) == 3
+
+
+def test_flush_messages_holds_for_producers_that_want_no_answer() -> None:
+    machine = Machine(log_flush_interval_messages=1)
+    create(machine, "t")
+    assert begin(machine, b"1", acks=0) is None
+    machine.settle()
+    assert synced(machine) == 1
+
+
+def test_flush_messages_holds_where_acks_all_promises_the_page_cache_only() -> None:
+    machine = Machine(ottla_acks_all_sync="false")
+    create(machine, "t", flush_messages=1)
+    assert isinstance(begin(machine, b"1"), Pending)
+
+
+def test_flush_ms_syncs_what_has_waited_for_so_long() -> None:
+    machine = Machine()
+    create(machine, "t", flush_ms=500)
+    produce(machine, b"1", acks=1)
+    machine.pass_time(300)
+    produce(machine, b"2", acks=1)
+    assert synced(machine) == 0
+    machine.pass_time(200)
+    assert synced(machine) == 2
+    produce(machine, b"3", acks=1)
+    machine.pass_time(499)
+    assert synced(machine) == 2
+    machine.pass_time(1)
+    assert synced(machine) == 3
+
+
+def test_a_topic_that_goes_takes_its_flushes_with_it() -> None:
+    machine = Machine()
+    create(machine, "t", flush_ms=500)
+    produce(machine, b"1", acks=1)
+    delete(machine, "t")
+    create(machine, "t")
+    produce(machine, b"1", acks=1)
+    machine.pass_time(1000)
+    assert synced(machine) == 0
