@@ -8,6 +8,7 @@ from struct import Struct
 from typing import Any
 
 from ottla.broker import apis
+from ottla.broker.cleaning import Cleaner
 from ottla.broker.coordination import Coordination
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.request import NO_REPLY, Close, Peer, Ready, Reply, Request, Waiting
@@ -71,6 +72,7 @@ class Broker:
         self.partitions = Partitions(disk, self.timers, self._changed, self._synced)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
+        self.cleaner = Cleaner(self)
         self._routes = apis.routes()
 
     def start(self, *, clean: bool) -> None:
@@ -78,6 +80,7 @@ class Broker:
         now = self.clock.now()
         self.topics.load(now, clean=clean)
         self.coordination.load(now)
+        self.cleaner.start(now)
         self._retain_later(now)
         self._checkpoint_later(now)
         self.settle(now)

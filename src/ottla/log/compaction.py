@@ -8,7 +8,7 @@ dropped at any point, and a crash at any point leaves either the old segments or
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ SYNC_BYTES = 8 << 20
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
-Pauses = Iterator[Sequence[File] | None]
+Pauses = Generator[Sequence[File] | None, None, None]
 
 
 @dataclass(slots=True)

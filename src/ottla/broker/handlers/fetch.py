@@ -24,6 +24,7 @@ NO_LEADER_EPOCH = -1
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
+AbortedTransaction = FetchResponse.AbortedTransaction
 FetchPartition = FetchRequest.FetchPartition
 
 
@@ -123,6 +124,11 @@ class _Fetch:
             return
         if found is not None and found.size:
             data.records = found
+            if self.body.isolation_level == READ_COMMITTED:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in partition.log.aborted_transactions(part.fetch_offset, until)
+                ]
             self.size += found.size
             self._left -= found.size
 

@@ -28,7 +28,16 @@ class LogSettings(SettingsOf):
     compression_lz4_level = Setting(INT, 9, "Default of compression.lz4.level.", check=between(1, 17), dynamic=True)
     compression_type = Setting(STRING, "producer", "Default of compression.type.", check=CODECS, dynamic=True)
     compression_zstd_level = Setting(INT, 3, "Default of compression.zstd.level.", check=between(-131072, 22), dynamic=True)
+    log_cleaner_backoff_ms = Setting(LONG, 15_000, "Time between two looks for logs to compact.", check=at_least(0), dynamic=True)
+    log_cleaner_dedupe_buffer_size = Setting(
+        LONG,
+        32 << 20,
+        "Memory for the keys of one pass of compaction; more keys take more passes.",
+        check=at_least(1024),
+        dynamic=True,
+    )
     log_cleaner_delete_retention_ms = Setting(LONG, DAY_MS, "Default of delete.retention.ms.", check=at_least(0), dynamic=True)
+    log_cleaner_enable = Setting(BOOLEAN, True, "Whether topics with cleanup.policy=compact are compacted.")
     log_cleaner_max_compaction_lag_ms = Setting(
         LONG, LARGEST_LONG, "Default of max.compaction.lag.ms.", check=at_least(1), dynamic=True
     )

@@ -51,7 +51,7 @@ class TopicSettings(SettingsOf):
     cleanup_policy = Setting(
         LIST,
         ("delete",),
-        "What happens to old records: delete whole segments by time and size, compact by key (not yet), both, or (empty) neither.",
+        "What happens to old records: delete whole segments by time and size, compact by key, both, or (empty) neither.",
         check=CLEANUP,
         broker="log.cleanup.policy",
     )
@@ -79,7 +79,6 @@ class TopicSettings(SettingsOf):
         "How long a compacted topic keeps the marks of deleted keys.",
         check=at_least(0),
         broker="log.cleaner.delete.retention.ms",
-        later=True,
     )
     file_delete_delay_ms = Setting(
         LONG, 60_000, "How long a deleted segment's files stay on disk.", check=at_least(0), broker="log.segment.delete.delay.ms"
@@ -132,7 +131,6 @@ class TopicSettings(SettingsOf):
         "Longest time that a record stays out of compaction.",
         check=at_least(1),
         broker="log.cleaner.max.compaction.lag.ms",
-        later=True,
     )
     max_message_bytes = Setting(
         INT, 1_048_588, "Size of the largest batch that is accepted.", check=at_least(0), broker="message.max.bytes"
@@ -164,7 +162,6 @@ class TopicSettings(SettingsOf):
         "Share of a log that is not yet compacted before compaction begins.",
         check=between(0, 1),
         broker="log.cleaner.min.cleanable.ratio",
-        later=True,
     )
     min_compaction_lag_ms = Setting(
         LONG,
@@ -172,7 +169,6 @@ class TopicSettings(SettingsOf):
         "Shortest time that a record stays out of compaction.",
         check=at_least(0),
         broker="log.cleaner.min.compaction.lag.ms",
-        later=True,
     )
     min_insync_replicas = Setting(
         INT, 1, "Replicas in sync that acks=all asks for.", check=at_least(1), broker="min.insync.replicas", later=True

@@ -11,8 +11,8 @@ _NAMES = """
     controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
     fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms group.coordinator.threads
     initial.broker.registration.timeout.ms inter.broker.listener.name kafka.metrics.polling.interval.secs
-    leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
-    log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor
+    log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
     log.flush.start.offset.checkpoint.interval.ms
     max.incremental.fetch.session.cache.slots metadata.log.dir metadata.log.segment.bytes metadata.log.segment.ms

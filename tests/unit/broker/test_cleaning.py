@@ -1,0 +1,170 @@
+"""Compaction as users see it: through topics' settings and fetches, in the background, over restarts."""
+
+from __future__ import annotations
+
+from ottla.log.checkpoints import CLEANED_OFFSETS
+from ottla.records.batch import batches
+from ottla.records.build import build
+from ottla.records.columns import Record, open_batches
+from ottla.wire.api.create_topics import CreateTopicsRequest
+from tests.support.machine import Machine
+
+SETTINGS = {"log.cleaner.backoff.ms": "100"}
+COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
+
+
+def create(machine: Machine, **settings: str) -> None:
+    configs = COMPACT | {name.replace("_", "."): value for name, value in settings.items()}
+    of = CreateTopicsRequest
+    topic = of.CreatableTopic(
+        name="t",
+        num_partitions=1,
+        replication_factor=1,
+        configs=[of.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+    assert [one.error_code for one in machine.ask(19, 7, of(topics=[topic])).topics] == [0]
+
+
+def append(machine: Machine, keys: list[bytes], value: bytes | None) -> None:
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    now = machine.clock.now()
+    batch = build(keys, [value] * len(keys), now.wall_ms)
+    assert partition.append(batch, [header for _, header in batches(batch)], now).error_code == 0
+
+
+def fill(machine: Machine, rounds: int = 60) -> dict[bytes, bytes]:
+    """Write the same twenty keys again and again; returns what is newest."""
+    keys = [b"key-%d" % number for number in range(20)]
+    for number in range(rounds):
+        append(machine, keys, b"%d" % number)
+    return dict.fromkeys(keys, b"%d" % (rounds - 1))
+
+
+def records(machine: Machine) -> list[Record]:
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    log = partition.log
+    found: list[Record] = []
+    offset = log.log_start_offset
+    while (part := log.read(offset, 1 << 20, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
+        columns = open_batches(part.read())
+        found += columns.records()
+        offset = columns.next_offset
+    return found
+
+
+def pass_time(machine: Machine, ms: int) -> None:
+    for _ in range(ms // 50):
+        machine.pass_time(50)
+
+
+def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine)
+    newest = fill(machine)
+    before = records(machine)
+    pass_time(machine, 2000)
+    after = records(machine)
+    assert len(after) < len(before) / 3
+    assert {record.key: record.value for record in after} == newest
+    assert after == [record for record in before if record in set(after)]
+
+
+def test_a_topic_that_only_deletes_is_left_alone() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, cleanup_policy="delete")
+    fill(machine)
+    before = records(machine)
+    pass_time(machine, 2000)
+    assert records(machine) == before
+
+
+def test_the_cleaner_can_be_switched_off() -> None:
+    machine = Machine(**SETTINGS, log_cleaner_enable="false")
+    create(machine)
+    fill(machine)
+    before = records(machine)
+    pass_time(machine, 2000)
+    assert records(machine) == before
+
+
+def test_keys_beyond_the_memory_take_more_passes() -> None:
+    machine = Machine(**SETTINGS, log_cleaner_dedupe_buffer_size="1024")
+    create(machine)
+    for number in range(3):
+        for start in range(0, 200, 10):
+            append(machine, [b"key-%d" % (start + at) for at in range(10)], b"%d" % number)
+    pass_time(machine, 20_000)
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    sealed = [record for record in records(machine) if record.offset < partition.log.segments[-1].base_offset]
+    assert len({record.key for record in sealed}) == len(sealed)
+
+
+def test_how_far_a_log_is_compacted_survives_a_restart() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine)
+    fill(machine)
+    pass_time(machine, 2000)
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    cleaned = machine.broker.cleaner.cleaned_offset(partition)
+    assert cleaned > 0
+    assert machine.disk.read_file(CLEANED_OFFSETS) == f"0\n1\nt 0 {cleaned}\n".encode()
+    machine.restart()
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert machine.broker.cleaner.cleaned_offset(partition) == cleaned
+
+
+def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_pass() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine)
+    fill(machine, 2000)
+    machine.broker.run_timers(machine.clock.advance(100))
+    machine.broker.partitions.drop("t", 0)
+    pass_time(machine, 500)
+    assert machine.broker.partitions.get("t", 0) is None
+
+
+def test_deleted_keys_are_forgotten_after_delete_retention_ms() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, delete_retention_ms="5000")
+    fill(machine, 10)
+    append(machine, [b"key-%d" % number for number in range(20)], None)
+    newest = fill_others(machine)
+    pass_time(machine, 2000)
+    assert sum(record.value is None for record in records(machine)) == 20
+    pass_time(machine, 6000)
+    newest |= fill_others(machine)
+    pass_time(machine, 2000)
+    assert {record.key: record.value for record in records(machine)} == newest
+
+
+def fill_others(machine: Machine) -> dict[bytes, bytes]:
+    for number in range(40):
+        append(machine, [b"other-%d" % at for at in range(20)], b"%d" % number)
+    return {b"other-%d" % at: b"39" for at in range(20)}
+
+
+def test_max_compaction_lag_goes_before_the_ratio_and_seals_the_newest_segment() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, max_compaction_lag_ms="10000", min_cleanable_dirty_ratio="1", internal_segment_bytes="1000000")
+    newest = fill(machine)
+    pass_time(machine, 5000)
+    assert len(records(machine)) == 60 * 20
+    pass_time(machine, 7000)
+    after = records(machine)
+    assert len(after) == 20
+    assert {record.key: record.value for record in after} == newest
+
+
+def test_min_compaction_lag_keeps_young_records() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, min_compaction_lag_ms="60000")
+    fill(machine)
+    pass_time(machine, 3000)
+    assert len(records(machine)) == 60 * 20
+    pass_time(machine, 60_000)
+    assert len(records(machine)) < 60 * 10
