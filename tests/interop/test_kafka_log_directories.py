@@ -67,7 +67,7 @@ def test_what_apache_kafka_wrote_is_read_and_written_on(tmp_path: Path, kill: bo
         kept = tmp_path / "kept"
         if not kill:
             peer.stop()  # type: ignore[attr-defined]  # Apache Kafka's harness has it
-        shutil.copytree(tmp_path / "kafka" / "data" / "t-0", kept / "t-0")
+        shutil.copytree(tmp_path / "kafka" / "data" / "t-0", kept / "t-0", ignore=shutil.ignore_patterns("*.tmp"))
     log = opened(kept, clean=not kill)
     check(log)
     log.close()
