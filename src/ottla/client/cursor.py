@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from ottla.client.errors import broker_error
 from ottla.client.fetcher import Chunk
 from ottla.client.types import ConsumerRecord, record_type
-from ottla.records import kernel
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, open_batches
@@ -32,17 +31,7 @@ def open_records(chunk: Chunk) -> list[ConsumerRecord]:
     kind = record_type(chunk.where)
     records: list[ConsumerRecord] = []
     for columns in open_chunk(chunk):
-        for run in columns.pieces():
-            records += kernel.make_records(
-                kind,
-                run.data,
-                columns.all_offsets,
-                columns.all_timestamps,
-                columns.spans,
-                run.first,
-                run.end,
-                run.header.timestamp_type,
-            )
+        records += columns.records(kind)
     return records
 
 

@@ -9,32 +9,24 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel
+from ottla.records import codecs, kernel, kernel_record
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.build import build
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
+from ottla.records.record import Record
 from ottla.records.uncompiled import say_once
 
 __all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
+
+R = TypeVar("R", bound=Record)
 
 SMALLEST_RECORD_BYTES: Final = 7
 ROW_BYTES: Final = 8 + 8 + 4 * kernel.SPAN_COLUMNS
 MOST_OFFSET: Final = 1 << 62
 EMPTY: Final = memoryview(b"")
-
-
-class Record(NamedTuple):
-    """One record. `timestamp` is in milliseconds since 1970; type 0 is the producer's time, 1 the broker's."""
-
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class Run(NamedTuple):
@@ -93,13 +85,13 @@ class Columns:
         first = min(self.first + max(start, 0), self.end)
         return replace(self, first=first, end=max(first, min(self.first + stop, self.end)))
 
-    def records(self) -> list[Record]:
-        """An object per record: what takes the time, where columns would do."""
-        found: list[Record] = []
+    def records(self, kind: type[R] = Record) -> list[R]:  # type: ignore[assignment]  # R is Record where none is given
+        """An object per record, of `Record` or a subclass of it: what takes the time, where columns would do."""
+        found: list[R] = []
         for run in self.pieces():
-            kind = run.header.timestamp_type
-            found += kernel.make_records(
-                Record, run.data, self.all_offsets, self.all_timestamps, self.spans, run.first, run.end, kind
+            times = run.header.timestamp_type
+            found += kernel_record.make_records(
+                kind, run.data, self.all_offsets, self.all_timestamps, self.spans, run.first, run.end, times
             )
         return found
 

@@ -14,10 +14,7 @@ try:
 except ImportError:
     from ottla.records import plain as cython
 
-if cython.compiled:
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.cpython.object import PyObject, PyTypeObject
-else:
+if not cython.compiled:
     from ottla.records.plain_walk import walk_common
 
 COMPILED = cython.compiled
@@ -354,103 +351,11 @@ def next_doubtful(
 
 
 @cython.cfunc
-def _slice(buf: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.Py_ssize_t):
-    """`size` bytes from `start` as bytes of their own. The range is checked already."""
-    if not cython.compiled:
-        return bytes(buf[start : start + size])
-    if size == 0:
-        return b""
-    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buf[start])), size)
-
-
-@cython.cfunc
-def _headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    """The headers that `scan` found sound, as a tuple of (name, value or None)."""
-    count: cython.longlong
-    size: cython.longlong
-    count, pos = _zigzag(buf, pos, end)
-    found = []
-    while count > 0 and pos >= 0:
-        size, pos = _span(buf, pos, end)
-        if pos < 0 or size < 0:
-            raise ValueError("make_records: the headers are broken")
-        name = _slice(buf, pos, size).decode("utf-8", "surrogateescape")
-        size, pos = _span(buf, pos + size, end)
-        if pos < 0:
-            raise ValueError("make_records: the headers are broken")
-        if size < 0:
-            found.append((name, None))
-        else:
-            found.append((name, _slice(buf, pos, size)))
-            pos += size
-        count -= 1
-    return tuple(found)
-
-
-@cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
     return size <= 0 or (at >= 0 and size <= data_bytes - at)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _row_inside(
-    spans: cython.const[cython.int][::1], capacity: cython.Py_ssize_t, row: cython.Py_ssize_t, data_bytes: cython.Py_ssize_t
-) -> cython.bint:
-    if not _inside(spans[row], spans[capacity + row], data_bytes):
-        return False
-    if not _inside(spans[2 * capacity + row], spans[3 * capacity + row], data_bytes):
-        return False
-    return _inside(spans[4 * capacity + row], spans[5 * capacity + row], data_bytes)
-
-
-def make_records(
-    record_type,
-    buf: cython.const[cython.uchar][::1],
-    offsets: cython.longlong[::1],
-    timestamps: cython.longlong[::1],
-    spans: cython.int[::1],
-    first: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    timestamp_type,
-):
-    """Rows `first` to `end`, whose bytes lie in `buf`, as objects of `record_type`, a subclass of tuple with six fields."""
-    capacity: cython.Py_ssize_t = len(offsets)
-    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
-        raise ValueError("make_records: the rows are outside the columns")
-    found: list = []
-    row: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    for row in range(first, end):
-        if not _row_inside(spans, capacity, row, len(buf)):
-            raise ValueError("make_records: a span is outside the data")
-        key = value = None
-        if spans[capacity + row] >= 0:
-            key = _slice(buf, spans[row], spans[capacity + row])
-        if spans[3 * capacity + row] >= 0:
-            value = _slice(buf, spans[2 * capacity + row], spans[3 * capacity + row])
-        headers = ()
-        if spans[5 * capacity + row] > 1:
-            at = spans[4 * capacity + row]
-            headers = _headers(buf, at, at + spans[5 * capacity + row])
-        found.append(_new(record_type, (offsets[row], timestamps[row], timestamp_type, key, value, headers)))
-    return found
-
-
-@cython.cfunc
-@cython.inline
-def _new(record_type, fields: tuple):
-    """A subclass of tuple from its fields: straight to the slot, which is several times faster than a call."""
-    if cython.compiled:
-        arguments = (fields,)
-        kind = cython.cast(cython.pointer[PyTypeObject], tuple)
-        return kind.tp_new(record_type, cython.cast(cython.pointer[PyObject], arguments), cython.NULL)
-    return tuple.__new__(record_type, fields)
 
 
 def count_headers(buf: cython.const[cython.uchar][::1], at: cython.const[cython.int][::1], sizes: cython.const[cython.int][::1]):

@@ -1,9 +1,6 @@
 from array import array
-from typing import TypeVar
 
 from ottla.ports import Buffer
-
-R = TypeVar("R")
 
 COMPILED: bool
 KEY_AT: int
@@ -35,15 +32,5 @@ def walk(buf: Buffer, pos: int, count: int, base_timestamp: int, earliest: int, 
 def next_doubtful(
     buf: Buffer, pos: int, index: int, count: int, base_timestamp: int, earliest: int, latest: int, keyed: bool
 ) -> tuple[int, int, int, bool]: ...
-def make_records(
-    record_type: type[R],
-    buf: Buffer,
-    offsets: Longs,
-    timestamps: Longs,
-    spans: Ints,
-    first: int,
-    end: int,
-    timestamp_type: int,
-) -> list[R]: ...
 def count_headers(buf: Buffer, at: Ints, sizes: Ints) -> int: ...
 def header_spans(buf: Buffer, at: Ints, sizes: Ints, starts: Ints, row: int, entry: int, names: Ints, values: Ints) -> int: ...

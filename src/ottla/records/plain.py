@@ -33,7 +33,15 @@ def exceptval(*, check: bool) -> Callable[[Function], Function]:
     return _as_it_is
 
 
+def declare(kind: object, *, visibility: str) -> None:
+    del kind, visibility
+
+
 compiled: Final = False
 nogil: Final = _Lock()
 cfunc: Final = _as_it_is
+cclass: Final = _as_it_is
+no_gc: Final = _as_it_is
+longlong: Final = int
+int: Final = int
 inline: Final = _as_it_is

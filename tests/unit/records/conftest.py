@@ -17,7 +17,7 @@ from ottla.records.uncompiled import say_once
 settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
 settings.load_profile("records")
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy")
+KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record")
 USERS = (arrow, build, columns, convert, legacy, verify)
 
 

@@ -1,0 +1,267 @@
+"""A record as an object, and the loop that makes many; compiled or not, as `kernel` is.
+
+Knows columns of positions and sizes, and the bytes of headers. What `kernel` has too stands here again, as C code is inlined only
+within one module. `ottla.records.record` says which class is everybody's `Record`; types: `kernel_record.pyi`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from ottla.records import plain as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.cpython.object import PyObject, PyTypeObject
+
+COMPILED = cython.compiled
+
+SPAN_COLUMNS = 6
+MASK_64 = 0xFFFFFFFFFFFFFFFF
+NOTHING: tuple = ()
+
+
+@cython.no_gc  # Cython wants it in this order
+@cython.cclass
+class Record:
+    """The fields of a record, as a NamedTuple has them, without its price.
+
+    Numbers stay C's until somebody asks, and the garbage collector never hears of it: it holds bytes and text alone, which cannot
+    lead back to it. Uncompiled it is not used: `ottla.records.record` has a NamedTuple then.
+    """
+
+    _fields = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+    __match_args__ = _fields
+    offset = cython.declare(cython.longlong, visibility="readonly")
+    timestamp = cython.declare(cython.longlong, visibility="readonly")
+    timestamp_type = cython.declare(cython.int, visibility="readonly")
+    key = cython.declare(object, visibility="readonly")
+    value = cython.declare(object, visibility="readonly")
+    headers = cython.declare(object, visibility="readonly")
+
+    def __init__(self, offset, timestamp, timestamp_type, key, value, headers=()):
+        self.offset = offset
+        self.timestamp = timestamp
+        self.timestamp_type = timestamp_type
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def _tuple(self):
+        return self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers
+
+    def _replace(self, **fields):
+        return type(self)(**{**self._asdict(), **fields})
+
+    def _asdict(self):
+        return dict(zip(self._fields, self._tuple(), strict=True))
+
+    def __iter__(self):
+        return iter(self._tuple())
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return self._tuple()[index]
+
+    def __eq__(self, other):
+        if isinstance(other, Record | tuple):
+            return self._tuple() == tuple(other)
+        return NotImplemented
+
+    def __lt__(self, other):
+        if isinstance(other, Record | tuple):
+            return self._tuple() < tuple(other)
+        return NotImplemented
+
+    def __hash__(self):
+        return hash(self._tuple())
+
+    def __repr__(self):
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._tuple(), strict=True))
+        return f"{type(self).__name__}({fields})"
+
+    def __reduce__(self):
+        return type(self), self._tuple()
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _zigzag(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """(number, position after it); position -1 where no number ends before `end`."""
+    number: cython.ulonglong
+    if pos < end and buf[pos] < 0x80:
+        number = buf[pos]
+        return (number >> 1) ^ -(number & 1), pos + 1
+    if pos + 1 < end and buf[pos + 1] < 0x80:
+        number = (buf[pos] & 0x7F) | (buf[pos + 1] << 7)
+        return (number >> 1) ^ -(number & 1), pos + 2
+    return _long_zigzag(buf, pos, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _long_zigzag(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    number: cython.ulonglong = 0
+    byte: cython.ulonglong
+    shift: cython.int = 0
+    while pos < end and shift < 70:
+        byte = buf[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if not cython.compiled:
+                number &= MASK_64
+            return (number >> 1) ^ -(number & 1), pos
+        shift += 7
+    return 0, -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _span(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
+    size: cython.longlong
+    size, pos = _zigzag(buf, pos, end)
+    if pos < 0 or size > end - pos:
+        return 0, -1
+    if size < 0:
+        return -1, pos
+    return size, pos
+
+
+@cython.cfunc
+def _slice(buf: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.Py_ssize_t):
+    """`size` bytes from `start` as bytes of their own. The range is checked already."""
+    if not cython.compiled:
+        return bytes(buf[start : start + size])
+    if size == 0:
+        return b""
+    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buf[start])), size)
+
+
+@cython.cfunc
+def _headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
+    """The headers that `scan` found sound, as a tuple of (name, value or None)."""
+    count: cython.longlong
+    size: cython.longlong
+    count, pos = _zigzag(buf, pos, end)
+    found = []
+    while count > 0 and pos >= 0:
+        size, pos = _span(buf, pos, end)
+        if pos < 0 or size < 0:
+            raise ValueError("make_records: the headers are broken")
+        name = _slice(buf, pos, size).decode("utf-8", "surrogateescape")
+        size, pos = _span(buf, pos + size, end)
+        if pos < 0:
+            raise ValueError("make_records: the headers are broken")
+        if size < 0:
+            found.append((name, None))
+        else:
+            found.append((name, _slice(buf, pos, size)))
+            pos += size
+        count -= 1
+    return tuple(found)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _row_inside(
+    spans: cython.const[cython.int][::1], capacity: cython.Py_ssize_t, row: cython.Py_ssize_t, data_bytes: cython.Py_ssize_t
+) -> cython.bint:
+    if not _inside(spans[row], spans[capacity + row], data_bytes):
+        return False
+    if not _inside(spans[2 * capacity + row], spans[3 * capacity + row], data_bytes):
+        return False
+    return _inside(spans[4 * capacity + row], spans[5 * capacity + row], data_bytes)
+
+
+def make_records(
+    record_type,
+    buf: cython.const[cython.uchar][::1],
+    offsets: cython.longlong[::1],
+    timestamps: cython.longlong[::1],
+    spans: cython.int[::1],
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    timestamp_type: cython.int,
+):
+    """Rows `first` to `end`, whose bytes lie in `buf`, as objects of `record_type`, which takes six fields.
+
+    Compiled, that is `Record` or a subclass; TypeError otherwise.
+    """
+    capacity: cython.Py_ssize_t = len(offsets)
+    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
+        raise ValueError("make_records: the rows are outside the columns")
+    if cython.compiled and not issubclass(record_type, Record):
+        raise TypeError("make_records: the type is no Record")
+    found: list = []
+    row: cython.Py_ssize_t
+    for row in range(first, end):
+        if not _row_inside(spans, capacity, row, len(buf)):
+            raise ValueError("make_records: a span is outside the data")
+        found.append(_record(record_type, buf, offsets[row], timestamps[row], spans, capacity, row, timestamp_type))
+    return found
+
+
+def _plain(record_type, fields):
+    """A NamedTuple straight from its fields, which is faster than a call; any other type by one."""
+    return tuple.__new__(record_type, fields) if issubclass(record_type, tuple) else record_type(*fields)
+
+
+@cython.cfunc
+@cython.inline
+def _record(
+    record_type,
+    buf: cython.const[cython.uchar][::1],
+    offset: cython.longlong,
+    timestamp: cython.longlong,
+    spans: cython.int[::1],
+    capacity: cython.Py_ssize_t,
+    row: cython.Py_ssize_t,
+    timestamp_type: cython.int,
+):
+    key = value = None
+    headers = NOTHING
+    at: cython.Py_ssize_t = spans[4 * capacity + row]
+    if spans[capacity + row] >= 0:
+        key = _slice(buf, spans[row], spans[capacity + row])
+    if spans[3 * capacity + row] >= 0:
+        value = _slice(buf, spans[2 * capacity + row], spans[3 * capacity + row])
+    if spans[5 * capacity + row] > 1:
+        headers = _headers(buf, at, at + spans[5 * capacity + row])
+    if not cython.compiled:
+        return _plain(record_type, (offset, timestamp, timestamp_type, key, value, headers))
+    # Straight to the slot, which is several times faster than a call.
+    kind = cython.cast(cython.pointer[PyTypeObject], Record)
+    record: Record = cython.cast(Record, kind.tp_new(record_type, cython.cast(cython.pointer[PyObject], NOTHING), cython.NULL))
+    record.offset = offset
+    record.timestamp = timestamp
+    record.timestamp_type = timestamp_type
+    record.key = key
+    record.value = value
+    record.headers = headers
+    return record
