@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from bench import spark
-from bench.apache_kafka import Unavailable
+from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
 from bench.servers import QUICK_GROUPS, Kafka, Ottla, Server, resident_mb
@@ -43,7 +43,8 @@ def makers(results: Results, alone: bool) -> list[Callable[[], Server]]:
         results.notes.append("Measured alone, as asked.")
         return [Ottla]
     try:
-        kafka()
+        java()
+        class_path()
     except Unavailable as missing:
         results.notes.append(f"Measured without Apache Kafka: {missing}.")
         return [Ottla]
