@@ -19,7 +19,7 @@ from ottla.records import codecs
 from ottla.records.batch import HEADER_BYTES, BadBatch, check, write_crc
 from ottla.records.build import build
 from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, open_batches
+from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import accept, down_convert, up_convert
 from ottla.records.legacy import open_message_set, wrapper, write_message_set
 from ottla.records.verify import Demands, check_records
@@ -147,7 +147,7 @@ def _verdict(view: memoryview) -> int:
 
 def _check_columns(columns: Columns, data: bytes) -> None:
     opened = len(data) + sum(len(run.data) for run in columns.runs)
-    records = columns.records()
+    records: list[Record] = columns.records()
     assert len(records) == len(columns)
     assert sum(len(record.key or b"") + len(record.value or b"") for record in records) <= opened
 

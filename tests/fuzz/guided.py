@@ -16,7 +16,7 @@ from typing import Any
 
 atheris: Any = importlib.import_module("atheris")  # no stubs: they would be needed on every machine
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_legacy")
+KERNELS = ("kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_legacy")
 CHOICES = 256
 """Seeds of rounds: an input chooses one of them, and so what its bytes are held to be."""
 

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, protocol, serve
+    from ottla.cli import decode, log, protocol, serve
 
     parser = argparse.ArgumentParser(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -30,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_to(commands)
     protocol.add_to(commands)
     decode.add_to(commands)
+    log.add_to(commands)
     return parser
 
 

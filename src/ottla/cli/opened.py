@@ -123,7 +123,8 @@ class Opener:
     def _rows(self, node: Node, opened: Columns, control: bool) -> None:
         shown = opened if self.most is None else opened.slice(0, self.most)
         rows = node.add(Node("records", ARRAY, note=f"{len(opened)}", children=[]))
-        for index, record in enumerate(shown.records()):
+        found: list[Record] = shown.records()
+        for index, record in enumerate(found):
             rows.add(self._row(index, record, control))
         if len(shown) < len(opened):
             rows.add(Node("…", LEAF, note=f"{len(opened) - len(shown)} more: --all shows them"))

@@ -1,0 +1,158 @@
+"""`ottla log`: look at the files of a data directory, and mend them. Thin: `ottla.log.check` and `ottla.log.dump` do the work."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.log.check import Finding
+    from ottla.net.disk import RealDisk
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
+against them. Nothing is changed without --repair, which builds anew what is derived, and gives up records from the first on
+that cannot be read: they are kept beside the log as *.damaged. No broker may run on the directory. Exit code 1: something is
+the matter."""
+DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
+indexes, producers, checkpoints. Exit code 1: some of it could not be read; what could is printed all the same."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("log", help="check, repair or print the files of a data directory")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    check = own.add_parser("check", help="find damage, and repair it", description=CHECK)
+    check.add_argument("directory", metavar="DIR", help="a data directory, or the directory of one partition")
+    check.add_argument("--repair", action="store_true", help="mend what can be mended, and keep what is cut as *.damaged")
+    check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
+    check.set_defaults(run=run_check)
+    dump = own.add_parser("dump", help="print batches, records, indexes, snapshots", description=DUMP)
+    dump.add_argument("path", metavar="FILE|DIR", help="a file of a log, a partition's directory, or a data directory")
+    dump.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
+    dump.add_argument("--deep", action="store_true", help="open the batches and print their records")
+    dump.set_defaults(run=run_dump)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    from ottla.cli.main import fail
+    from ottla.net.datadir import DataDirectoryError, hold
+    from ottla.ports import StorageFailed
+
+    data_dir, wanted = _place(options.directory)
+    try:
+        with hold(data_dir), _disk(data_dir) as disk:
+            return _check(disk, wanted, options)
+    except DataDirectoryError as error:
+        return fail(str(error))
+    except StorageFailed as failure:
+        return fail(f"{data_dir}/{failure}: what follows was not checked; mend that and call this again.")
+
+
+def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> int:
+    from ottla.log import check
+    from ottla.net.clock import RealClock
+
+    say = _printer(options.json)
+    faults = _tell(check.check_directory(disk), say) if wanted is None else 0
+    for path in check.partitions(disk) if wanted is None else [wanted]:
+        known = check.known(disk, path)
+        found = _tell(check.check_partition(disk, path, known), say)
+        if found and options.repair:
+            for sentence in check.repair_partition(disk, path, RealClock().now(), known):
+                say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
+            found = _faults(check.check_partition(disk, path, check.known(disk, path)))
+        faults += found
+    if not options.json:
+        print("Not everything is in order." if faults else "Everything is in order.")
+    return 1 if faults else 0
+
+
+def _faults(findings: list[Finding]) -> int:
+    from ottla.log.check import FAULTS
+
+    return sum(found.kind in FAULTS for found in findings)
+
+
+def _tell(findings: Any, say: Callable[[dict[str, Any], str], None]) -> int:
+    listed: list[Finding] = list(findings)
+    for kind, path, position, sentence in listed:
+        where = f"{path}, byte {position}" if position >= 0 else path
+        say({"kind": kind, "path": path, "position": position, "sentence": sentence}, f"{kind}: {where}: {sentence}")
+    return _faults(listed)
+
+
+def run_dump(options: argparse.Namespace) -> int:
+    from ottla.cli.main import fail
+    from ottla.log.dump import dump
+    from ottla.ports import StorageFailed
+
+    if not os.path.exists(options.path):
+        return fail(f"There is no {options.path}: name a file of a log, or a directory.", 2)
+    say, errors = _printer(options.json), 0
+    root = os.path.dirname(os.path.abspath(options.path))
+    try:
+        with _disk(root) as disk:
+            for path in _files(os.path.abspath(options.path)):
+                if not options.json:
+                    print(f"{path}:")
+                for row in dump(disk, os.path.relpath(path, root), deep=options.deep):
+                    errors += "error" in row
+                    say({"file": path} | row, "  " + _line(row))
+    except StorageFailed as failure:
+        return fail(f"{root}/{failure}: it cannot be read; let this user read and write it.")
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read has seen enough, such as head
+        return 0
+    return 1 if errors else 0
+
+
+def _line(row: dict[str, Any]) -> str:
+    records = row.pop("records", [])
+    head = ", ".join(f"{name}: {value}" for name, value in row.items())
+    return "\n".join([head, *("    " + ", ".join(f"{name}: {value}" for name, value in record.items()) for record in records)])
+
+
+def _files(path: str) -> Iterator[str]:
+    """The file, or those below a directory that a log is made of."""
+    from ottla.log.names import LEADER_EPOCHS, parse_file_name
+
+    if os.path.isfile(path):
+        yield path
+        return
+    for directory, below, names in os.walk(path):
+        below.sort()
+        for name in sorted(names):
+            if parse_file_name(name) or name == LEADER_EPOCHS or name.endswith("-offset-checkpoint"):
+                yield os.path.join(directory, name)
+
+
+def _place(directory: str) -> tuple[str, str | None]:
+    """(data directory, None), or for the directory of one partition (data directory, its name)."""
+    path = os.path.abspath(directory)
+    parent, name = os.path.split(path)
+    if not os.path.exists(os.path.join(path, "meta.properties")) and os.path.exists(os.path.join(parent, "meta.properties")):
+        return parent, name
+    return path, None
+
+
+def _disk(root: str) -> Any:
+    from contextlib import closing
+
+    from ottla.net.disk import RealDisk
+
+    return closing(RealDisk(root, lambda call: call()))
+
+
+def _printer(as_json: bool) -> Callable[[dict[str, Any], str], None]:
+    return (lambda row, text: print(json.dumps(row))) if as_json else (lambda row, text: print(text))
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return 2
