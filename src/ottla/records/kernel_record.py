@@ -19,7 +19,6 @@ COMPILED = cython.compiled
 
 SPAN_COLUMNS = 6
 MASK_64 = 0xFFFFFFFFFFFFFFFF
-NOTHING: tuple = ()
 
 
 @cython.no_gc  # Cython wants it in this order
@@ -245,7 +244,8 @@ def _record(
     timestamp_type: cython.int,
 ):
     key = value = None
-    headers = NOTHING
+    nothing: tuple = ()
+    headers: object = nothing
     at: cython.Py_ssize_t = spans[4 * capacity + row]
     if spans[capacity + row] >= 0:
         key = _slice(buf, spans[row], spans[capacity + row])
@@ -257,7 +257,7 @@ def _record(
         return _plain(record_type, (offset, timestamp, timestamp_type, key, value, headers))
     # Straight to the slot, which is several times faster than a call.
     kind = cython.cast(cython.pointer[PyTypeObject], Record)
-    record: Record = cython.cast(Record, kind.tp_new(record_type, cython.cast(cython.pointer[PyObject], NOTHING), cython.NULL))
+    record: Record = cython.cast(Record, kind.tp_new(record_type, cython.cast(cython.pointer[PyObject], nothing), cython.NULL))
     record.offset = offset
     record.timestamp = timestamp
     record.timestamp_type = timestamp_type
