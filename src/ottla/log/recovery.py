@@ -158,6 +158,7 @@ class Opening:
         """Build anew what is missing; after a crash also what is not sound."""
         for segment in segments:
             there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
+            there = there and not segment.lacks_entries(self.config.index_interval_bytes)
             if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
                 log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
                 segment.rebuild(self.config.index_interval_bytes)

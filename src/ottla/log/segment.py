@@ -258,6 +258,14 @@ class Segment:
             return False
         return entry is None or self._points_at_batch(*entry)
 
+    def lacks_entries(self, interval: int) -> bool:
+        """Whether an index is empty though a sealed segment of these batches would have entries: somebody emptied the file."""
+        if not len(self.times) and self.size and self.first_timestamp >= 0:
+            return True
+        if len(self.index) or self.size <= interval:
+            return False
+        return any(position > interval for position, _ in headers(self.file, 0, self.size, chunk_bytes=interval + HEADER_BYTES))
+
     def _check_indexes(self) -> None:
         if not self.has_sound_indexes():
             self.index.clear()

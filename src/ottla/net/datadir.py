@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
@@ -73,6 +74,22 @@ class DataDirectory:
         if self._lock >= 0:
             _let_go(self.path, self._lock)
             self._lock = -1
+
+
+@contextlib.contextmanager
+def hold(path: str) -> Iterator[None]:
+    """Keep every broker from a data directory that is there, and change nothing about it. Raises `DataDirectoryError`."""
+    meta = Path(path, META)
+    if not meta.exists():
+        raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
+    lock = _take(path)
+    try:
+        _check_version(path, _parse(meta.read_text(errors="replace")))
+        yield
+    except OSError as error:
+        raise _unusable(path, error) from error
+    finally:
+        _let_go(path, lock)
 
 
 def new_id() -> str:

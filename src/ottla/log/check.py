@@ -1,0 +1,317 @@
+"""Looking at partitions' directories without changing them, and mending what can be mended. Knows Kafka's files; asks nobody.
+
+What is derived (indexes, snapshots, epochs) is built anew. Records that cannot be read are given up from the first of them on, but
+never deleted: they are kept beside the log as `*.damaged`. Whoever calls holds the data directory, so that no broker writes to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ottla.log import checkpoints
+from ottla.log.config import LogConfig
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.log import Log
+from ottla.log.names import (
+    DELETED,
+    DELETING,
+    INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    STRAY,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+    parse_file_name,
+)
+from ottla.log.producers import Producers
+from ottla.log.recovery import good_batches
+from ottla.log.scan import LENGTH_FROM
+from ottla.ports import Disk, Now
+
+DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
+"""Records lost; a tail that was never synced; a file that can be built anew; one on its way out; worth knowing; not for us."""
+
+FAULTS = (DAMAGED, TORN, DERIVED, REFUSED)
+KEPT = ".damaged"
+COPY_BYTES = 1 << 20
+ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
+"""Compaction and former repairs leave gaps between offsets: no gap is taken for the end."""
+
+ABORTED_BYTES = 34
+_PARTITION = re.compile(r"(.+)-(\d+)")
+
+
+class Finding(NamedTuple):
+    """`kind` is one of those above, `path` the file or directory, `position` a byte in it or -1, `sentence` what is the matter."""
+
+    kind: str
+    path: str
+    position: int
+    sentence: str
+
+
+class Known(NamedTuple):
+    """What the checkpoints say of a partition."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
+NOTHING_KNOWN = Known()
+
+
+class Scanned(NamedTuple):
+    """How far the batches of a partition are good: the first bad byte is at `position` of the segment `base_offset`, if `bad`."""
+
+    end_offset: int
+    base_offset: int
+    position: int
+    bad: bool
+
+
+def partitions(disk: Disk) -> list[str]:
+    """The directories of partitions in a data directory."""
+    return [name for name in disk.list("") if _PARTITION.fullmatch(name) and parse_file_name(name) is None]
+
+
+def known(disk: Disk, path: str) -> Known:
+    """What the data directory's checkpoints say of the partition in `path`."""
+    found = _PARTITION.fullmatch(path)
+    if found is None:
+        return Known()
+    key = (found[1], int(found[2]))
+    recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
+    return Known(recovery_points.get(key, 0), checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS).get(key, 0))
+
+
+def check_directory(disk: Disk) -> Iterator[Finding]:
+    """What is the matter with a data directory itself: its checkpoints, and directories that are no partition's."""
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
+        if disk.exists(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
+            yield Finding(DERIVED, name, -1, "the checkpoint cannot be understood; a broker writes it anew.")
+    for name in disk.list(""):
+        if name.endswith(DELETING):
+            yield Finding(LEFTOVER, name, -1, "a partition whose topic was deleted; the next start of a broker removes it.")
+        elif name.endswith(STRAY):
+            yield Finding(NOTE, name, -1, "it belongs to no topic and was set aside; remove it by hand if it is not wanted.")
+
+
+def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list[Finding]:
+    """Everything that is the matter with one partition's directory. Every batch is read and its CRC-32C checked."""
+    names = disk.list(path)
+    newer = _newer_format(disk, path, names)
+    if newer is not None:
+        return [newer]
+    findings = list(_odd_names(path, names))
+    scanned = _check_segments(disk, path, names, findings)
+    if scanned.bad or scanned.end_offset < known.recovery_point:
+        findings.append(_damage(path, scanned, known))
+    findings += _derived(disk, path, names, scanned)
+    return findings
+
+
+def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN) -> list[str]:
+    """Make the directory one that opens; returns a sentence for each thing that was done. Raises `StorageFailed`.
+
+    At every moment either the damaged records are where they were, or a synced copy of them is there as `*.damaged`.
+    """
+    findings = check_partition(disk, path, known)
+    if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
+        return []
+    done = []
+    scanned = _scan(disk, path, _bases(disk.list(path)))
+    if scanned.bad:
+        done += _cut(disk, path, scanned, known)
+    if scanned.end_offset < known.recovery_point:
+        _lower(disk, path, scanned.end_offset)
+        done.append(f"{path}: the log ends with offset {scanned.end_offset} now.")
+    for found in findings:
+        if found.kind == DERIVED:
+            if disk.exists(found.path):
+                disk.remove(found.path)
+            done.append(f"{found.path}: built anew.")
+    log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset)
+    log.close()
+    return done
+
+
+def _newer_format(disk: Disk, path: str, names: Sequence[str]) -> Finding | None:
+    if PARTITION_METADATA in names:
+        text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
+        found = re.search(r"^version:\s*(\d+)", text, re.MULTILINE)
+        if found and int(found[1]) > 0:
+            sentence = f"the partition has format {found[1]}, newer than 0: use the newer version that wrote it."
+            return Finding(REFUSED, f"{path}/{PARTITION_METADATA}", -1, sentence)
+    return None
+
+
+def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
+    bases = _bases(names)
+    for name in names:
+        parsed = parse_file_name(name)
+        if name.endswith(KEPT):
+            yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair gave up; remove it by hand if it is not wanted.")
+        elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
+            yield Finding(LEFTOVER, f"{path}/{name}", -1, "on its way in or out; the next start of a broker settles it.")
+        elif parsed is None and name not in (LEADER_EPOCHS, PARTITION_METADATA):
+            yield Finding(NOTE, f"{path}/{name}", -1, "no file of a log; it is left alone.")
+        elif parsed and parsed[1] in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and parsed[0] not in bases:
+            yield Finding(LEFTOVER, f"{path}/{name}", -1, "an index without its segment; the next start of a broker removes it.")
+
+
+def _bases(names: Sequence[str]) -> list[int]:
+    return [parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == LOG]
+
+
+def _scan(disk: Disk, path: str, bases: Sequence[int]) -> Scanned:
+    """Read every batch, up to the first that is not good."""
+    scanned = Scanned(bases[0] if bases else 0, bases[0] if bases else 0, 0, False)
+    for base_offset in bases:
+        if base_offset < scanned.end_offset:
+            return Scanned(scanned.end_offset, base_offset, 0, True)
+        scanned = _scan_segment(disk, path, base_offset)
+        if scanned.bad:
+            return scanned
+    return scanned
+
+
+def _scan_segment(disk: Disk, path: str, base_offset: int) -> Scanned:
+    file = disk.open(f"{path}/{file_name(base_offset, LOG)}")
+    end, next_offset = 0, base_offset
+    for position, header in good_batches(file, 0, file.size, base_offset):
+        end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset
+    file.close()
+    return Scanned(next_offset, base_offset, end, end != file.size)
+
+
+def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
+    """Read every batch, and hold the offset indexes against them."""
+    bases = _bases(names)
+    scanned = _scan(disk, path, bases)
+    for base_offset in bases:
+        if base_offset > scanned.base_offset or (scanned.bad and base_offset == scanned.base_offset):
+            break
+        findings += _check_indexes(disk, path, base_offset, names)
+    return scanned
+
+
+def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> Iterator[Finding]:
+    log_name = f"{path}/{file_name(base_offset, LOG)}"
+    for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
+        name = file_name(base_offset, suffix)
+        if name not in names:
+            continue  # an active segment has none until it needs one, and any other is built anew when it is missed
+        data = disk.read_file(f"{path}/{name}")
+        entries = list(entry.iter_unpack(data[: len(data) // entry.size * entry.size]))
+        while len(entries) > 1 and entries[-1] == (0, 0):
+            entries.pop()  # room that was preallocated
+        if len(data) % entry.size or not _grows(entries):
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index is not whole; it can be built anew.")
+        elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index does not lead to batches; it can be built anew.")
+
+
+def _grows(entries: Sequence[tuple[int, ...]]) -> bool:
+    return all(before[0] < after[0] and before[1] <= after[1] for before, after in pairwise(entries))
+
+
+def _points_at_batches(disk: Disk, log_name: str, base_offset: int, entries: Sequence[tuple[int, ...]]) -> bool:
+    file = disk.open(log_name)
+    wanted = {position: relative for relative, position in entries}
+    for position, header in good_batches(file, 0, file.size, base_offset):
+        relative = wanted.pop(position, None)
+        if relative is not None and header.last_offset - base_offset != relative:
+            return False
+    return not wanted
+
+
+def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
+    name = f"{path}/{file_name(scanned.base_offset, LOG)}"
+    if scanned.end_offset >= known.recovery_point:
+        sentence = f"no whole batch begins here; what follows offset {scanned.end_offset} was never synced, as far as is known."
+        return Finding(TORN, name, scanned.position, sentence)
+    sentence = (
+        f"no whole batch with the right CRC-32C begins here, though everything below offset {known.recovery_point} had been synced."
+    )
+    return Finding(DAMAGED, name, scanned.position, sentence)
+
+
+def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
+    """Snapshots and epochs that are of no use."""
+    for name in names:
+        parsed = parse_file_name(name)
+        if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the producers' state is not whole; it is replayed from the log.")
+        elif parsed and parsed[1] == SNAPSHOT and parsed[0] > scanned.end_offset and not scanned.bad:
+            yield Finding(DERIVED, f"{path}/{name}", -1, "it speaks of records beyond the end of the log.")
+        elif parsed and parsed[1] == TRANSACTION_INDEX and disk.size(f"{path}/{name}") % ABORTED_BYTES:
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index of aborted transactions is not whole; it can be built anew.")
+    if LEADER_EPOCHS in names and LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) is None:
+        yield Finding(DERIVED, f"{path}/{LEADER_EPOCHS}", -1, "the leader epochs cannot be understood; they are in the batches.")
+
+
+def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
+    """Give up the records from the first bad byte on: copied, noted, then cut."""
+    later = [base for base in _bases(disk.list(path)) if base > scanned.base_offset]
+    name = f"{path}/{file_name(scanned.base_offset, LOG)}"
+    size = disk.size(name) - scanned.position
+    kept = _copy(disk, name, scanned.position)
+    if scanned.end_offset < known.recovery_point:
+        _lower(disk, path, scanned.end_offset)
+    for base_offset in reversed(later):
+        later_name = f"{path}/{file_name(base_offset, LOG)}"
+        disk.rename(later_name, _free(disk, later_name))
+        for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            if disk.exists(f"{path}/{file_name(base_offset, suffix)}"):
+                disk.remove(f"{path}/{file_name(base_offset, suffix)}")
+    file = disk.open(name)
+    file.truncate(scanned.position)
+    file.sync()
+    file.close()
+    done = [f"{name}: {size} bytes from byte {scanned.position} on were cut off and are kept as {kept}."]
+    if later:
+        done.append(f"{path}: {len(later)} later segments were given up and are kept as *{KEPT}.")
+    return done
+
+
+def _copy(disk: Disk, name: str, position: int) -> str:
+    """Copy the rest of a file, durably, to a name of its own."""
+    kept = _free(disk, name)
+    source, target = disk.open(name), disk.open(kept, create=True)
+    while position < source.size:
+        data = source.read(position, COPY_BYTES)
+        target.append([data])
+        position += len(data)
+    target.sync()
+    target.close()
+    disk.sync_dir(kept.rpartition("/")[0])
+    return kept
+
+
+def _free(disk: Disk, name: str) -> str:
+    """A name that ends with `.damaged` and that no former repair has taken."""
+    kept, number = name + KEPT, 1
+    while disk.exists(kept):
+        number += 1
+        kept = f"{name}.{number}{KEPT}"
+    return kept
+
+
+def _lower(disk: Disk, path: str, offset: int) -> None:
+    """Have the checkpoints promise no more than is there."""
+    found = _PARTITION.fullmatch(path)
+    if found is None:
+        return
+    key = (found[1], int(found[2]))
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+        offsets = checkpoints.read_offsets(disk, name)
+        if offsets.get(key, 0) > offset:
+            offsets[key] = offset
+            checkpoints.write_offsets(disk, name, offsets)

@@ -1,0 +1,130 @@
+"""What is in the files of a log, as plain values for people and programs. Knows Kafka's formats; opens records if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.log.checkpoints import parse_checkpoint
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.names import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_file_name
+from ottla.log.producers import Producers
+from ottla.log.recovery import good_batches
+from ottla.log.scan import LENGTH_FROM
+from ottla.log.transactions import ENTRY as ABORTED_ENTRY
+from ottla.ports import Disk, File
+from ottla.records.batch import BatchHeader
+from ottla.records.codecs import NAMES
+from ottla.records.columns import Record, open_batches
+
+Row = dict[str, Any]
+
+
+def dump(disk: Disk, path: str, *, deep: bool = False) -> Iterator[Row]:
+    """One row for each batch, entry or line of a file; a row with `error` where it cannot be read on. `deep`: records too."""
+    name = path.rpartition("/")[2]
+    base_offset, suffix = parse_file_name(name) or (0, "")
+    if LOG in suffix and not suffix.endswith(".damaged"):
+        yield from _batches(disk.open(path), base_offset, deep=deep)
+    elif suffix.startswith((INDEX, TIME_INDEX, TRANSACTION_INDEX)):
+        yield from _entries(suffix, disk.read_file(path), base_offset)
+    elif suffix == SNAPSHOT:
+        yield from _producers(disk.read_file(path))
+    else:
+        yield from _lines(disk.read_file(path))
+
+
+def _batches(file: File, base_offset: int, *, deep: bool) -> Iterator[Row]:
+    end = 0
+    for position, header in good_batches(file, 0, file.size, base_offset):
+        end = position + header.batch_length + LENGTH_FROM
+        row = _batch(position, header)
+        if deep:
+            try:
+                opened: list[Record] = open_batches(file.read(position, header.size), control=True).records()
+                row["records"] = [_record(record) for record in opened]
+            except ValueError as error:
+                row["error"] = f"the records cannot be opened: {error}"
+        yield row
+    if end != file.size:
+        yield {"position": end, "error": f"no whole batch with the right CRC-32C begins here; {file.size - end} bytes follow"}
+
+
+def _batch(position: int, header: BatchHeader) -> Row:
+    return {
+        "position": position,
+        "size": header.size,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "count": header.record_count,
+        "leader_epoch": header.leader_epoch,
+        "codec": NAMES[header.codec] if header.codec < len(NAMES) else str(header.codec),
+        "timestamp_type": "LogAppendTime" if header.timestamp_type else "CreateTime",
+        "base_timestamp": header.base_timestamp,
+        "max_timestamp": header.max_timestamp,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.is_transactional,
+        "control": header.is_control,
+        "crc": header.crc,
+    }
+
+
+def _record(record: Record) -> Row:
+    headers = [[name, _text(value)] for name, value in record.headers]
+    row: Row = {"offset": record.offset, "timestamp": record.timestamp, "key": _text(record.key), "value": _text(record.value)}
+    return row | ({"headers": headers} if headers else {})
+
+
+def _text(data: bytes | None) -> Any:
+    """Text where it can be printed, else its hex."""
+    if data is None:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}
+    return text if text.isprintable() else {"hex": data.hex()}
+
+
+def _entries(suffix: str, data: bytes, base_offset: int) -> Iterator[Row]:
+    if suffix.startswith(TRANSACTION_INDEX):
+        names: tuple[str, ...] = ("version", "producer_id", "first_offset", "last_offset", "last_stable_offset")
+        entry = ABORTED_ENTRY
+    elif suffix.startswith(TIME_INDEX):
+        names, entry = ("timestamp", "offset"), TIME_ENTRY
+    else:
+        names, entry = ("offset", "position"), OFFSET_ENTRY
+    whole = len(data) // entry.size * entry.size
+    for values in entry.iter_unpack(data[:whole]):
+        row = dict(zip(names, values, strict=True))
+        if "offset" in row:
+            row["offset"] += base_offset
+        yield row
+    if whole != len(data):
+        yield {"position": whole, "error": f"{len(data) - whole} bytes are no whole entry"}
+
+
+def _producers(data: bytes) -> Iterator[Row]:
+    producers = Producers.decode(data)
+    if producers is None:
+        yield {"error": "this is no whole snapshot: its CRC-32C or its size is wrong"}
+        return
+    for producer_id, producer in producers.by_id.items():
+        last = producer.batches[-1] if producer.batches else None
+        yield {
+            "producer_id": producer_id,
+            "producer_epoch": producer.epoch,
+            "last_sequence": last.last_sequence if last else -1,
+            "last_offset": last.last_offset if last else -1,
+            "last_timestamp": producer.last_timestamp,
+            "coordinator_epoch": producer.coordinator_epoch,
+            "current_txn_first_offset": producer.txn_first_offset,
+        }
+
+
+def _lines(data: bytes) -> Iterator[Row]:
+    """A checkpoint by its lines, or any other text as it is."""
+    for words in parse_checkpoint(data) or [line.split() for line in data.decode(errors="replace").splitlines()]:
+        yield {"line": " ".join(words)}

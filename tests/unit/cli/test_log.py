@@ -1,0 +1,116 @@
+"""`ottla log check` and `ottla log dump` on real directories: sentences and exit codes, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.log.checkpoints import RECOVERY_POINTS, write_offsets
+from ottla.log.log import Log, LogConfig
+from ottla.net.datadir import DataDirectory
+from ottla.net.disk import RealDisk
+from ottla.ports import Now
+from ottla.records.batch import read_header
+from ottla.records.build import build
+
+NOW = Now(1_700_000_000_000, 0)
+LOG = "t-0/00000000000000000000.log"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """A data directory with one partition of three batches, and no broker on it."""
+    path = tmp_path / "data"
+    directory = DataDirectory.open(str(path))
+    disk = RealDisk(str(path), lambda call: call())
+    log = Log.open(disk, "t-0", LogConfig(), NOW)
+    for number in range(3):
+        batch = build([b"key"], [b"value %d" % number], NOW.wall_ms, [[("name", b"\xff")]])
+        log.append(batch, (read_header(batch),), 0, NOW)
+    log.close()
+    write_offsets(disk, RECOVERY_POINTS, {("t", 0): 3})
+    disk.close()
+    directory.close()
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main(["log", *map(str, words)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def damage(data_dir: Path) -> int:
+    """Change a byte in the second batch; returns where that batch begins."""
+    file = data_dir / LOG
+    data = bytearray(file.read_bytes())
+    begins = len(data) // 3
+    data[begins + 70] ^= 1
+    file.write_bytes(data)
+    return begins
+
+
+def test_everything_is_in_order(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    before = {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()}
+    for directory in (data_dir, data_dir / "t-0"):
+        assert run(capsys, "check", directory) == (0, "Everything is in order.\n", "")
+        assert run(capsys, "check", "--json", directory) == (0, "", "")
+    assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("of_the_partition", [False, True])
+def test_damage_is_told_and_repaired(capsys: pytest.CaptureFixture[str], data_dir: Path, of_the_partition: bool) -> None:
+    begins = damage(data_dir)
+    directory = data_dir / "t-0" if of_the_partition else data_dir
+    code, out, _ = run(capsys, "check", directory)
+    assert code == 1
+    assert out.startswith(f"damaged: {LOG}, byte {begins}: no whole batch with the right CRC-32C begins here")
+    code, out, _ = run(capsys, "check", "--json", directory)
+    assert (code, json.loads(out)["position"]) == (1, begins)
+    code, out, _ = run(capsys, "check", "--repair", directory)
+    assert (code, out.splitlines()[-1]) == (0, "Everything is in order.")
+    assert f"kept as {LOG}.damaged." in out
+    assert (data_dir / f"{LOG}.damaged").stat().st_size == 2 * begins
+    assert run(capsys, "check", directory)[0] == 0
+
+
+def test_a_directory_that_a_broker_holds_is_refused(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    directory = DataDirectory.open(str(data_dir))
+    code, _, err = run(capsys, "check", "--repair", data_dir)
+    directory.release()
+    assert (code, err.count("\n")) == (1, 1)
+    assert "is held by another broker" in err
+
+
+def test_what_is_no_data_directory_or_of_a_newer_format_is_refused(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    code, _, err = run(capsys, "check", data_dir.parent)
+    assert (code, "is no data directory" in err) == (1, True)
+    assert sorted(path.name for path in data_dir.parent.iterdir()) == ["data"]
+    meta = data_dir / "meta.properties"
+    meta.write_text(meta.read_text().replace("version=1", "version=9"))
+    code, _, err = run(capsys, "check", data_dir)
+    assert (code, "has format 9, newer than 1" in err) == (1, True)
+
+
+def test_batches_and_records_are_printed(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    code, out, _ = run(capsys, "dump", data_dir / LOG)
+    assert (code, out.count("base_offset: ")) == (0, 3)
+    code, out, _ = run(capsys, "dump", "--deep", data_dir / LOG)
+    assert "    offset: 2, timestamp: 1700000000000, key: key, value: value 2, headers: [['name', {'hex': 'ff'}]]" in out
+    code, out, _ = run(capsys, "dump", "--json", "--deep", data_dir / LOG)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["records"][0]["value"] for row in rows] == ["value 0", "value 1", "value 2"]
+    code, out, _ = run(capsys, "dump", data_dir)
+    assert (code, RECOVERY_POINTS in out, "line: t 0 3" in out) == (0, True, True)
+
+
+def test_what_can_be_read_is_printed_before_the_damage(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    begins = damage(data_dir)
+    code, out, _ = run(capsys, "dump", "--json", data_dir / LOG)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(rows), rows[1]["position"]) == (1, 2, begins)
+    code, _, err = run(capsys, "dump", data_dir / "nothing")
+    assert (code, err.startswith("ottla: There is no ")) == (2, True)

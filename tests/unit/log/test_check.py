@@ -1,0 +1,199 @@
+"""`ottla log check`: what is the matter is said in a sentence, and a repair loses nothing that could still be of use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.log import check
+from ottla.log.check import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
+from ottla.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
+from ottla.log.config import LogConfig
+from ottla.log.dump import dump
+from ottla.log.log import Log
+from ottla.ports import StorageFailed
+from ottla.sim.disk import SimDisk
+from tests.unit.log.batches import NOW, append, make_batch, read_all
+
+CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+FIRST = "t-0/00000000000000000000"
+LAST = "t-0/00000000000000000018"
+
+
+@pytest.fixture
+def disk() -> SimDisk:
+    """Segments of 6 records each, three times, and one record more; closed in order."""
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for number in range(19):
+        append(log, make_batch(1, 90, producer_id=5, epoch=0, sequence=number))
+    log.close()
+    write_offsets(disk, RECOVERY_POINTS, {("t", 0): 19, ("u", 0): 3})
+    write_offsets(disk, HIGH_WATERMARKS, {("t", 0): 19})
+    return disk
+
+
+def found(disk: SimDisk) -> list[tuple[str, str, int]]:
+    return [finding[:3] for finding in check.check_partition(disk, "t-0", check.known(disk, "t-0"))]
+
+
+def repair(disk: SimDisk) -> list[str]:
+    return check.repair_partition(disk, "t-0", NOW, check.known(disk, "t-0"))
+
+
+def offsets(disk: SimDisk, *, clean: bool = False) -> list[int]:
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=check.known(disk, "t-0").recovery_point)
+    return [header.base_offset for header, _ in read_all(log)]
+
+
+def flip(disk: SimDisk, path: str, byte: int) -> None:
+    disk.flip_bit(path, 8 * byte)
+
+
+def test_a_log_that_was_closed_in_order_is_in_order(disk: SimDisk) -> None:
+    assert found(disk) == []
+    assert repair(disk) == []
+    assert check.partitions(disk) == ["t-0"]
+    assert list(check.check_directory(disk)) == []
+
+
+def test_damage_is_named_by_file_and_byte_and_nothing_is_changed(disk: SimDisk) -> None:
+    flip(disk, FIRST[:-1] + "6.log", 151 + 100)
+    before = {name: disk.read_file(f"t-0/{name}") for name in disk.list("t-0")}
+    assert found(disk) == [(DAMAGED, "t-0/00000000000000000006.log", 151)]
+    assert {name: disk.read_file(f"t-0/{name}") for name in disk.list("t-0")} == before
+
+
+def test_a_repair_gives_up_what_follows_the_damage_and_keeps_it(disk: SimDisk) -> None:
+    name = "t-0/00000000000000000006.log"
+    flip(disk, name, 151 + 100)
+    whole, later = disk.read_file(name), disk.read_file("t-0/00000000000000000012.log")
+    done = repair(disk)
+    assert done[0] == f"{name}: {len(whole) - 151} bytes from byte 151 on were cut off and are kept as {name}.damaged."
+    assert disk.read_file(f"{name}.damaged") == whole[151:]
+    assert disk.read_file("t-0/00000000000000000012.log.damaged") == later
+    assert [kind for kind, _, _ in found(disk)] == [NOTE, NOTE, NOTE]
+    assert offsets(disk) == list(range(7))
+    assert read_offsets(disk, RECOVERY_POINTS) == {("t", 0): 7, ("u", 0): 3}
+    assert read_offsets(disk, HIGH_WATERMARKS) == {("t", 0): 7}
+
+
+def test_a_second_repair_does_not_overwrite_what_the_first_one_kept(disk: SimDisk) -> None:
+    for byte in (151 * 4 + 100, 151 * 2 + 100):
+        flip(disk, f"{FIRST}.log", byte)
+        repair(disk)
+    assert disk.exists(f"{FIRST}.log.damaged")
+    assert disk.exists(f"{FIRST}.log.2.damaged")
+    assert offsets(disk) == [0, 1]
+
+
+@pytest.mark.parametrize("after", range(60))
+def test_a_repair_that_is_interrupted_can_be_repeated(disk: SimDisk, after: int) -> None:
+    name = "t-0/00000000000000000006.log"
+    flip(disk, name, 151 + 100)
+    lost = disk.read_file(name)[151:]
+    disk.fail(after, count=1000)
+    try:
+        repair(disk)
+    except StorageFailed:
+        disk.heal()
+        repair(disk)
+    disk.heal()
+    kept = [disk.read_file(f"t-0/{name}") for name in disk.list("t-0") if name.endswith(".damaged")]
+    assert lost in kept
+    assert offsets(disk) == list(range(7))
+
+
+def test_a_tail_that_was_never_synced_is_no_damage(disk: SimDisk) -> None:
+    file = disk.open(f"{LAST}.log")
+    file.append([b"torn" * 30])
+    assert found(disk) == [(TORN, f"{LAST}.log", 151)]
+    repair(disk)
+    assert disk.read_file(f"{LAST}.log.damaged") == b"torn" * 30
+    assert offsets(disk) == list(range(19))
+
+
+def test_a_log_that_ends_too_early_is_damage_and_the_way_out_is_to_believe_it(disk: SimDisk) -> None:
+    disk.open(f"{LAST}.log").truncate(0)
+    assert found(disk)[0] == (DAMAGED, f"{LAST}.log", 0)
+    repair(disk)
+    assert offsets(disk) == list(range(18))
+
+
+def test_a_jump_in_offsets_that_is_smaller_than_a_segment_is_no_damage(disk: SimDisk) -> None:
+    for suffix in (".log", ".index", ".timeindex"):
+        disk.remove(f"t-0/00000000000000000012{suffix}")
+    assert found(disk) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (f"{FIRST}.index", lambda data: data[:-3]),
+        (f"{FIRST}.index", lambda data: data[:8] + b"\0\0\0\5\0\0\0\7" + data[16:]),
+        (f"{FIRST}.index", lambda data: b"\0\0\0\1\0\0\0\7"),
+        (f"{FIRST}.timeindex", lambda data: data + b"x"),
+        (f"{FIRST[:-2]}18.snapshot", lambda data: data[:-1]),
+        ("t-0/leader-epoch-checkpoint", lambda data: b"0\n7\n"),
+    ],
+)
+def test_what_is_derived_is_built_anew(disk: SimDisk, name: str, change: Callable[[bytes], bytes]) -> None:
+    if not disk.exists(name):
+        disk.write_file(name, b"")
+    disk.write_file(name, change(disk.read_file(name)))
+    assert found(disk) == [(DERIVED, name, -1)]
+    assert repair(disk) == [f"{name}: built anew."]
+    assert found(disk) == []
+    assert offsets(disk, clean=True) == list(range(19))
+
+
+def test_files_that_are_not_of_a_log_are_told_and_left_alone(disk: SimDisk) -> None:
+    disk.write_file("t-0/notes.txt", b"mine")
+    disk.write_file("t-0/00000000000000000099.index", b"")
+    disk.write_file("t-0/00000000000000000000.log.deleted", b"")
+    flip(disk, f"{FIRST}.log", 100)
+    assert {kind for kind, _, _ in found(disk)} == {NOTE, LEFTOVER, DAMAGED}
+    repair(disk)
+    assert disk.read_file("t-0/notes.txt") == b"mine"
+
+
+def test_a_newer_format_is_refused_and_not_touched(disk: SimDisk) -> None:
+    disk.write_file("t-0/partition.metadata", b"version: 1\ntopic_id: x\n")
+    flip(disk, f"{FIRST}.log", 100)
+    assert found(disk) == [(REFUSED, "t-0/partition.metadata", -1)]
+    assert repair(disk) == []
+
+
+def test_a_directory_on_its_way_out_and_an_unreadable_checkpoint_are_told(disk: SimDisk) -> None:
+    disk.make_dir(f"u-0.{'0' * 32}-delete")
+    disk.make_dir(f"u-1.{'0' * 32}-stray")
+    disk.write_file(RECOVERY_POINTS, b"0\n5\n")
+    assert [finding.kind for finding in check.check_directory(disk)] == [DERIVED, LEFTOVER, NOTE]
+    assert check.partitions(disk) == ["t-0"]
+    assert check.known(disk, "t-0") == Known()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_index_that_somebody_emptied_is_built_anew_at_the_start(disk: SimDisk, suffix: str, clean: bool) -> None:
+    before = disk.read_file(FIRST + suffix)
+    disk.write_file(FIRST + suffix, b"")
+    assert offsets(disk, clean=clean) == list(range(19))
+    assert disk.read_file(FIRST + suffix) == before
+
+
+def test_every_file_of_a_log_can_be_printed(disk: SimDisk) -> None:
+    rows = list(dump(disk, f"{FIRST}.log"))
+    assert [(row["base_offset"], row["position"]) for row in rows] == [(at, 151 * at) for at in range(6)]
+    assert [row["offset"] for row in dump(disk, f"{FIRST}.index")] == [2, 4]
+    assert next(dump(disk, f"{FIRST}.timeindex"))["timestamp"] == NOW.wall_ms
+    assert [(row["producer_id"], row["last_sequence"]) for row in dump(disk, "t-0/00000000000000000019.snapshot")] == [(5, 18)]
+    assert [row["line"] for row in dump(disk, RECOVERY_POINTS)] == ["t 0 19", "u 0 3"]
+    assert [row["line"] for row in dump(disk, "t-0/leader-epoch-checkpoint")] == ["0 0"]
+    assert "error" in next(dump(disk, f"{FIRST}.log", deep=True)), "the records of these batches are opaque bytes"
+    flip(disk, f"{FIRST}.log", 151 + 100)
+    assert list(dump(disk, f"{FIRST}.log"))[-1] == {
+        "position": 151,
+        "error": "no whole batch with the right CRC-32C begins here; 755 bytes follow",
+    }
