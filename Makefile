@@ -1,5 +1,6 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-.PHONY: demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | torture | bench-log
+.PHONY: sim torture bench-log demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -29,6 +30,15 @@ bench: .venv/ready
 # FUZZ_SECONDS=60 for all families together; FUZZ_INPUTS=5000000 for so many of each, however long that takes.
 fuzz: .venv/ready
 	$(BIN)/python -m tests.fuzz
+
+sim: .venv/ready
+	$(BIN)/python -m ottla.sim.crashes --points 20000
+
+torture: .venv/ready
+	$(BIN)/python -m tests.torture.kills --rounds 200
+
+bench-log: .venv/ready
+	$(BIN)/python -m bench.log
 
 docs: .venv/ready
 	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md

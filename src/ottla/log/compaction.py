@@ -73,6 +73,9 @@ class Compaction:
 
     def run(self) -> Pauses:
         """Raises `Damaged` for batches that are no batches, and `StorageFailed` from the disk; the log is as good as before."""
+        if self.log.synced_offset < self._found.end_offset:
+            # A record may only give way to one that no power cut can take.
+            yield [segment.file for segment in self._dirty() if segment.size]
         yield from self._map_keys()
         end = self.result.cleaned_offset
         segments = [segment for segment in self.log.segments[:-1] if segment.base_offset < end]
@@ -85,12 +88,7 @@ class Compaction:
     def _map_keys(self) -> Pauses:
         """Learn the newest offset of each key, up to where the map is full."""
         found = self._found
-        segments = self.log.segments
-        dirty = [
-            segment
-            for segment, after in pairwise(segments)
-            if after.base_offset > found.first_dirty_offset and segment.base_offset < found.end_offset
-        ]
+        dirty = self._dirty()
         transactions = self._transactions(dirty)
         for segment in dirty:
             for view in chunks(segment, segment.locate(found.first_dirty_offset)):
@@ -100,6 +98,12 @@ class Compaction:
                     return
                 yield None
         self.result.cleaned_offset = found.end_offset
+
+    def _dirty(self) -> list[Segment]:
+        """The segments that hold what was not compacted before."""
+        start, end = self._found.first_dirty_offset, self._found.end_offset
+        pairs = pairwise(self.log.segments)
+        return [segment for segment, after in pairs if after.base_offset > start and segment.base_offset < end]
 
     def _map_chunk(self, segment: Segment, view: memoryview, transactions: TransactionsInOrder) -> int | None:
         def counts(header: BatchHeader) -> bool:
@@ -126,8 +130,8 @@ class Compaction:
         try:
             yield from self._fill(new, group, filter)
             if len(group) > 1 or filter.has_changed:
-                new.flush_indexes(final=True)
-                yield [new.file]
+                indexes = new.flush_indexes(final=True)
+                yield [new.file, *indexes]
                 replaced = self.log.replace_segments(group, new, self._now)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
@@ -162,13 +166,14 @@ class Compaction:
 
 
 def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together, as they are now; every other one alone."""
+    """Neighbours that fit into one segment together, as they are now; every other one alone. Empty ones (a crash) are left."""
     group: list[Segment] = []
     size = entries = 0
     for segment, after in zip(segments, [*segments[1:], None], strict=True):
         more = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
-        span = (after.base_offset if after else segment.base_offset) - (group[0].base_offset if group else segment.base_offset)
-        if group and (size + segment.size > segment_bytes or entries + more > index_bytes or span > LARGEST_RELATIVE):
+        span = (after or segment).base_offset - (group[0] if group else segment).base_offset
+        too_much = size + segment.size > segment_bytes or entries + more > index_bytes or span > LARGEST_RELATIVE
+        if group and (too_much or not segment.size):
             yield group
             group, size, entries = [], 0, 0
         if segment.size:

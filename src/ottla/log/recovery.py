@@ -237,7 +237,9 @@ class Opening:
         later = segments[number + 1 :]
         cut = segment.size - end + sum(other.size for other in later)
         log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
-        segment.cut(end)
+        if end < segment.size:
+            segment.cut(end)
+            segment.file.sync()  # or a later power cut could bring the torn tail back, before what was written after it
         for other in reversed(later):
             other.remove()
         self.disk.sync_dir(self.path)

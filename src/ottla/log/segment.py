@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from crc32c import crc32c
+
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
 from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -123,8 +125,13 @@ class Segment:
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
-            or newest_timestamp - self.first_timestamp > config.segment_ms
+            or newest_timestamp - self.first_timestamp > config.segment_ms - self._jitter_ms(config)
         )
+
+    def _jitter_ms(self, config: LogConfig) -> int:
+        """What this segment rolls earlier, so that logs that began together don't roll together: by its name, as good as chance."""
+        most = min(config.segment_jitter_ms, config.segment_ms)
+        return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 
     @property
     def first_timestamp(self) -> int:
@@ -187,7 +194,8 @@ class Segment:
             self.index.keep_below(relative, 0)
             self.times.keep_below(relative, 1)
             self._check_indexes()
-        if not self.size or relative <= 0 or not (self.index.is_growing() and self.times.is_growing()):
+        holed = self.index.floor_second(0) is not None  # the first batch never has an entry
+        if not self.size or relative <= 0 or holed or not (self.index.is_growing() and self.times.is_growing()):
             self.index.clear()
             self.times.clear()
         self._load_max_timestamp()

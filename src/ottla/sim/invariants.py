@@ -1,0 +1,134 @@
+"""What must be true of a log whatever happened to it, as functions that name what is not. For our tests and for yours.
+
+Each takes an open `Log` and returns sentences, one per fault: none if all is well. Knows logs and records; injects no faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from struct import Struct
+
+from ottla.log.log import Log
+from ottla.log.names import INDEX
+from ottla.log.producers import Producers
+from ottla.log.scan import headers
+from ottla.ports import Disk
+from ottla.records.batch import HEADER_BYTES, BatchHeader, batches, read_header
+from ottla.records.columns import Record, open_batches
+
+READ_BYTES = 1 << 20
+INDEX_ENTRY = Struct(">ii")
+
+
+def stored_batches(log: Log) -> Iterator[memoryview]:
+    """Every batch from the log's start to its end, as fetches get them."""
+    offset = log.log_start_offset
+    while (part := log.read(offset, READ_BYTES, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
+        view = memoryview(part.read())
+        for position, header in batches(view):
+            offset = header.next_offset
+            yield view[position : position + header.size]
+
+
+def stored_records(log: Log) -> list[Record]:
+    """Every record that a consumer would get, from the log's start to its end."""
+    found: list[Record] = []
+    for batch in stored_batches(log):
+        found += open_batches(batch, from_offset=log.log_start_offset, check_crcs=True).records()
+    return found
+
+
+def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) -> list[str]:
+    """Every record is there and unchanged, and none that was never written. `acknowledged`: what was, in order of offset."""
+    stored = {record.offset: record for record in stored_records(log)}
+    start = log.log_start_offset
+    lost = [record.offset for record in acknowledged if record.offset >= start and stored.pop(record.offset, None) != record]
+    faults = [f"the record at offset {offset} is lost or changed" for offset in lost]
+    return faults + [f"nobody wrote a record at offset {offset}" for offset in stored if offset >= start]
+
+
+def newest_of_every_key_is_kept(log: Log, acknowledged: Sequence[Record], compacted_to: int) -> list[str]:
+    """Compaction left out no record but older ones of a key, and tombstones, below `compacted_to`; all others are unchanged."""
+    newest = {record.key: record.offset for record in acknowledged}
+    stored = {record.offset: record for record in stored_records(log)}
+    faults = []
+    for record in acknowledged:
+        found = stored.pop(record.offset, None)
+        may_go = record.offset < compacted_to and (newest[record.key] != record.offset or record.value is None)
+        if found != record and not (found is None and (may_go or record.offset < log.log_start_offset)):
+            faults.append(f"the record at offset {record.offset} is lost or changed")
+    return faults + [f"nobody wrote a record at offset {offset}" for offset in stored]
+
+
+def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
+    """`gone`: of each key the offset below which its records were seen to be compacted away."""
+    return [
+        f"the record at offset {record.offset} had been compacted away"
+        for record in stored_records(log)
+        if record.offset < gone.get(record.key, 0)
+    ]
+
+
+def offsets_grow(log: Log) -> list[str]:
+    """Batches follow one another, and so do segments; nothing lies beyond the end."""
+    found = [read_header(batch) for batch in stored_batches(log)]
+    faults = [
+        f"the batch of offset {after.base_offset} follows one that ends at {before.last_offset}"
+        for before, after in pairwise(found)
+        if after.base_offset <= before.last_offset
+    ]
+    if found and found[-1].next_offset > log.log_end_offset:
+        faults.append(f"a batch ends at {found[-1].last_offset}, beyond the end of the log, {log.log_end_offset}")
+    return faults
+
+
+def offsets_are_dense(log: Log) -> list[str]:
+    """No offset is missing: so it is in a log that was never compacted."""
+    found = [read_header(batch) for batch in stored_batches(log)]
+    gaps = [
+        f"offsets {a.next_offset} to {b.base_offset - 1} are missing" for a, b in pairwise(found) if a.next_offset != b.base_offset
+    ]
+    if found and found[-1].next_offset != log.log_end_offset:
+        gaps.append(f"offsets from {found[-1].next_offset} on are missing")
+    return gaps
+
+
+def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
+    """Every entry of an offset index says where a batch begins, and with which offset that batch ends."""
+    faults = []
+    for segment in log.segments:
+        segment.flush_indexes()
+        path = segment.path(INDEX)
+        data = disk.read_file(path) if disk.exists(path) else b""
+        for relative, position in INDEX_ENTRY.iter_unpack(data):
+            head = segment.file.read(position, HEADER_BYTES)
+            if len(head) < HEADER_BYTES or read_header(head).last_offset != segment.base_offset + relative:
+                faults.append(f"{path} says that a batch at {position} ends with offset {segment.base_offset + relative}")
+    return faults
+
+
+def sizes_add_up(log: Log) -> list[str]:
+    """The size that retention goes by is that of the files."""
+    total = sum(segment.file.size for segment in log.segments if segment.size)
+    return [] if log.size_bytes == total else [f"size_bytes is {log.size_bytes}, the segments have {total}"]
+
+
+def producers_equal_a_replay(log: Log) -> list[str]:
+    """Of each producer whose batches are still there, the last one is remembered, and with it the next sequence."""
+    replayed = Producers()
+    for header in _headers(log):
+        if header.producer_id >= 0:
+            replayed.note(header, header.base_offset)
+    faults = []
+    for producer_id, producer in replayed.by_id.items():
+        known = log.producers.by_id.get(producer_id)
+        if known is None or known.epoch != producer.epoch or known.batches[-1:] != producer.batches[-1:]:
+            faults.append(f"producer {producer_id} is not remembered as its batches say")
+    return faults
+
+
+def _headers(log: Log) -> Iterator[BatchHeader]:
+    for segment in log.segments:
+        for _, header in headers(segment.file, 0, segment.size):
+            yield header

@@ -1,0 +1,49 @@
+"""A fixed share of what `make sim` does at length: logs that live through power cuts, and a checker that does find faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.log.log import Log, LogConfig
+from ottla.ports import Now
+from ottla.records.batch import batches
+from ottla.records.build import build
+from ottla.records.columns import Record, open_batches
+from ottla.sim import crashes, invariants
+from ottla.sim.disk import SimDisk
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
+    assert sum(map(crashes.survive, range(first, first + 10))) == 10 * crashes.CUTS_PER_SEED
+
+
+def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crashes.Life, "faults", lambda life: ["something is lost"])
+    with pytest.raises(AssertionError, match=r"seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
+        crashes.survive(7)
+
+
+def test_the_same_seed_lives_the_same_life() -> None:
+    lives = [crashes.Life(3), crashes.Life(3)]
+    assert lives[0].live() == lives[1].live()
+    assert lives[0].known == lives[1].known
+    assert lives[0].disk.operations == lives[1].disk.operations
+
+
+def test_the_invariants_find_what_is_wrong() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", LogConfig(), Now(0, 0))
+    written: list[Record] = []
+    for number in range(3):
+        batch = build([b"k"], [b"%d" % number], 0)
+        log.append(batch, [header for _, header in batches(batch)], 0, Now(0, 0))
+        written += open_batches(batch).records()
+    assert invariants.acknowledged_records_are_readable(log, written) == []
+    assert invariants.offsets_are_dense(log) == []
+    assert invariants.newest_of_every_key_is_kept(log, written, 3) == []
+    other = written[1]._replace(value=b"another")
+    assert invariants.acknowledged_records_are_readable(log, [written[0], other, written[2]]) != []
+    assert invariants.acknowledged_records_are_readable(log, written[:2]) != []
+    assert invariants.newest_of_every_key_is_kept(log, [*written, written[2]._replace(offset=3)], 3) != []
+    assert invariants.no_older_record_comes_back(log, {b"k": 2}) != []
