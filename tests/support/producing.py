@@ -18,7 +18,7 @@ from tests.support.machine import Machine
 PRODUCE, FETCH, CREATE, DELETE = 0, 1, 19, 20
 
 
-def create(machine: Machine, name: str, partitions: int = 1, **configs: object) -> None:
+def create(machine: Machine, name: str, partitions: int = 1, /, **configs: object) -> None:
     settings = [
         CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()
     ]

@@ -15,9 +15,12 @@ from ottla.broker.timers import Timers
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
 from ottla.ports import Disk, Now, StorageFailed
+from ottla.records import codecs
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from ottla.records.codecs import CodecFailed
+from ottla.records.recompress import recompress
 from ottla.records.verify import MOST_MS, Demands, Refused, Verdict, check_records
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+from ottla.wire.errors import INVALID_RECORD, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 
 log = logging.getLogger("ottla.broker")
 
@@ -33,6 +36,23 @@ def demands(config: LogConfig) -> Demands:
     return Demands(keyed=config.compacts, before_ms=config.message_timestamp_before_max_ms, after_ms=after_ms)
 
 
+def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
+    """(codec, level) that the settings of a topic want batches to be stored in; (None, None) where each stays as it came."""
+    match config.compression_type:
+        case "producer":
+            return None, None
+        case "uncompressed":
+            return codecs.NONE, None
+        case "gzip":
+            return codecs.GZIP, config.compression_gzip_level if config.compression_gzip_level >= 0 else None
+        case "lz4":
+            return codecs.LZ4, None  # the library has one level
+        case "zstd":
+            return codecs.ZSTD, config.compression_zstd_level
+        case name:
+            return codecs.NAMES.index(name), None
+
+
 class Partition:
     """One partition led by this broker.
 
@@ -40,8 +60,10 @@ class Partition:
     """
 
     __slots__ = (
+        "_codec",
         "_flushes",
         "_flushing",
+        "_level",
         "_on_change",
         "_syncs",
         "_waiting",
@@ -93,19 +115,30 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.log.log_end_offset
+        return self.log.last_stable_offset
 
     def configure(self, config: LogConfig) -> None:
         """Let changed settings of the topic take effect."""
         self.config = config
         self.demands = demands(config)
         self._flushes = flushes(config)
+        self._codec, self._level = stored_codec(config)
 
     def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
         """(header, None) if a client's batch may be appended as the topic's settings have it, or (header, why not)."""
         if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
             return header, TOO_LARGE
         return check_records(view, header, self.demands, now.wall_ms)
+
+    def encode(self, view: memoryview, header: BatchHeader) -> tuple[memoryview | bytearray, BatchHeader, Refused | None]:
+        """A checked batch in the codec that the topic's compression.type wants, which mostly is the one it came in."""
+        if self._codec in (None, header.codec):
+            return view, header, None
+        try:
+            encoded, header = recompress(view, header, self._codec, self._level)
+        except CodecFailed as failure:
+            return view, header, Refused(INVALID_RECORD, f"The records cannot be opened: {failure}")
+        return encoded, header, TOO_LARGE if header.size > self.config.max_message_bytes else None
 
     def append(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True

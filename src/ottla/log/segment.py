@@ -125,11 +125,11 @@ class Segment:
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
-            or newest_timestamp - self.first_timestamp > config.segment_ms - self._jitter_ms(config)
+            or newest_timestamp - self.first_timestamp > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
         )
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """What this segment rolls earlier, so that logs that began together don't roll together: by its name, as good as chance."""
+        """How much earlier this segment rolls, so that logs that began together don't roll together: by its name, not by chance."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 

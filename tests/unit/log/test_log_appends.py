@@ -209,3 +209,19 @@ def test_what_is_synced_is_what_was_there_when_asked() -> None:
     sync(log)
     assert log.synced_offset == 2
     assert log.dirty_files() == []
+
+
+def test_segments_of_logs_that_began_together_roll_at_different_times() -> None:
+    def rolled_after(path: str, segment_jitter_ms: int = 0) -> int:
+        log = Log.open(SimDisk(), path, LogConfig(segment_ms=1000, segment_jitter_ms=segment_jitter_ms), NOW)
+        age = 0
+        while len(log.segments) == 1:
+            append(log, make_batch(timestamp=NOW.wall_ms + age))
+            age += 1
+        return age - 1
+
+    assert {rolled_after(f"t-{index}") for index in range(5)} == {1001}
+    ages = {rolled_after(f"t-{index}", segment_jitter_ms=400) for index in range(10)}
+    assert len(ages) > 5
+    assert all(601 < age <= 1001 for age in ages)
+    assert rolled_after("t-0", segment_jitter_ms=5000) <= 1001

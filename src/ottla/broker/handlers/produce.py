@@ -83,7 +83,10 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
     header, refused = partition.check(data.records, header, request.now)
     if refused is not None:
         return _refused(data.index, refused)
-    appended = partition.append(data.records, (header,), request.now)
+    records, header, refused = partition.encode(data.records, header)
+    if refused is not None:
+        return _refused(data.index, refused)
+    appended = partition.append(records, (header,), request.now)
     if appended.error_code:
         return _failed(data.index, appended.error_code)
     response = PartitionResponse(

@@ -179,7 +179,7 @@ class TopicSettings(SettingsOf):
         "Whether acks=all waits until the records are on stable storage; false promises the page cache only, as Apache Kafka does.",
         broker="ottla.acks.all.sync",
     )
-    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate")
+    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate", later=True)
     remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_storage_enable = Setting(BOOLEAN, False, "Whether old segments move to remote storage.", check=only(False, NO_TIERS))
@@ -196,7 +196,7 @@ class TopicSettings(SettingsOf):
     segment_jitter_ms = Setting(
         LONG,
         0,
-        "Random time taken off segment.ms, so that logs don't roll together.",
+        "Time that is taken off segment.ms at most, more from one segment and less from another, so that logs don't roll together.",
         check=at_least(0),
         broker="log.roll.jitter.ms",
     )
