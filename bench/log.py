@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from bench.raw import batch as raw_batch
 from bench.raw import connect, produce_request, reply
+from ottla import Admin
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
@@ -111,8 +112,7 @@ def reading(directory: str) -> list[Figure]:
         while offset < end:
             part = log.read(offset, MB, until_offset=end)
             assert part is not None
-            data = part.read()
-            offset = offset + len(data) * end // size
+            offset += len(part.read()) * end // size
 
     def pread() -> None:
         for position in range(0, size, MB):
@@ -184,7 +184,9 @@ def compacting(directory: str) -> list[Figure]:
 def syncing(directory: str) -> list[Figure]:
     """One record per request, acks=all: 100 connections with one request in flight each, beside a sync each, one by one."""
     frame = produce_request("t", raw_batch(b"x" * 100), acks=-1)
-    with BrokerProcess(f"{directory}/data", {"auto.create.topics.enable": "true"}) as broker:
+    with BrokerProcess(f"{directory}/data", {"num.partitions": 1}) as broker:
+        with Admin(bootstrap_servers=broker.address) as admin:
+            admin.create_topic("t")
         first = connect(broker.address)
         for _ in range(20):
             first.sendall(frame)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.log")
 
-CHUNK_BYTES = 65_536
+CHUNK_BYTES = 32_768
 """How much is read at once, if no batch is larger: well below a millisecond's work with the compiled kernel."""
 
 SYNC_BYTES = 8 << 20

@@ -117,6 +117,7 @@ class SparseIndex:
             file = self._open()
             if file.size != stored * self._entry.size:
                 file.truncate(stored * self._entry.size)
+                file.sync()  # or a power cut could mix what was cut off with what is written in its place
         self._stored = stored
         in_memory = max(0, count - stored)
         del self._firsts[in_memory:], self._seconds[in_memory:]

@@ -359,7 +359,8 @@ class Log:
 
         Returns the recovery point to be kept. Raises `StorageFailed`.
         """
-        self._active.flush_indexes()
+        for file in self._active.flush_indexes():
+            file.sync()  # below the recovery point an index is not looked at again
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:

@@ -185,11 +185,17 @@ class Opening:
                 break
         for segment in segments[first:]:
             if segment.size:
-                with self._derived():
-                    segment.flush_indexes(final=segment is not segments[-1])
+                self._keep_indexes(segment, sealed=segment is not segments[-1])
         if next_offset > self.recovery_point:
             self._sync(segments[first:])
         return next_offset
+
+    def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
+        """Those of a sealed segment are not looked at again once the recovery point is past it: no power cut may tear them."""
+        with self._derived():
+            for file in segment.flush_indexes(final=sealed):
+                if sealed:
+                    file.sync()
 
     def _sync(self, segments: Sequence[Segment]) -> None:
         """What was found past the recovery point may be in the page cache only: a killed broker had not synced it."""

@@ -209,7 +209,8 @@ class Segment:
         end, _ = self.load_end(interval)
         if end != self.size:
             raise damaged(self.file, end)
-        self.flush_indexes(final=True)
+        for file in self.flush_indexes(final=True):
+            file.sync()
 
     def fits(self, header: BatchHeader) -> bool:
         """Whether a batch with these offsets can be in this segment."""

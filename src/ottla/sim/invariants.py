@@ -101,7 +101,8 @@ def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
         segment.flush_indexes()
         path = segment.path(INDEX)
         data = disk.read_file(path) if disk.exists(path) else b""
-        for relative, position in INDEX_ENTRY.iter_unpack(data):
+        whole = len(data) - len(data) % INDEX_ENTRY.size  # a torn entry at the end is cut off when the file is opened
+        for relative, position in INDEX_ENTRY.iter_unpack(data[:whole]):
             head = segment.file.read(position, HEADER_BYTES)
             if len(head) < HEADER_BYTES or read_header(head).last_offset != segment.base_offset + relative:
                 faults.append(f"{path} says that a batch at {position} ends with offset {segment.base_offset + relative}")
