@@ -60,8 +60,9 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> i
 
     say = _printer(options.json)
     faults = _tell(check.check_directory(disk), say) if wanted is None else 0
+    noted = check.all_known(disk)
     for path in check.partitions(disk) if wanted is None else [wanted]:
-        known = check.known(disk, path)
+        known = noted.get(path, check.NOTHING_KNOWN)
         found = _tell(check.check_partition(disk, path, known), say)
         if found and options.repair:
             for sentence in check.repair_partition(disk, path, RealClock().now(), known):

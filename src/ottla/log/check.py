@@ -81,20 +81,25 @@ def partitions(disk: Disk) -> list[str]:
     return [name for name in disk.list("") if _PARTITION.fullmatch(name) and parse_file_name(name) is None]
 
 
-def known(disk: Disk, path: str) -> Known:
-    """What the data directory's checkpoints say of the partition in `path`."""
-    found = _PARTITION.fullmatch(path)
-    if found is None:
-        return Known()
-    key = (found[1], int(found[2]))
+def all_known(disk: Disk) -> dict[str, Known]:
+    """What the data directory's checkpoints say of each partition, by its directory."""
     recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
-    return Known(recovery_points.get(key, 0), checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS).get(key, 0))
+    starts = checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS)
+    return {
+        f"{topic}-{index}": Known(recovery_points.get((topic, index), 0), starts.get((topic, index), 0))
+        for topic, index in recovery_points.keys() | starts.keys()
+    }
+
+
+def known(disk: Disk, path: str) -> Known:
+    """What they say of the partition in `path`."""
+    return all_known(disk).get(path, NOTHING_KNOWN)
 
 
 def check_directory(disk: Disk) -> Iterator[Finding]:
     """What is the matter with a data directory itself: its checkpoints, and directories that are no partition's."""
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
-        if disk.exists(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
+        if disk.exists(name) and disk.size(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
             yield Finding(DERIVED, name, -1, "the checkpoint cannot be understood; a broker writes it anew.")
     for name in disk.list(""):
         if name.endswith(DELETING):
@@ -210,8 +215,8 @@ def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]
             continue  # an active segment has none until it needs one, and any other is built anew when it is missed
         data = disk.read_file(f"{path}/{name}")
         entries = list(entry.iter_unpack(data[: len(data) // entry.size * entry.size]))
-        while len(entries) > 1 and entries[-1] == (0, 0):
-            entries.pop()  # room that was preallocated
+        while entries and entries[-1] == (0, 0):
+            entries.pop()  # room that Apache Kafka takes ahead
         if len(data) % entry.size or not _grows(entries):
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index is not whole; it can be built anew.")
         elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):

@@ -47,7 +47,7 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
     """Offsets by (topic, partition) from one of the files above; empty if it is missing or (which is told) unreadable."""
-    if not disk.exists(name):
+    if not disk.exists(name) or not disk.size(name):  # Apache Kafka begins with empty ones
         return {}
     lines = parse_checkpoint(disk.read_file(name))
     if lines is None or not all(len(line) == 3 for line in lines):

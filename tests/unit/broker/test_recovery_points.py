@@ -165,3 +165,12 @@ def test_a_full_disk_keeps_the_notes_that_were_there(caplog: pytest.LogCaptureFi
     machine.pass_time(MINUTE_MS)
     assert noted(machine) == {"t-0": 5}
     assert noted(machine, LOG_START_OFFSETS) == {}
+
+
+def test_an_empty_note_is_as_good_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_records()
+    machine.disk.write_file(RECOVERY_POINTS, b"")
+    with caplog.at_level(logging.WARNING, "ottla"):
+        machine.kill()
+    assert "cannot be understood" not in caplog.text
+    assert values(machine) == [b"0", b"1", b"2"]

@@ -148,6 +148,13 @@ def test_what_is_derived_is_built_anew(disk: SimDisk, name: str, change: Callabl
     assert offsets(disk, clean=True) == list(range(19))
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_room_that_an_index_takes_ahead_is_no_fault(disk: SimDisk, suffix: str) -> None:
+    disk.write_file(FIRST + suffix, disk.read_file(FIRST + suffix) + bytes(8 * 12 * 10))
+    disk.write_file(LAST + suffix, bytes(8 * 12 * 10))
+    assert found(disk) == []
+
+
 def test_files_that_are_not_of_a_log_are_told_and_left_alone(disk: SimDisk) -> None:
     disk.write_file("t-0/notes.txt", b"mine")
     disk.write_file("t-0/00000000000000000099.index", b"")

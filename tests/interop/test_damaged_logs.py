@@ -1,0 +1,79 @@
+"""A served broker that was killed tells damage from a torn tail, serves what is sound, and is mended from outside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.process import BrokerProcess
+from tests.support.waiting import eventually
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+SETTINGS = {"log.flush.offset.checkpoint.interval.ms": 200, "num.partitions": 1}
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
+
+def produce(address: str, topic: str, first: int, count: int) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "batch.num.messages": 10})
+    for number in range(first, first + count):
+        producer.produce(topic, b"value %d" % number)
+    assert producer.flush(30) == 0
+
+
+def consume(address: str, topic: str, count: int) -> list[bytes]:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    while len(found) < count and (messages := consumer.consume(25, 2)):
+        found += [message.value() for message in messages if not message.error()]
+    consumer.close()
+    return found
+
+
+def noted(data_dir: Path, wanted: set[str]) -> bool:
+    file = data_dir / RECOVERY_POINTS
+    return file.exists() and wanted <= set(file.read_text().splitlines())
+
+
+def check(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ottla.cli.main", "log", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.interop
+def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with BrokerProcess(data_dir, SETTINGS) as broker:
+        for topic in ("hurt", "well"):
+            produce(broker.address, topic, 0, 200)
+        eventually(lambda: noted(data_dir, {"hurt 0 200", "well 0 200"}))
+        produce(broker.address, "well", 200, 50)
+        refused = check("check", str(data_dir))
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert "is held by another broker" in refused.stderr
+        broker.kill()
+
+        log = data_dir / "hurt-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2] ^= 1
+        log.write_bytes(data)
+        broker.start()
+        assert "hurt-0 is offline: hurt-0/00000000000000000000.log: at byte " in broker.log
+        assert consume(broker.address, "well", 250) == [b"value %d" % number for number in range(250)]
+        assert log.read_bytes() == data
+        assert broker.stop() == 0
+
+        told = check("check", str(data_dir))
+        assert (told.returncode, told.stdout.startswith("damaged: hurt-0/")) == (1, True)
+        mended = check("check", "--repair", str(data_dir))
+        assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, "Everything is in order.")
+        broker.start()
+        found = consume(broker.address, "hurt", 200)
+        assert 50 < len(found) < 200
+        assert found == [b"value %d" % number for number in range(len(found))]
+        produce(broker.address, "hurt", len(found), 1)
+    kept = (data_dir / "hurt-0" / "00000000000000000000.log.damaged").read_bytes()
+    assert bytes(data).endswith(kept)
