@@ -1,6 +1,6 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | torture | bench-log
-.PHONY: sim torture bench-log demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | torture | asan; of one part alone: make bench-log | bench-wire
+.PHONY: sim torture asan bench-log bench-wire demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -15,7 +15,7 @@ demo: .venv/ready
 	$(BIN)/python -m examples.flights
 
 test: .venv/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: .venv/ready
 	$(BIN)/ruff format --check .
@@ -39,6 +39,16 @@ torture: .venv/ready
 
 bench-log: .venv/ready
 	$(BIN)/python -m bench.log
+
+bench-wire: .venv/ready
+	$(BIN)/python -m bench.wire
+
+# The tests of records on kernels built with gcc's AddressSanitizer; Python takes each buffer from malloc, so that it has guards.
+asan: .venv/ready
+	CFLAGS="-fsanitize=address -fno-omit-frame-pointer -g" LDFLAGS=-fsanitize=address \
+		$(BIN)/python setup.py -q build --build-lib build/asan --build-temp build/asan-objects
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/asan \
+		$(BIN)/python -m pytest -q -o pythonpath=. tests/unit/records
 
 docs: .venv/ready
 	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md
