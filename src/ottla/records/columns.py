@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_record
@@ -85,9 +85,13 @@ class Columns:
         first = min(self.first + max(start, 0), self.end)
         return replace(self, first=first, end=max(first, min(self.first + stop, self.end)))
 
-    def records(self, kind: type[R] = Record) -> list[R]:  # type: ignore[assignment]  # R is Record where none is given
+    @overload
+    def records(self) -> list[Record]: ...
+    @overload
+    def records(self, kind: type[R]) -> list[R]: ...
+    def records(self, kind: Any = Record) -> list[Any]:
         """An object per record, of `Record` or a subclass of it: what takes the time, where columns would do."""
-        found: list[R] = []
+        found: list[Any] = []
         for run in self.pieces():
             times = run.header.timestamp_type
             found += kernel_record.make_records(
