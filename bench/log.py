@@ -232,15 +232,16 @@ def one_sync_each(path: str, duration_s: float) -> float:
 
 
 STARTS = """
-import sys, time, resource
+import sys, time
 from ottla.net.disk import RealDisk
 from ottla.log.log import Log, LogConfig
 from ottla.ports import Now
 disk, config, now = RealDisk(sys.argv[1], lambda call: call()), LogConfig(), Now(int(time.time() * 1000), 0)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4
+before = resident()
 started = time.perf_counter()
 logs = [Log.open(disk, f"t-{number}", config, now, clean=True) for number in range(int(sys.argv[2]))]
-print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, before)
+print(time.perf_counter() - started, resident(), before)
 """
 
 

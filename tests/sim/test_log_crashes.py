@@ -20,7 +20,7 @@ def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crashes.Life, "faults", lambda life: ["something is lost"])
-    with pytest.raises(AssertionError, match=r"seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
+    with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
         crashes.survive(7)
 
 

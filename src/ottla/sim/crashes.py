@@ -136,6 +136,7 @@ class Life:
         for files in compaction.run():
             for file in files or ():
                 file.sync()
+            self.synced = max(self.synced, found.end_offset)  # a pass begins with a sync of all that it will look at
             if self.random.random() < 0.1:
                 self._append(-1, -1)
         self.cleaned = compaction.result.cleaned_offset
