@@ -1,4 +1,4 @@
-"""Speed of the wire codecs, each figure beside kio, kafka-python and aiokafka in the same run: `python -m bench.wire`.
+"""Speed of codecs and records, each figure beside other people's in the same run: `make bench-wire`; bench/RESULTS-wire.md.
 
 What we encode, each peer decodes to its own value and encodes again, so all work on the same bytes. Versions are the newest that
 the peers know; aiokafka knows older ones, and is measured in its own newest.
@@ -7,12 +7,16 @@ the peers know; aiokafka knows older ones, and is measured in its own newest.
 from __future__ import annotations
 
 import io
+import os
+import platform
 import subprocess
 import sys
 import timeit
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import records
 from ottla.wire import decode, encode
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.join_group import JoinGroupRequest
@@ -163,15 +167,29 @@ def seconds(*calls: Callable[[], Any]) -> list[float]:
     return [min(column) for column in zip(*rounds, strict=True)]
 
 
+PEERS: tuple[tuple[str, Callable[[Case, int], Codec]], ...] = (("kio", kio), ("kafka-python", kafka_python), ("aiokafka", aiokafka))
+WANTED = {
+    "encode": {"kio": 4.0, "kafka-python": 4.0, "aiokafka": 5.0},
+    "decode": {"kio": 1.0, "kafka-python": 2.5, "aiokafka": 2.5},
+}
+IMPORT_MS, FETCH_RESPONSE_MB = 40, 2
+PAGE = Path(__file__).with_name("RESULTS-wire.md")
+
+
+def shown(ratio: float, wanted: float) -> str:
+    """A ratio to a peer, in bold where it falls short."""
+    return f"{ratio:.1f}" if ratio >= wanted else f"**{ratio:.1f}**"
+
+
 def rows() -> Iterator[list[str]]:
-    peers: list[tuple[str, Callable[[Case, int], Codec]]] = [("kio", kio), ("kafka-python", kafka_python), ("aiokafka", aiokafka)]
     for case in CASES:
         for way, what in enumerate(("encode", "decode")):
             newest, older = ours(case, case.version)[way], ours(case, case.aiokafka[1])[way]
-            calls = [codec(case, case.aiokafka[1] if name == "aiokafka" else case.version)[way] for name, codec in peers]
+            calls = [codec(case, case.aiokafka[1] if name == "aiokafka" else case.version)[way] for name, codec in PEERS]
             mine, mine_older, *theirs = seconds(newest, older, *calls)
             ratios = [
-                f"{time / (mine_older if name == 'aiokafka' else mine):.1f}" for (name, _), time in zip(peers, theirs, strict=True)
+                shown(time / (mine_older if name == "aiokafka" else mine), WANTED[what][name])
+                for (name, _), time in zip(PEERS, theirs, strict=True)
             ]
             yield [f"{case.name}, {what}", f"{mine * 1e6:.2f} µs", *ratios]
 
@@ -197,11 +215,47 @@ def import_ms() -> float:
     return min(runs) * 1000
 
 
-def main() -> None:
-    print("| message | ottla | ÷ kio | ÷ kafka-python | ÷ aiokafka |", "|---|---|---|---|---|", sep="\n")
+def wire_lines() -> Iterator[str]:
+    yield "| message | Ottla | kio ÷ Ottla | kafka-python ÷ Ottla | aiokafka ÷ Ottla |"
+    yield "|---|---|---|---|---|"
     for row in rows():
-        print(f"| {' | '.join(row)} |", flush=True)
-    print(f"\nImport and first Produce, Fetch and Metadata codecs: {import_ms():.0f} ms")
+        yield f"| {' | '.join(row)} |"
+    for what, wanted in WANTED.items():
+        asked = ", ".join(f"{name} ≥ {ratio:g}" for name, ratio in wanted.items())
+        yield f"\nTo reach, {what}: {asked}. What falls short is bold." if what == "encode" else f"To reach, {what}: {asked}."
+    took = import_ms()
+    verdict = "reached" if took <= IMPORT_MS else "**missed**"
+    yield f"\nImport and first Produce, Fetch and Metadata codecs: {took:.0f} ms (≤ {IMPORT_MS} ms: {verdict})."
+
+
+def record_lines() -> Iterator[str]:
+    yield "| records | unit | Ottla | beside | | ratio | to reach |"
+    yield "|---|---|---|---|---|---|---|"
+    for one in records.figures():
+        beside = "" if one.theirs is None else f"{one.theirs:.3g}"
+        ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
+        yield f"| {one.name} | {one.unit} | {one.ours:.3g} | {one.beside} | {beside} | {ratio} | {one.verdict} |"
+    taken = records.fetch_response_mb()
+    verdict = "reached" if taken < FETCH_RESPONSE_MB else "**missed**"
+    yield f"\nDecoding a fetch response of 100 MB takes {taken:.3f} MB beyond its buffer (< {FETCH_RESPONSE_MB} MB: {verdict})."
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def main() -> None:
+    """Print each line as it is measured, then write the page."""
+    head = f"""# What `make bench-wire` measured last
+
+{machine()}. Figures differ from machine to machine and from hour to hour, so that only the ratios of one run count.
+"""
+    said = [head]
+    for lines in (wire_lines(), iter([""]), record_lines()):
+        for line in lines:
+            print(line, flush=True)
+            said.append(line)
+    PAGE.write_text("\n".join(said) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

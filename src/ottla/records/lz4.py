@@ -24,6 +24,10 @@ HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
 
 MOST_EXPANSION: Final = 255
 BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x04, 0x01, 0x20, 0x40
+PLAIN: Final = VERSION_01 | INDEPENDENT
+BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
+"""What the byte after the flags may say: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""
+
 _MASK: Final = 0xFFFFFFFF
 
 
@@ -50,12 +54,34 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> mem
         if not format_0:
             raise ValueError(f"the checksum of an LZ4 frame header is {view[header_bytes - 1]:02x} instead of {expected:02x}")
         view = memoryview(b"".join((view[: header_bytes - 1], bytes((expected,)), view[header_bytes:])))
-    most = _most_bytes(view, header_bytes, limit_bytes)
-    out = bytearray(most)
-    size: int = cramjam.lz4.decompress_into(view, out)
+    out = bytearray(_most_bytes(view, header_bytes, limit_bytes))
+    if view[4] == PLAIN and view[5] in BLOCK_SIZES:
+        size = _open_blocks(view, header_bytes, out)
+    else:
+        size = cramjam.lz4.decompress_into(view, out)
     if size > limit_bytes:
         raise OverLimit(f"it opens to {size} bytes, more than the limit of {limit_bytes}")
     return memoryview(out)[:size]
+
+
+def _open_blocks(view: memoryview, pos: int, out: bytearray) -> int:
+    """Open the blocks of a frame without checksums into `out`, several times faster than whole frames are; bytes opened."""
+    room, at, block_bytes = memoryview(out), 0, 1 << (8 + 2 * (view[5] >> 4))
+    while size := int.from_bytes(view[pos : pos + 4], "little"):
+        stored, size = size & STORED, size & ~STORED
+        block = view[pos + 4 : pos + 4 + size]
+        if size > block_bytes:
+            raise ValueError(f"an LZ4 block at byte {pos} has {size} bytes, more than the {block_bytes} of its frame")
+        if stored:
+            room[at : at + size] = block
+            at += size
+        else:
+            most = min(block_bytes, len(out) - at)
+            at += cramjam.lz4.decompress_block_into(block, room[at : at + most], output_len=most)
+        pos += 4 + size
+    if pos + 4 != len(view):
+        raise ValueError("an LZ4 frame does not end with its end mark")
+    return at
 
 
 def _header_bytes(view: memoryview) -> int:

@@ -149,3 +149,41 @@ def test_a_view_of_a_larger_buffer_is_opened_where_it_lies() -> None:
 def test_the_names_are_kafkas() -> None:
     assert codecs.NAMES == ("none", "gzip", "snappy", "lz4", "zstd")
     assert snappy.BLOCK_BYTES == 32 * 1024
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 65_536, 65_537, 300_000])
+def test_lz4_frames_with_and_without_checksums_open_alike(size: int) -> None:
+    data = (b"flight %d " % size * 30_000)[:size]
+    compressor = cramjam.lz4.Compressor(content_checksum=True, block_linked=False)
+    compressor.compress(data)
+    checked = bytes(compressor.finish())
+    assert checked[4] & lz4.CONTENT_CHECKSUM
+    assert bytes(codecs.decompress(codecs.LZ4, checked)) == data
+    assert bytes(codecs.decompress(codecs.LZ4, codecs.compress(codecs.LZ4, data))) == data
+
+
+@pytest.mark.parametrize(
+    "spoil", ["no end mark", "half an end mark", "bytes behind it", "a block larger than its frame's", "no block"]
+)
+def test_lz4_frames_that_end_wrongly_are_refused(spoil: str) -> None:
+    sound = bytes(codecs.compress(codecs.LZ4, b"flight " * 100))
+    wrong = {
+        "no end mark": sound[:-4],
+        "half an end mark": sound[:-2],
+        "bytes behind it": sound + b"\0",
+        "a block larger than its frame's": sound[:7] + (0x80000000 | 70_000).to_bytes(4, "little") + bytes(70_000) + bytes(4),
+        "no block": sound[:7],
+    }
+    with pytest.raises(codecs.CodecFailed, match="lz4"):
+        codecs.decompress(codecs.LZ4, wrong[spoil])
+
+
+def test_more_than_the_limit_is_told_from_damage() -> None:
+    for codec in (codecs.GZIP, codecs.SNAPPY, codecs.LZ4, codecs.ZSTD):
+        packed = codecs.compress(codec, bytes(200_000))
+        with pytest.raises(codecs.CodecFailed) as told:
+            codecs.decompress(codec, packed, limit_bytes=1000)
+        assert told.value.over_limit
+        with pytest.raises(codecs.CodecFailed) as told:
+            codecs.decompress(codec, packed[:-5])
+        assert not told.value.over_limit
