@@ -25,6 +25,7 @@ from rich.text import Text
 from examples.flights import check, data, load, report
 from examples.flights.consume import Read, consume
 from examples.flights.processes import Child, Children
+from ottla.records import kernel
 
 
 class Rate(ProgressColumn):
@@ -126,6 +127,8 @@ def demo(console: Console, directory: Path, picture: Path) -> int:
         with run.stage("1 broker answers"):
             broker, servers = serve(children, directory)
         console.print(f"Broker at {servers}, its data in {directory}")
+        if not kernel.COMPILED:
+            console.print("Records are opened by plain Python, more slowly: no C compiler was there when Ottla was installed.")
         spark = children.start(
             "Spark", ["examples.flights.pipeline", servers, str(directory / "checkpoint")], directory / "spark.log"
         )

@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
         settings = _settings(options.config, options.set)
         listen = [Listen.parse(text) for text in options.listen or ()]
         listen = listen or [Listen(host, port, name) for name, host, port in settings.listeners]
+    except UnicodeDecodeError:
+        return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", 2)
     except (SettingError, ValueError) as error:
         return fail(str(error), 2)
     except OSError as error:

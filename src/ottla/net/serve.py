@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ottla.broker.settings import BrokerSettings
 from ottla.net.start import Listen, Running, start
+from ottla.records.uncompiled import say_once
 from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")
@@ -26,6 +27,7 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
     running = await start(data_dir, listen, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    say_once()
     _spare_the_collector()
     answers(_line(running, data_dir))
     await stop.wait()

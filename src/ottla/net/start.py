@@ -6,6 +6,7 @@ Knows every real port; knows no command line and no signals (`ottla.net.serve`),
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -127,5 +128,6 @@ async def _open(server: Server, where: Listen) -> Listen:
         host, port = await server.listen(where.host, where.port, where.name)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise CannotListen(f"Cannot listen on {where}: {reason}; stop what uses it, or choose another with --listen.") from error
+        remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
+        raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
     return Listen(host, port, where.name)

@@ -7,6 +7,7 @@ in any case, so they are compared without it. Pure: knows neither Spark nor the 
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from ottla.spark import texts
 from ottla.spark.client_settings import ClientSettings, known_setting, parse_settings
 from ottla.spark.errors import OptionError
 from ottla.spark.planning import EARLIEST, LATEST, Bound, Everywhere, Offsets
+
+logger = logging.getLogger("ottla.spark")
 
 SOURCE, SINK = "source", "sink"
 DEFAULT_COLUMNS = texts.COLUMNS[:-1]
@@ -87,7 +90,7 @@ _ALL = (
     Option("groupIdPrefix", texts.text),
     Option("columns", texts.columns),
     Option("topic", texts.text, (SINK,)),
-    # Tuning of the JVM connector's own loops; read and checked so that a job moves over unchanged, and without effect here.
+    # Tuning of the JVM connector's own loops; read and checked so that a job moves over unchanged.
     Option("kafkaConsumer.pollTimeoutMs", texts.integer),
     Option("fetchOffset.numRetries", texts.integer),
     Option("fetchOffset.retryIntervalMs", texts.integer),
@@ -97,6 +100,7 @@ _ALL = (
     Option("outputMode", texts.text, (SOURCE, SINK)),
     Option("path", texts.text, (SINK,)),
 )
+WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 OPTIONS = {option.name.lower(): option for option in _ALL}
 ALIASES = {
     "topics": "subscribe",
@@ -199,6 +203,8 @@ def columns_asked_for(options: Mapping[str, str]) -> tuple[str, ...]:
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """The options of a source. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SOURCE)
+    if idle := parsed.given(*WITHOUT_EFFECT):
+        logger.warning("these options have no effect on the source and are left aside: %s", ", ".join(idle))
     start = _bound(parsed, "starting", LATEST if streaming else EARLIEST)
     end = _bound(parsed, "ending", LATEST)
     _check_bounds(start, end, parsed, streaming=streaming)

@@ -128,6 +128,12 @@ def test_client_settings_without_effect_are_accepted_and_named_in_the_log(caplog
     assert "kafka.max.poll.records, kafka.session.timeout.ms" in caplog.text
 
 
+def test_options_that_tune_the_jvm_connector_alone_are_accepted_and_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    read({"kafkaConsumer.pollTimeoutMs": "500", "fetchOffset.numRetries": "3", "minPartitions": "2"})
+    assert "no effect on the source and are left aside: fetchOffset.numRetries, kafkaConsumer.pollTimeoutMs" in caplog.text
+    assert "minPartitions" not in caplog.text
+
+
 def test_client_settings_with_effect_reach_the_tasks() -> None:
     client = read({"kafka.isolation.level": "read_committed", "kafka.request.timeout.ms": "1234", "groupIdPrefix": "jobs"}).client
     assert (client.read_committed, client.request_timeout_ms, client.client_id) == (True, 1234, "jobs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from array import array
 from collections import Counter
@@ -12,7 +13,7 @@ from ottla.spark.errors import OptionError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-sending = pytest.importorskip("ottla.spark.sending")
+sending = importlib.import_module("ottla.spark.sending")
 
 
 def batch(values: list[str], **columns: list[object]) -> object:
