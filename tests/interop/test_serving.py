@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -95,48 +94,6 @@ def test_a_request_may_be_as_large_as_the_setting_says_and_no_larger(tmp_path: P
 def test_help_tells_of_every_option() -> None:
     told = subprocess.run([sys.executable, "-m", "ottla", "serve", "--help"], capture_output=True, text=True, check=True).stdout
     assert {"--data-dir", "--listen", "--set", "--config", "--log-format"} <= set(told.replace("[", " ").split())
-
-
-def refused(data_dir: Path, *arguments: str) -> tuple[int, str]:
-    """(exit code, what it says) of an `ottla serve` that cannot start."""
-    command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(data_dir), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    assert done.stdout == ""
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (["--set", "log.segment.byte=3"], 2, "did you mean 'log.segment.bytes'?"),
-        (["--set", "log.segment.bytes=many"], 2, "log.segment.bytes=many is refused"),
-        (["--set", "log.segment.bytes"], 2, "--set NAME=VALUE"),
-        (["--listen", "nowhere"], 2, "write HOST:PORT"),
-        (["--listen", "127.0.0.1:65536"], 2, "write HOST:PORT"),
-        (["--listen", "no.such.host.invalid:0"], 1, "name one of this machine with --listen"),
-        (["--config", "absent.properties"], 2, "name a readable properties file with --config"),
-    ],
-)
-def test_what_it_cannot_start_with_is_told_in_one_sentence(tmp_path: Path, arguments: list[str], code: int, told: str) -> None:
-    ended, said = refused(tmp_path / "data", *arguments)
-    assert (ended, said.count("\n")) == (code, 1), said
-    assert said.startswith("ottla: ")
-    assert told in said
-
-
-def test_a_port_in_use_is_told_in_one_sentence(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, said = refused(tmp_path / "data", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
-    assert (code, said.count("\n")) == (1, 1), said
-    assert "in use; stop what uses it, or choose another with --listen" in said
-
-
-def test_a_settings_file_that_is_no_text_is_told_in_one_sentence(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_bytes(b"num.partitions=\xff\n")
-    code, said = refused(tmp_path / "data", "--config", str(file))
-    assert (code, said.count("\n")) == (2, 1), said
-    assert f"Cannot read {file}: it is not UTF-8" in said
 
 
 def test_it_says_once_that_the_kernel_is_not_compiled(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ def refusal(broker: BrokerProcess) -> str:
 def test_the_port_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"127.0.0.1:{port}" in refusal(BrokerProcess(tmp_path / "data", port=port))
+        said = refusal(BrokerProcess(tmp_path / "data", port=port))
+    assert f"127.0.0.1:{port}" in said
+    assert said.endswith("stop what uses it, or choose another with --listen.")
 
 
 def test_the_data_directory_is_held_by_another_broker(tmp_path: Path) -> None:
@@ -76,8 +78,26 @@ def test_the_configuration_file_is_missing(tmp_path: Path) -> None:
     assert str(missing) in refusal(BrokerProcess(tmp_path / "data", arguments=["--config", str(missing)]))
 
 
-def test_the_address_is_no_address(tmp_path: Path) -> None:
-    assert "nowhere" in refusal(BrokerProcess(tmp_path / "data", host="nowhere.invalid", port=9))
+def test_the_configuration_file_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"num.partitions=\xff\n")
+    said = refusal(BrokerProcess(tmp_path / "data", arguments=["--config", str(file)]))
+    assert f"Cannot read {file}: it is not UTF-8" in said
+
+
+def test_a_setting_has_no_value(tmp_path: Path) -> None:
+    assert "--set NAME=VALUE" in refusal(BrokerProcess(tmp_path / "data", arguments=["--set", "num.partitions"]))
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:65536", "127.0.0.1:"])
+def test_the_address_is_no_address(tmp_path: Path, address: str) -> None:
+    assert f"'{address}' is no address" in refusal(BrokerProcess(tmp_path / "data", arguments=["--listen", address]))
+
+
+def test_the_address_is_not_of_this_machine(tmp_path: Path) -> None:
+    said = refusal(BrokerProcess(tmp_path / "data", host="nowhere.invalid", port=9))
+    assert "nowhere.invalid:9" in said
+    assert said.endswith("name one of this machine with --listen.")
 
 
 def test_the_cluster_id_is_kept_over_restarts(tmp_path: Path) -> None:
