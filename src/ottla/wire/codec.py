@@ -27,11 +27,13 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for whatever the bytes may be, and
     `ValueError` for a version that never was.
     """
-    if type(buf) is memoryview:
-        return _decode_view(cls, version, buf, position)
-    read = cls.WIRE.readers.get(version) or _new_reader(cls, version)
+    if type(buf) is not bytes:
+        return _decode_view(cls, version, memoryview(buf), position)
     try:
-        return read(buf, position)  # type: ignore[no-any-return]  # generated code
+        return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # generated code
+    except KeyError:
+        _new_reader(cls, version)  # only the first time
+        return decode(cls, version, buf, position)
     except _DECODING:
         raise _malformed(cls, version, buf, position) from None
 
@@ -106,7 +108,7 @@ def _unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
 def _check_version(cls: type[Message], version: int) -> None:
     if version not in cls.WIRE.valid:
         valid = cls.WIRE.valid
-        raise ValueError(f"{cls.__name__} has no version {version}: use one of {valid.start} to {valid.stop - 1}")
+        raise ValueError(f"{cls.__name__} has no version {version}: use one of {valid.start} to {valid.stop - 1}") from None
 
 
 def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:

@@ -2,8 +2,9 @@
 
 Neighbouring fixed-width fields and the length that follows them are one `struct` call; nested structs stand inline. A length
 of up to 127 is trusted until the bytes run out (nothing larger than the input can come of it); larger counts are checked
-against what is left before anything is allocated. A slice beyond the end comes out short and is caught by the position at
-the end. What exactly is wrong is found by `explain`, so that good input pays nothing for it.
+against what is left before anything is allocated. Fields that usually are empty are read as if they were, together with what
+follows, and again where they are not. A slice beyond the end comes out short and is caught by the position at the end. What
+exactly is wrong is found by `explain`, so that good input pays nothing for it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _STRINGS = ("str", "plain")
 
 
 def compile_reader(cls: type[Message], version: int, *, any_buffer: bool) -> Callable[..., Any]:
-    """`read(buf, pos) -> message`; `buf` is bytes or bytearray, with `any_buffer` a memoryview too (strings cost more then)."""
+    """`read(buf, pos) -> message`; `buf` is bytes, with `any_buffer` a memoryview (strings cost more then)."""
     writer = _Reader(version, version in cls.WIRE.flexible, any_buffer)
     kind = " any" if any_buffer else ""
     return writer.message(cls).compile(f"<read {cls.__name__} v{version}{kind}>")
@@ -71,6 +72,8 @@ class _Reader:
         self.out = Source("def read(buf, pos):", _NAMES)
         self._run: list[tuple[str, str]] = []
         self._row: tuple[str, str, str] | None = None  # a row of numbers before the run: (target, format, count)
+        self._ready: str | None = None  # the name of the next length, where that is read already
+        self._at = 0  # 1 while `pos` stands at the length just read, not behind it
 
     def message(self, cls: type[Message]) -> Source:
         self.out("size = len(buf)")
@@ -92,15 +95,83 @@ class _Reader:
         for f in cls.WIRE.fields:
             if f not in here or f in tagged:
                 self.out(f"{o}.{f.name} = {self.default(f)}")
-            elif f.fixed:
-                self._run.append((f"{o}.{f.name}", f.kind))
-            else:
-                self.variable(f, f"{o}.{f.name}")
         self.out(f"{o}.unknown_tags = ()")
+        rest = [f for f in here if f not in tagged]
+        while rest:
+            guessed = self.guess(rest, o)
+            if not guessed:
+                self.field(rest[0], o)
+            rest = rest[guessed or 1 :]
         if self.flexible:
             self.tags(tagged, o)
         else:
             self.flush()
+
+    def field(self, f: Field, o: str) -> None:
+        if f.fixed:
+            self._run.append((f"{o}.{f.name}", f.kind))
+        else:
+            self.variable(f, f"{o}.{f.name}")
+
+    # ------------------------------------------------------------------ guess
+
+    def often_empty(self, f: Field) -> bool:
+        """Whether a field usually is: could be null from the first, or joined a message that did without (version 0 rarely did)."""
+        if f.fixed or f.kind == "records" or (f.kind == "struct" and not f.array):
+            return False
+        return f.nullable.start == f.present.start if self.version in f.nullable else f.present.start > 1
+
+    def guess(self, rest: list[Field], o: str) -> int:
+        """Read what begins the rest of a struct as if the fields that often are empty were; how many fields that was.
+
+        One `struct` call then reads them, the fixed fields between and the length behind. It never reaches beyond good input,
+        for no field takes fewer bytes than an empty one.
+        """
+        if self._ready or not self.often_empty(rest[0]):
+            return 0
+        count = next((i for i, f in enumerate(rest) if not f.fixed and not self.often_empty(f)), len(rest))
+        code = self.length_behind(rest[count:])
+        if count == 1 and not code:
+            return 0
+        self.guessed(rest[:count], o, code)
+        return count
+
+    def length_behind(self, rest: list[Field]) -> str:
+        """The format of the length that comes first in the rest of a struct, of its tags if nothing is left; "" for none."""
+        if not rest:
+            return "B" if self.flexible else ""
+        return "" if rest[0].kind == "struct" and not rest[0].array else head_code(rest[0], self.flexible)
+
+    def guessed(self, fields: list[Field], o: str, code: str) -> None:
+        """Read `fields`, then a length of format `code`; where the guess is wrong, all behind the first length once more."""
+        lengths = {f.name: self.out.local("n") for f in fields if not f.fixed}
+        behind = [(self.out.local("n"), code)] if code else []
+        run = [(f"{o}.{f.name}", f.kind) if f.fixed else (lengths[f.name], head_code(f, self.flexible)) for f in fields] + behind
+        self._run += run
+        self._at = 0
+        self.flush()
+        empty = [f for f in fields if not f.fixed]
+        with self.out.block(f"if {' and '.join(self.is_empty(f, lengths[f.name]) for f in empty)}:"):
+            self.out(*[f"{o}.{f.name} = {self.empty(f, lengths[f.name])}" for f in empty])
+        with self.out.block("else:"):
+            self.out(f"pos -= {calcsize('>' + ''.join(code for _, code in run[1:]))}")
+            self._ready = run[0][0]
+            for f in fields:
+                self.field(f, o)
+            self._run += behind
+            self._at = 0
+            self.flush()
+        self._ready = behind[0][0] if behind else None
+
+    def is_empty(self, f: Field, n: str) -> str:
+        one = int(head_code(f, self.flexible) == "B")
+        return f"{n} < {one + 1}" if self.version in f.nullable else f"{n} == {one}"
+
+    def empty(self, f: Field, n: str) -> str:
+        value = "[]" if f.array else "b''" if f.kind == "bytes" else "''"
+        if self.version not in f.nullable:
+            return value
+        return f"{value} if {n}{'' if head_code(f, self.flexible) == 'B' else ' >= 0'} else None"
 
     def default(self, f: Field) -> str:
         if not f.fresh:
@@ -120,11 +191,17 @@ class _Reader:
 
     def run(self, run: list[tuple[str, str]]) -> None:
         if len(run) == 1 and run[0][1] == "B":
-            self.out(f"{run[0][0]} = buf[pos]", "pos += 1")
+            self.out(f"{run[0][0]} = buf[pos]")
+            self.skip(1)
             return
         layout = Layout(">" + "".join(code for _, code in run))
         targets = ", ".join(target for target, _ in run)
-        self.out(f"{targets}, = {self.out.bind('unpack', layout.unpack_from)}(buf, pos)", f"pos += {layout.size}")
+        self.out(f"{targets}, = {self.out.bind('unpack', layout.unpack_from)}(buf, pos)")
+        self.skip(layout.size)
+
+    def skip(self, size: int) -> None:
+        if size > self._at:
+            self.out(f"pos += {size - self._at}")
 
     def row_and_run(self, row: tuple[str, str, str], run: list[tuple[str, str]]) -> None:
         """A row of numbers and the run behind it in one call; the usual short ones (no, one or three replicas) quicker still."""
@@ -142,12 +219,17 @@ class _Reader:
             tail = "".join(code for _, code in run)
             rows = self.out.bind("rows", runtime.Readers(code, tail))
             self.out(f"{', '.join([f'*{target}', *(t for t, _ in run)])}, = {rows}[{count}](buf, pos)")
-            self.out(f"pos += {count} * {calcsize('>' + code)} + {calcsize('>' + tail)}")
+            self.out(f"pos += {count} * {calcsize('>' + code)} + {calcsize('>' + tail) - self._at}")
 
-    def head(self, code: str) -> str:
-        """Read a length, together with the run before it; the name that holds it."""
+    def head(self, code: str, at: int = 0) -> str:
+        """Read a length, together with the run before it; the name that holds it. With `at`, stay at it where that can be."""
+        self._at = 0
+        if self._ready:
+            n, self._ready = self._ready, None
+            return n
         n = self.out.local("n")
         self._run.append((n, code))
+        self._at = at
         self.flush()
         return n
 
@@ -159,13 +241,14 @@ class _Reader:
             return
         code = head_code(f, self.flexible)
         n = self.length(f, code)
+        at = self._at
         read = {"struct": self.structs, "str": self.strings}.get(f.kind, self.numbers) if f.array else self.scalar
         if self.version in f.nullable:
             with self.out.block(f"if {n}:" if code == "B" else f"if {n} >= 0:"):
                 read(f, target, n, code)
                 self.flush()
             with self.out.block("else:"):
-                self.out(f"{target} = None")
+                self.out(f"{target} = None", *["pos += 1"] * at)
         else:
             self.out(f"if {n} < {int(code == 'B')}: raise Stop")
             read(f, target, n, code)
@@ -185,8 +268,8 @@ class _Reader:
 
     def length(self, f: Field, code: str, *, item: bool = False) -> str:
         """Read a length, for a varint one more than it is, and bound what is larger than a byte could say."""
-        n = self.head(code)
         array = f.array and not item
+        n = self.head(code, int(code == "B" and not array and f.kind != "records"))
         string = f.kind in _STRINGS and not array
         if code != "B" and not array:
             return n
@@ -194,7 +277,7 @@ class _Reader:
             if code == "B" and f.kind == "records":
                 self.two_bytes(n)
             elif code == "B":
-                self.out(f"{n}, pos = more(buf, {n}, pos)")
+                self.out(f"{n}, pos = more(buf, {n}, pos{' + 1' * self._at})", *["pos -= 1"] * self._at)
             if array:
                 self.out(f"if {self.counted(n, code)} * {self.least(f)} > size - pos: raise Stop")
             elif string:
@@ -224,10 +307,13 @@ class _Reader:
 
     def scalar(self, f: Field, target: str, n: str, code: str) -> None:
         slice_ = f"[pos:(pos := pos + {n}{' - 1' if code == 'B' else ''})]"
+        if self._at:  # the length counts itself too
+            slice_ = f"[pos + 1:(pos := pos + {n})]"
+            self._at = 0
         if f.kind == "records":
             self.out(f"{target} = view{slice_}")
         elif f.kind == "bytes":
-            self.out(f"{target} = bytes(buf{slice_})")
+            self.out(f"{target} = bytes(buf{slice_})" if self.any_buffer else f"{target} = buf{slice_}")
         elif self.any_buffer:
             self.out(f"{target} = str(buf{slice_}, 'utf-8')")
         else:
