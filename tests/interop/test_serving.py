@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -94,6 +95,16 @@ def test_a_request_may_be_as_large_as_the_setting_says_and_no_larger(tmp_path: P
 def test_help_tells_of_every_option() -> None:
     told = subprocess.run([sys.executable, "-m", "ottla", "serve", "--help"], capture_output=True, text=True, check=True).stdout
     assert {"--data-dir", "--listen", "--set", "--config", "--log-format"} <= set(told.replace("[", " ").split())
+
+
+def test_ctrl_c_before_it_answers_is_no_traceback(tmp_path: Path) -> None:
+    pipe = tmp_path / "server.properties"
+    os.mkfifo(pipe)  # its reader waits for more, and so starts for as long as this test wants
+    command = [*BrokerProcess(tmp_path / "data").command(), "--config", str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, pipe.open("w"):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
 
 
 def test_it_says_once_that_the_kernel_is_not_compiled(tmp_path: Path) -> None:

@@ -8,15 +8,21 @@ from collections.abc import Sequence
 
 from ottla.version import VERSION
 
+INTERRUPTED = 128 + 2
+"""What shells report for a program that SIGINT ended."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong."""
+    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong, 130 stopped by Ctrl-C before its end."""
     parser = _parser()
     options = parser.parse_args(argv)
     if options.run is None:
         parser.print_help()
         return 2
-    code: int = options.run(options)
+    try:
+        code: int = options.run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 
