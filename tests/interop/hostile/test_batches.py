@@ -118,7 +118,7 @@ def test_a_greatest_timestamp_that_is_not_is_put_right(raw: Raw, topic: str) -> 
     assert raw.fetch(topic, 3)[2][16:] == WHOLE[16:]
 
 
-@pytest.mark.parametrize("body", [SOUND, gzip.compress(SOUND)])
+@pytest.mark.parametrize("body", [SOUND, gzip.compress(SOUND)], ids=["uncompressed", "gzip"])
 def test_a_record_without_a_key_is_refused_where_the_log_is_compacted(raw: Raw, unique: Unique, body: bytes) -> None:
     name = unique("compacted")
     assert raw.create_topic(name, configs={"cleanup.policy": "compact"}) == 0
