@@ -97,14 +97,22 @@ def test_help_tells_of_every_option() -> None:
     assert {"--data-dir", "--listen", "--set", "--config", "--log-format"} <= set(told.replace("[", " ").split())
 
 
-def test_ctrl_c_before_it_answers_is_no_traceback(tmp_path: Path) -> None:
-    pipe = tmp_path / "server.properties"
-    os.mkfifo(pipe)  # its reader waits for more, and so starts for as long as this test wants
-    command = [*BrokerProcess(tmp_path / "data").command(), "--config", str(pipe)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, pipe.open("w"):
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["serve", "--data-dir", "data", "--config"], -signal.SIGINT), (["decode", "--file"], 130)],
+    ids=["serve", "decode"],
+)
+def test_ctrl_c_before_it_has_begun_is_no_traceback(tmp_path: Path, words: list[str], code: int) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # who reads it waits for more, and so has not begun for as long as this test wants
+    command = [sys.executable, "-m", "ottla", *words, str(pipe)]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        pipe.open("w"),
+    ):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (code, "", "")
 
 
 def test_it_says_once_that_the_kernel_is_not_compiled(tmp_path: Path) -> None:
