@@ -25,8 +25,8 @@ class Peer(Protocol):
 
 
 QUICK = {"group.initial.rebalance.delay.ms": 200}
-"""Served brokers wait three seconds for a group's first members; no test has that time. With none at all, kafka-python 3.0 may lead a
-group before it knows its topic, and then hands out nothing until its metadata grows old."""
+"""Served brokers wait three seconds for a group's first members; no test has that time. With none at all, kafka-python 3.0 may lead
+a group before it knows its topic, and then hands out nothing until its metadata grows old."""
 
 
 def start_peer(name: str, home: Path, settings: dict[str, object] | None = None) -> AbstractContextManager[Peer]:
