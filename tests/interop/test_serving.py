@@ -97,12 +97,8 @@ def test_help_tells_of_every_option() -> None:
     assert {"--data-dir", "--listen", "--set", "--config", "--log-format"} <= set(told.replace("[", " ").split())
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [(["serve", "--data-dir", "data", "--config"], -signal.SIGINT), (["decode", "--file"], 130)],
-    ids=["serve", "decode"],
-)
-def test_ctrl_c_before_it_has_begun_is_no_traceback(tmp_path: Path, words: list[str], code: int) -> None:
+@pytest.mark.parametrize("words", [["serve", "--data-dir", "data", "--config"], ["decode", "--file"]], ids=["serve", "decode"])
+def test_ctrl_c_before_it_has_begun_is_no_traceback(tmp_path: Path, words: list[str]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # who reads it waits for more, and so has not begun for as long as this test wants
     command = [sys.executable, "-m", "ottla", *words, str(pipe)]
@@ -112,7 +108,7 @@ def test_ctrl_c_before_it_has_begun_is_no_traceback(tmp_path: Path, words: list[
     ):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (code, "", "")
+    assert (process.returncode, out, err) == (-signal.SIGINT, "", "")
 
 
 def test_it_says_once_that_the_kernel_is_not_compiled(tmp_path: Path) -> None:

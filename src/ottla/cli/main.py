@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
 from ottla.version import VERSION
 
-INTERRUPTED = 128 + 2
-"""What shells report for a program that SIGINT ended."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong, 130 stopped by Ctrl-C before its end."""
+    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong. As a program, Ctrl-C ends it at once."""
+    if argv is None:
+        # The exception that Python makes of Ctrl-C may get lost in an import; only `serve` has something to put in order, and it
+        # has handlers of its own by then.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = _parser()
     options = parser.parse_args(argv)
     if options.run is None:
         parser.print_help()
         return 2
-    try:
-        code: int = options.run(options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    code: int = options.run(options)
     return code
 
 

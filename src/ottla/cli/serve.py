@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # while starting, Ctrl-C ends it as SIGTERM does: an exception may get lost in an import
     from ottla.broker.settings import SettingError
     from ottla.cli.main import fail
     from ottla.net import logs
