@@ -86,7 +86,9 @@ def test_two_java_consumers_share_a_group(broker: Peer, unique: Unique) -> None:
     arguments = ["--bootstrap-server", broker.address, "--topic", topic, "--group", group]
     running = [subprocess.Popen([*java.java_tools(), java.CONSUME, *arguments], stdout=subprocess.DEVNULL) for _ in range(2)]
     try:
-        eventually(lambda: members_with_two(groups(broker, "--describe", "--group", group, "--members"), group), timeout_s=40)
+        assert eventually(
+            lambda: members_with_two(groups(broker, "--describe", "--group", group, "--members"), group), timeout_s=40
+        )
     finally:
         for process in running:
             process.terminate()

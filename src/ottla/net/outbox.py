@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections import deque
@@ -99,15 +100,12 @@ def _sendfile(socket: int, part: FileSlice) -> int:
     if fileno is None:
         return 0
     sent = 0
-    try:
+    # Whatever stops it, the rest is read and written by the caller: a full socket waits there, a failing disk raises
+    # `StorageFailed`, and a broken connection is asyncio's to end.
+    with contextlib.suppress(OSError):
         while sent < part.size:
             count = os.sendfile(socket, fileno(), part.position + sent, part.size - sent)
             if count == 0:
                 break
             sent += count
-    except (BlockingIOError, InterruptedError):
-        pass
-    except OSError:
-        # A broken connection: asyncio meets the same error at its next write and says so there.
-        pass
     return sent

@@ -66,7 +66,9 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
         if api and version in api.flexible:
             position = position + 1 if buf[position] == 0 else _skip_tags(buf, position)
     except (StructError, IndexError, UnicodeDecodeError, Stop) as e:
-        raise Malformed("RequestHeader", 1, "client_id" if position else "", position, str(e) or "a varint is too long") from e
+        raise Malformed(
+            "RequestHeader", 1, "client_id" if position else "", min(position, len(buf)), str(e) or "a varint is too long"
+        ) from e
     if position > len(buf):
         raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")
     return _new_header(RequestHeader, (key, version, correlation_id, client_id)), position
@@ -143,4 +145,6 @@ def _skip_tags(buf: Buffer, position: int) -> int:
         _, position = varint(buf, position)
         size, position = varint(buf, position)
         position += size
+        if position > len(buf):
+            raise Stop("a tagged field runs past the end")
     return position

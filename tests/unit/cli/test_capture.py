@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.capture import CaptureError, is_capture, read_packets, segment_of
+from ottla.cli.capture import CaptureError, Packet, is_capture, read_packets, segment_of
 from ottla.cli.streams import connections
 from tests.unit.cli.packets import BROKER, CLIENT, LINKS, Piece, Talk, as_segment, pcap, pcapng
 
@@ -85,11 +85,14 @@ def test_mutated_captures_raise_nothing_but_capture_error(write: type) -> None:
         data = bytearray(whole)
         for _ in range(rng.randint(1, 3)):
             data[rng.randrange(4, len(data))] = rng.choice((0, 1, 0x7F, 0xFF, rng.randrange(256)))
+        packets: list[Packet] = []
         try:
-            packets, _ = read_packets(bytes(data[: rng.randrange(4, len(data) + 1)]))
+            packets = read_packets(bytes(data[: rng.randrange(4, len(data) + 1)]))[0]
             connections(found for found in map(segment_of, packets) if found)
         except CaptureError:
             continue
+        finally:
+            assert sum(len(packet.data) for packet in packets) <= len(data)
 
 
 @given(data=st.data(), cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), first=st.sampled_from([5, (1 << 32) - 20]))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import codecs
-from ottla.records.batch import BadBatch, check, read_header, set_log_append_time
+from ottla.records.batch import BadBatch, check, crc_is_valid, read_header, set_log_append_time
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import accept, down_convert, up_convert
@@ -238,7 +238,8 @@ def test_mutated_sets_open_or_are_refused(cut: int, where: int, byte: int, codec
         message_set = bytearray(set_of(magic, codec))
         message_set[where % len(message_set)] = byte
         for hostile in (message_set, message_set[:cut], wrapper(0, magic, codec or GZIP, 0, bytes(message_set))):
-            accept(hostile)
+            error_code, batch = accept(hostile)
+            assert batch is None or (error_code == 0 and crc_is_valid(memoryview(batch)))
 
 
 @given(data=st.binary(max_size=60), cut=st.integers(0, 30))

@@ -127,10 +127,12 @@ def test_mutated_frames_raise_malformed_and_nothing_else() -> None:
             frame[rng.randrange(len(frame))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         del frame[rng.randint(0, len(frame)) :]
         for read in (decode_request, decode_request_header, lambda data: decode_response(api.key, version, data)):  # noqa: B023 - called at once
+            fault = None
             try:
                 read(frame)
-            except Malformed:
-                continue
+            except Malformed as malformed:
+                fault = malformed
+            assert fault is None or 0 <= fault.position <= len(frame)
 
 
 def test_records_stay_pieces_of_their_own_uncopied() -> None:
