@@ -1,10 +1,10 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | torture | asan; of one part alone: make bench-log | bench-wire
-.PHONY: sim torture asan bench-log bench-wire demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire
+.PHONY: sim torture torture-groups suites asan bench-log bench-wire demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
-.venv/ready: pyproject.toml setup.py $(wildcard src/ottla/records/kernel*.py)
+.venv/ready: pyproject.toml setup.py $(wildcard src/ottla/records/kernel*.py src/ottla/wire/kernel*.py src/ottla/wire/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -33,9 +33,19 @@ fuzz: .venv/ready
 
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000
+	$(BIN)/python -m ottla.sim.groups --seeds 5000
 
 torture: .venv/ready
 	$(BIN)/python -m tests.torture.kills --rounds 200
+
+torture-groups: .venv/ready
+	$(BIN)/python -m tests.torture.groups --seconds 60
+	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed
+
+# The tests about groups of kafka-python and aiokafka; the latter's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites
+suites: .venv/ready
+	$(BIN)/python -m tests.suites.run kafka-python
+	$(if $(AIOKAFKA),$(BIN)/python -m tests.suites.run aiokafka --checkout $(AIOKAFKA),@echo "aiokafka is left out: set AIOKAFKA to a checkout")
 
 bench-log: .venv/ready
 	$(BIN)/python -m bench.log
@@ -43,19 +53,21 @@ bench-log: .venv/ready
 bench-wire: .venv/ready
 	$(BIN)/python -m bench.wire
 
-# The tests of records on kernels built with gcc's AddressSanitizer; Python takes each buffer from malloc, so that it has guards.
+# The tests of records and wire on kernels built with gcc's AddressSanitizer; Python takes each buffer from malloc, so that it has guards.
+ASAN_TESTS := tests/unit/records $(patsubst %,tests/unit/wire/test_%.py,kernel malformed encoding round_trips)
 asan: .venv/ready
 	CFLAGS="-fsanitize=address -fno-omit-frame-pointer -g" LDFLAGS=-fsanitize=address \
 		$(BIN)/python setup.py -q build --build-lib build/asan --build-temp build/asan-objects
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/asan \
-		$(BIN)/python -m pytest -q -o pythonpath=. tests/unit/records
+		$(BIN)/python -m pytest -q -o pythonpath=. -k "not generated" --timeout 600 $(ASAN_TESTS)
 
 docs: .venv/ready
 	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md
+	$(BIN)/python -c 'from pathlib import Path; from ottla.coord.drawn import redrawn; page = Path("docs/groups.md"); page.write_text(redrawn(page.read_text()))'
 
 format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv build dist out src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c
+	rm -rf .venv build dist out src/*.egg-info src/ottla/*/*.so src/ottla/*/*.c

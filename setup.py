@@ -1,10 +1,24 @@
-"""Compile the kernels of `ottla.records` where there is a C compiler; without one they run as the Python that they are."""
+"""Compile the kernels where there is a C compiler.
+
+Without one the kernels of `ottla.records` run as the Python that they are, and `ottla.wire` generates Python in place of its own.
+"""
 
 from __future__ import annotations
 
 from setuptools import Extension, setup
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record")
+KERNELS = (
+    "records.kernel",
+    "records.kernel_build",
+    "records.kernel_arrow",
+    "records.kernel_compact",
+    "records.kernel_legacy",
+    "records.kernel_record",
+    "wire.kernel",
+    "wire.kernel_read",
+    "wire.kernel_write",
+)
+DECLARATIONS = ["src/ottla/wire/capi.pxd", "src/ottla/wire/kernel.pxd"]
 DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 
@@ -13,11 +27,14 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernels = [Extension(f"ottla.records.{name}", [f"src/ottla/records/{name}.py"], extra_compile_args=["-O3"]) for name in KERNELS]
+    kernels = [
+        Extension(f"ottla.{name}", [f"src/ottla/{name.replace('.', '/')}.py"], extra_compile_args=["-O3"]) for name in KERNELS
+    ]
     options = {"compiler_directives": DIRECTIVES, "build_dir": "build/cython", "quiet": True}
     made = list(cythonize(kernels, **options))  # type: ignore[no-untyped-call]  # Cython has no types for it
     for extension in made:
         extension.optional = True  # cythonize makes new ones, which forget that they were
+        extension.depends = DECLARATIONS  # whatever depends on it, only so does a source distribution take it along
     return made
 
 

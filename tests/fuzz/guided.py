@@ -12,11 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 atheris: Any = importlib.import_module("atheris")  # no stubs: they would be needed on every machine
 
-KERNELS = ("kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_legacy")
+KERNELS = ("kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy")
 CHOICES = 256
 """Seeds of rounds: an input chooses one of them, and so what its bytes are held to be."""
 
@@ -46,13 +46,16 @@ def _watch_readers(rounds: list[Any], classes: list[Any]) -> None:
         made.check(made.seeds[0])
     for cls in classes:
         for reader in cls.WIRE.readers.values():
-            atheris.instrument_func(reader)
+            for cell in reader.__closure__:  # of bytes and of views
+                if isinstance(cell.cell_contents, FunctionType):
+                    atheris.instrument_func(cell.cell_contents)
 
 
 def main() -> None:
     name = sys.argv.pop(1)
     for kernel in KERNELS:
         _uncompiled(kernel)
+    sys.modules["ottla.wire.kernel"] = cast("ModuleType", None)  # it cannot be imported then: messages are read by Python
     with atheris.instrument_imports(include=["ottla"]):
         families = importlib.import_module("tests.fuzz.families")
     rounds = [families.FAMILIES[name](random.Random(seed)) for seed in range(CHOICES)]

@@ -37,7 +37,7 @@ def test_a_failure_names_the_input_and_how_to_see_it_again(
         if not data:
             raise ZeroDivisionError
 
-    monkeypatch.setitem(FAMILIES, "picky", lambda rng: Round("bytes", [b"seed"], refuse_empty))
+    monkeypatch.setitem(FAMILIES, "picky", lambda rng: Round("bytes", [b"seed"], refuse_empty, refuse_empty))
     words = ["fuzz", "--family", "picky", "--inputs", "1000", "--workers", "1", "--seed", "7"]
     monkeypatch.setattr("sys.argv", words)
     assert fuzz.main() == 1
@@ -48,6 +48,6 @@ def test_a_failure_names_the_input_and_how_to_see_it_again(
 
 
 def test_a_run_says_how_many_inputs_it_tried(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["fuzz", "--family", "codecs", "--inputs", "1500", "--workers", "2", "--seed", "7"])
+    monkeypatch.setattr("sys.argv", ["fuzz", "--family", "codecs", "--inputs", "3000", "--workers", "2", "--seed", "7"])
     assert fuzz.main() == 0
-    assert "codecs         2,000 inputs" in capfd.readouterr().out
+    assert "codecs         4,000 inputs" in capfd.readouterr().out

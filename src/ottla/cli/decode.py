@@ -16,11 +16,14 @@ Commands = argparse._SubParsersAction  # argparse has no public name for what ad
 
 SHOWN_RECORDS = 20
 """Of a batch, unless all are asked for."""
+SMALLEST_FRAME_BYTES = 2
+"""The empty answer of Kafka 0.7; later ones have four and more."""
 
 DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
-byte after the frame's size. Frames come as hex, as an argument or on standard input, or from a file of raw bytes or a
-capture (pcap, pcapng). A request says itself what it is; a response does not, except in a capture that has its request.
-Exit code 1: some of it could not be read; what could is printed all the same."""
+byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wireshark print it, or as a bytes literal of Python), as
+an argument, on standard input or in a file; from a file of raw bytes; or from a capture of a network (pcap, pcapng). A request
+says itself what it is; a response does not, except in a capture that has its request. Exit code 1: some of it could not be read;
+what could is printed all the same."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -29,12 +32,19 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         "hex", nargs="*", metavar="HEX", help="a frame, with or without the four bytes of its size (default: standard input)"
     )
     command.add_argument(
-        "--file", metavar="FILE", help="frames with their sizes as raw bytes, one frame without, or a pcap or pcapng capture"
+        "--file",
+        metavar="FILE",
+        help="frames with their sizes as raw bytes, one frame without, either as hex, or a pcap or pcapng capture",
     )
     what = command.add_mutually_exclusive_group()
     what.add_argument("--request", metavar="API", help="the input is the body of a request, without its header; needs --version")
     what.add_argument("--response", metavar="API", help="the input is a response to this API; needs --version")
     command.add_argument("--version", type=int, metavar="N", help="the API's version")
+    command.add_argument(
+        "--release",
+        choices=["0.7"],
+        help="frames of Kafka 0.7, which have no versions: requests, or with --response Fetch, MultiFetch or Offsets",
+    )
     command.add_argument("--body", action="store_true", help="with --response: the input has no header")
     command.add_argument(
         "--port", type=int, metavar="PORT", help="in a capture, only connections of this port, which is the broker's"
@@ -62,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         return fail(str(error), 2)
     try:
+        if is_capture(data) and options.release:
+            raise NoSuchName("Frames of Kafka 0.7 are not found in captures: give one frame as hex, or leave out --release.")
         faults = _capture(options, data) if is_capture(data) else _frames(options, data)
     except NoSuchName as error:
         return fail(str(error), 2)
@@ -74,32 +86,29 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _input(options: argparse.Namespace) -> bytes:
-    """The bytes that were named. Raises OSError, and ValueError with a sentence for hex that is none."""
-    if options.file is not None:
-        with open(options.file, "rb") as file:
-            return file.read()
+    """The bytes that were named. Raises OSError, and ValueError with a sentence for text that means no bytes."""
+    from ottla.cli.pasted import bytes_of, is_text
+
     if options.hex:
-        return _from_hex("".join(options.hex))
-    data = sys.stdin.buffer.read()
-    try:
-        return _from_hex(data.decode("ascii"))
-    except ValueError:
-        if all(32 <= byte < 127 or byte in b"\r\n\t" for byte in data):
-            raise
-        return data  # not text at all: the frame itself
-
-
-def _from_hex(text: str) -> bytes:
-    digits = "".join(text.split()).lower().replace("0x", "").replace(":", "").replace("\\x", "").replace(",", "")
-    try:
-        data = bytes.fromhex(digits)
-    except ValueError as error:
-        wrong = next((digit for digit in digits if digit not in "0123456789abcdef"), "")
-        reason = f"{wrong!r} is no hex digit" if wrong else "a hex digit is missing: there is an odd number of them"
-        raise ValueError(f"The input is no hex: {reason}; give bytes as pairs of hex digits, or a file with --file.") from error
-    if not data:
-        raise ValueError("There is nothing to decode: give a frame as hex, or a file with --file.")
+        return bytes_of("".join(options.hex) if len(options.hex) > 1 else options.hex[0])
+    if options.file is None:
+        data = sys.stdin.buffer.read()
+        return bytes_of(data.decode("ascii")) if is_text(data) or not data else data
+    with open(options.file, "rb") as file:
+        data = file.read()
+    if is_text(data):
+        return bytes_of(data.decode("ascii"))
+    if _is_log(data):
+        raise ValueError(f"{options.file} holds batches as a log does, not frames: `ottla log dump {options.file}` prints them.")
     return data
+
+
+def _is_log(data: bytes) -> bool:
+    """Whether it begins as a segment of a log: an offset, a length that fits, and a magic byte."""
+    if len(data) < 17 or data[0] or data[16] > 2:
+        return False
+    length = int.from_bytes(data[8:12], "big")
+    return 14 <= length <= len(data) - 12 and (length == len(data) - 12 or data[12 + length] == 0)
 
 
 def _opener(options: argparse.Namespace) -> Opener:
@@ -111,7 +120,11 @@ def _opener(options: argparse.Namespace) -> Opener:
 def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
     """Print the frames in `data`; the sentences about what could not be read."""
     faults: list[str] = []
-    for index, piece in enumerate(_split(data)):
+    missing = 0 if options.release else _missing_bytes(data)
+    if missing:
+        faults.append(f"The frame is cut off: by its size {missing} bytes more belong to it.")
+        data = data[4:]
+    for index, piece in enumerate([data] if missing else _split(data, whole=bool(options.release))):
         frame = _frame(options, piece)
         if index and not options.json:
             print()
@@ -121,16 +134,30 @@ def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
     return faults
 
 
-def _split(data: bytes) -> Iterator[bytes]:
-    """The frames in `data`: all begin with their size, or it is one frame that does not."""
+def _missing_bytes(data: bytes) -> int:
+    """How much is missing of a lone request that begins with its size; 0 for anything else."""
+    if len(data) < 12 or _names_a_request(data, 0) or not _names_a_request(data, 4):
+        return 0
+    return max(4 + int.from_bytes(data[:4], "big", signed=True) - len(data), 0)
+
+
+def _names_a_request(data: bytes, at: int) -> bool:
+    from ottla.wire.apis import API
+
+    key, version = (int.from_bytes(data[start : start + 2], "big") for start in (at, at + 2))
+    return key in API and version in API[key].versions
+
+
+def _split(data: bytes, *, whole: bool) -> Iterator[bytes]:
+    """The frames in `data`: all begin with their size, or it is one frame that does not. `whole`: the last is not cut off."""
     pieces, pos = [], 0
     while len(data) - pos >= 4:
         size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
-        if not 0 <= size <= len(data) - pos - 4:
+        if not SMALLEST_FRAME_BYTES <= size <= len(data) - pos - 4:
             break
         pieces.append(data[pos + 4 : pos + 4 + size])
         pos += 4 + size
-    if not pieces:
+    if not pieces or (whole and pos < len(data)):
         pieces = [data]
     elif pos < len(data):
         pieces.append(data[pos + 4 :])
@@ -142,6 +169,8 @@ def _frame(options: argparse.Namespace, data: bytes) -> Frame:
     from ottla.cli.names import NoSuchName, check_version, find_api
 
     name = options.request or options.response
+    if options.release:
+        return _frame07(options, data)
     if name is None:
         return frames.request(data, _opener(options))
     api = find_api(name)
@@ -151,6 +180,16 @@ def _frame(options: argparse.Namespace, data: bytes) -> Frame:
     if options.request or options.body:
         return frames.body(api.request if options.request else api.response, api, options.version, data, _opener(options))
     return frames.response(api, options.version, data, _opener(options))
+
+
+def _frame07(options: argparse.Namespace, data: bytes) -> Frame:
+    from ottla.cli import frames07
+    from ottla.cli.names import NoSuchName
+
+    if options.request or options.version is not None or options.body:
+        raise NoSuchName("Frames of Kafka 0.7 have neither headers nor versions: leave out --request, --version and --body.")
+    most = _opener(options).most
+    return frames07.response(options.response, data, most) if options.response else frames07.request(data, most)
 
 
 # --------------------------------------------------------------------- captures

@@ -22,7 +22,10 @@ from ottla.wire.tree import Node, tree_of
 
 @dataclass(slots=True)
 class Frame:
-    """What was read of one frame. `faults` are sentences: what could not be read, and where."""
+    """What was read of one frame. `faults` are sentences: what could not be read, and where.
+
+    `release` is set for frames from before there were versions.
+    """
 
     kind: str
     api: str
@@ -32,9 +35,12 @@ class Frame:
     header: Node | None = None
     body: Node | None = None
     faults: list[str] = field(default_factory=list)
+    release: str = ""
 
     def title(self) -> str:
         what = f"{self.api} {self.kind}, version {self.version}" if self.api else self.kind
+        if self.release:
+            what = f"{self.api} {self.kind} of Kafka {self.release}".lstrip()
         id_text = "" if self.correlation_id is None else f", correlation id {self.correlation_id}"
         return f"{what}{id_text}, {size_text(self.size)}"
 
@@ -42,13 +48,13 @@ class Frame:
         return {
             "kind": self.kind,
             "api": self.api or None,
-            "version": self.version if self.api else None,
+            "version": self.version if self.api and not self.release else None,
             "correlation_id": self.correlation_id,
             "bytes": self.size,
             "header": as_json(self.header) if self.header else None,
             "body": as_json(self.body) if self.body else None,
             "faults": self.faults,
-        }
+        } | ({"release": self.release} if self.release else {})
 
 
 def request(data: bytes, opener: Opener) -> Frame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from textwrap import wrap
 
 from ottla.cli.protocol_text import flexible_text
 from ottla.version import VERSION
@@ -14,6 +16,7 @@ from ottla.wire.headers import RequestHeader, ResponseHeader
 from ottla.wire.schema import Message
 from ottla.wire.stored import others
 
+GRAMMAR_COLUMNS = 118
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -37,7 +40,8 @@ h2 a { color: inherit; }
 small, .dim { color: var(--dim); }
 code, pre, td.name, td.type { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; font-size: .86em; }
 pre { background: var(--wash); border: 1px solid var(--line); border-radius: 6px;
-  padding: .7rem .9rem; margin: .3rem 0 .6rem; overflow-x: auto; line-height: 1.5; }
+  padding: .7rem .9rem; margin: .3rem 0 .6rem; white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; }
+details details { margin-left: 1.1rem; }
 details { margin: .25rem 0; }
 summary { cursor: pointer; }
 summary:hover { color: var(--mark); }
@@ -98,12 +102,12 @@ def _opening(title: str, text: str) -> Iterator[str]:
 def _types() -> Iterator[str]:
     yield '<h2 id="types">Types</h2>'
     yield "<p>All numbers are big-endian. What the names in the grammars mean:</p>"
-    yield from _table(("type", ""), [(f"<code>{escape(name)}</code>", escape(text)) for name, text in TYPES])
+    yield from _table(("type", ""), [(f"<code>{escape(name)}</code>", _prose(text)) for name, text in TYPES])
 
 
 def _api_table() -> Iterator[str]:
     cells = [
-        (str(api.key), f'<a href="#{api.name}">{api.name}</a>', spec(api.versions), flexible_text(api), escape(about(api)[0]))
+        (str(api.key), f'<a href="#{api.name}">{api.name}</a>', spec(api.versions), flexible_text(api), _prose(about(api)[0]))
         for api in API.values()
     ]
     yield from _table(("key", "API", "versions", "flexible", ""), cells)
@@ -112,7 +116,7 @@ def _api_table() -> Iterator[str]:
 def _errors() -> Iterator[str]:
     yield '<h2 id="errors">Errors</h2>'
     cells = [
-        (str(error.code), f"<code>{error.name}</code>", "yes" if error.retriable else "no", escape(error.sentence))
+        (str(error.code), f"<code>{error.name}</code>", "yes" if error.retriable else "no", _prose(error.sentence))
         for error in ERRORS.values()
     ]
     yield from _table(("code", "error", "retriable", ""), cells)
@@ -121,8 +125,8 @@ def _errors() -> Iterator[str]:
 def _api(api: Api, versions: list[int]) -> Iterator[str]:
     purpose, history = about(api)
     yield f'<h2 id="{api.name}"><a href="#{api.name}">{api.name}</a> <small>API key {api.key}</small></h2>'
-    yield f"<p>{escape(purpose)}</p>"
-    yield f"<p>{escape(history)}</p>" if history else ""
+    yield f"<p>{_prose(purpose)}</p>"
+    yield f"<p>{_prose(history)}</p>" if history else ""
     flexible = flexible_text(api)
     yield f'<p class="dim">Versions {spec(api.versions)}, flexible {flexible}. {escape(_headers(api, versions))}</p>'
     yield from _message(api.request, versions)
@@ -145,11 +149,13 @@ def _headers(api: Api, versions: list[int]) -> str:
 def _message(cls: type[Message], versions: list[int]) -> Iterator[str]:
     """Docstring, grammars (the newest one open), and the table of fields."""
     yield f'<h3 id="{cls.__name__}">{cls.__name__}</h3>'
-    yield f"<p>{escape(sentence(cls))}</p>"
-    for version in reversed(versions):
-        is_open = " open" if version == versions[-1] else ""
-        text = escape("\n".join(grammar(cls, version)))
-        yield f"<details{is_open}><summary>Version {version}</summary><pre>{text}</pre></details>"
+    yield f"<p>{_prose(sentence(cls))}</p>"
+    *older, newest = versions
+    yield _grammar(cls, newest, " open")
+    if older:
+        yield f"<details><summary>Older versions, {spec(range(older[0], older[-1] + 1))}</summary>"
+        yield from (_grammar(cls, version) for version in reversed(older))
+        yield "</details>"
     only = versions[0] if len(versions) == 1 else None
     cells = [
         (
@@ -165,6 +171,24 @@ def _message(cls: type[Message], versions: list[int]) -> Iterator[str]:
     ]
     if cells:
         yield from _table(("field", "type", "versions", "nullable", "tag", "default", ""), cells)
+
+
+def _grammar(cls: type[Message], version: int, attribute: str = "") -> str:
+    text = escape("\n".join(_wrapped(line) for line in grammar(cls, version)))
+    return f"<details{attribute}><summary>Version {version}</summary><pre>{text}</pre></details>"
+
+
+def _wrapped(line: str) -> str:
+    """A line of a grammar on several, each further in than its first, and no tag torn from its field."""
+    further = " " * (len(line) - len(line.lstrip()) + 4)
+    kept = line.replace("<tag: ", "<tag:\xa0")
+    lines = wrap(kept, GRAMMAR_COLUMNS, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ")
+
+
+def _prose(text: str) -> str:
+    """A sentence in which names stand between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _table(heads: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> Iterator[str]:

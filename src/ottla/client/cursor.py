@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ottla.client.errors import broker_error
 from ottla.client.fetcher import Chunk
-from ottla.client.types import ConsumerRecord, record_type
+from ottla.client.types import ConsumerRecord
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, open_batches
@@ -28,10 +28,9 @@ def open_chunk(chunk: Chunk, from_offset: int = 0) -> list[Columns]:
 
 def open_records(chunk: Chunk) -> list[ConsumerRecord]:
     """The chunk's records as objects."""
-    kind = record_type(chunk.where)
     records: list[ConsumerRecord] = []
     for columns in open_chunk(chunk):
-        records += columns.records(kind)
+        records += columns.records(chunk.where)
     return records
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
-from ottla.records.columns import Record
+from ottla.records.record import ConsumerRecord
+
+__all__ = [
+    "EARLIEST_TIMESTAMP",
+    "LATEST_TIMESTAMP",
+    "MAX_TIMESTAMP",
+    "ConsumerRecord",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "RecordMetadata",
+    "TopicPartition",
+]
 
 
 class TopicPartition(NamedTuple):
@@ -49,33 +59,6 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-
-
-class ConsumerRecord(Record):
-    """One record as a consumer hands it out: the fields of `Record`, and where it comes from.
-
-    `topic` and `partition` are those of the class: there is one for each partition read, so that no record carries them.
-    """
-
-    __slots__ = ()
-    topic: ClassVar[str] = ""
-    partition: ClassVar[int] = -1
-
-    def __repr__(self) -> str:
-        return f"{self.topic}-{self.partition}@{self.offset}(timestamp={self.timestamp}, key={self.key!r}, value={self.value!r})"
-
-    def __reduce__(self) -> tuple[Callable[..., ConsumerRecord], tuple[object, ...]]:
-        return _remade, (self.topic, self.partition, tuple(self))
-
-
-def _remade(topic: str, partition: int, fields: tuple[Any, ...]) -> ConsumerRecord:
-    return record_type(TopicPartition(topic, partition))(*fields)
-
-
-@lru_cache(maxsize=4096)
-def record_type(where: TopicPartition) -> type[ConsumerRecord]:
-    """The class of the records of one partition."""
-    return type("ConsumerRecord", (ConsumerRecord,), {"__slots__": (), "topic": where.topic, "partition": where.partition})
 
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3

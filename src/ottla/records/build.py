@@ -111,12 +111,12 @@ def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
     return listed, total
 
 
-def seal(header: BatchHeader, out: bytearray, level: int | None = None) -> bytearray:
+def seal(header: BatchHeader, out: bytearray, level: int | None = None, *, packed: bool = False) -> bytearray:
     """Finish the batch in `out`, whose records stand after room for `header`: compress them by the header's codec, in place.
 
-    Length and CRC are filled in. The same object is returned.
+    Unless they are `packed` by it already. Length and CRC are filled in. The same object is returned.
     """
-    if header.codec:
+    if header.codec and not packed:
         out[HEADER_BYTES:] = codecs.compress(header.codec, memoryview(out)[HEADER_BYTES:], level)
     HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD_BYTES))
     write_crc(out, 0, len(out))

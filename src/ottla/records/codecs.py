@@ -5,14 +5,15 @@ Knows how each codec's bytes are framed in Kafka (`snappy` and `lz4` have module
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 import cramjam
 
 from ottla.ports import Buffer
 from ottla.records import lz4, snappy
-from ottla.records.limits import OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -24,6 +25,10 @@ SMALLEST_BYTES: Final = 4096
 FIRST_EXPANSION: Final = 6
 NEXT_EXPANSION: Final = 4
 GZIP_MOST_EXPANSION: Final = 1032
+GZIP_PAUSE_BYTES: Final = 512 * 1024
+GZIP_TAKEN_BYTES: Final = 128 * 1024
+TAKEN_BYTES: Final = 512 * 1024
+"""So much is compressed from one pause to the next: whole blocks of snappy and lz4, whose frames can thus be put together."""
 
 
 class CodecFailed(ValueError):
@@ -36,21 +41,42 @@ class CodecFailed(ValueError):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """`data` compressed as batches of `magic` carry it. `level`: gzip 1-9, zstd 1-22.
+    """`data` compressed as batches of `magic` carry it. `level`: gzip 1-9, lz4 1-17, zstd -131072-22.
 
-    snappy has no levels, and lz4 none in the library that is used: both ignore it.
+    snappy has no levels, and ignores it.
     """
     if codec == NONE:
         return bytes(data)
     if codec == SNAPPY:
         return snappy.compress(data)
     if codec == LZ4:
-        return lz4.compress(data, format_0=magic == 0)
+        return lz4.compress(data, level, format_0=magic == 0)
     if codec == GZIP:
         return bytes(cramjam.gzip.compress(data, level=LEVELS[GZIP] if level is None else level))
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data, level=LEVELS[ZSTD] if level is None else level))
     raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Generator[None, None, bytes]:
+    """`compress` with pauses, if there is much of it; zstd has none."""
+    view = memoryview(data)
+    if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
+        return compress(codec, data, level, magic=magic)
+    parts: list[bytes | memoryview] = []
+    if codec == GZIP:
+        member = zlib.compressobj(LEVELS[GZIP] if level is None else level, wbits=31)
+        for start in range(0, len(view), GZIP_TAKEN_BYTES):
+            parts.append(member.compress(view[start : start + GZIP_TAKEN_BYTES]))
+            yield
+        return b"".join((*parts, member.flush()))
+    head, tail = (len(snappy.HEADER), 0) if codec == SNAPPY else (len(lz4.HEADER), len(lz4.END_MARK))
+    packed = b""
+    for start in range(0, len(view), TAKEN_BYTES):
+        packed = compress(codec, view[start : start + TAKEN_BYTES], level, magic=magic)
+        parts.append(memoryview(packed)[head : len(packed) - tail])
+        yield
+    return b"".join((packed[:head], *parts, packed[len(packed) - tail :]))
 
 
 def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Buffer:
@@ -69,6 +95,43 @@ def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYT
     except (ValueError, cramjam.DecompressionError) as failure:
         raise CodecFailed(codec, f"{failure}.", over_limit=isinstance(failure, OverLimit)) from None
     raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def decompress_slowly(
+    codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2
+) -> Generator[None, None, Buffer]:
+    """`decompress` with a pause about every millisecond, where the codec has a place for it; zstd has none."""
+    try:
+        if codec == SNAPPY:
+            return (yield from snappy.decompress_slowly(data, limit_bytes))
+        if codec == LZ4:
+            return (yield from lz4.decompress_slowly(data, limit_bytes, format_0=magic == 0))
+        if codec == GZIP:
+            return (yield from _gunzip_slowly(data, limit_bytes))
+    except (ValueError, zlib.error, cramjam.DecompressionError) as failure:
+        raise CodecFailed(codec, f"{failure}.", over_limit=isinstance(failure, OverLimit)) from None
+    return decompress(codec, data, limit_bytes=limit_bytes, magic=magic)
+
+
+def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
+    """All members of a gzip stream, one after another."""
+    out = bytearray()
+    rest: Buffer = data
+    while len(rest):
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            opened = member.decompress(rest, GZIP_PAUSE_BYTES)
+            out += opened
+            if len(out) > limit_bytes:
+                raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
+            if not opened and not member.eof:
+                raise ValueError("the stream ends too early")
+            rest = member.unused_data if member.eof else member.unconsumed_tail
+            if not member.eof:
+                yield
+    if not len(data):
+        raise ValueError("there is no stream")
+    return out
 
 
 def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:

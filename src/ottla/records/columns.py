@@ -9,19 +9,17 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, Final, NamedTuple, overload
 
 from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_record
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.build import build
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
-from ottla.records.record import Record
+from ottla.records.record import ConsumerRecord, Record, Where
 from ottla.records.uncompiled import say_once
 
 __all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
-
-R = TypeVar("R", bound=Record)
 
 SMALLEST_RECORD_BYTES: Final = 7
 ROW_BYTES: Final = 8 + 8 + 4 * kernel.SPAN_COLUMNS
@@ -77,7 +75,9 @@ class Columns:
 
     def pieces(self) -> list[Run]:
         """The runs cut to the rows from `first` to `end`, leaving out those without any."""
-        cut = (run._replace(first=max(run.first, self.first), end=min(run.end, self.end)) for run in self.runs)
+        if self.first == 0 and self.end == len(self.all_offsets):
+            return [run for run in self.runs if run.first < run.end]
+        cut = (Run(max(run.first, self.first), min(run.end, self.end), run.data, run.header) for run in self.runs)
         return [run for run in cut if run.first < run.end]
 
     def slice(self, start: int, stop: int) -> Columns:
@@ -88,16 +88,18 @@ class Columns:
     @overload
     def records(self) -> list[Record]: ...
     @overload
-    def records(self, kind: type[R]) -> list[R]: ...
-    def records(self, kind: Any = Record) -> list[Any]:
-        """An object per record, of `Record` or a subclass of it: what takes the time, where columns would do."""
-        found: list[Any] = []
-        for run in self.pieces():
-            times = run.header.timestamp_type
-            found += kernel_record.make_records(
-                kind, run.data, self.all_offsets, self.all_timestamps, self.spans, run.first, run.end, times
-            )
-        return found
+    def records(self, where: Where) -> list[ConsumerRecord]: ...
+    def records(self, where: Where | None = None) -> list[Any]:
+        """An object per record, which knows `where` it comes from if that is given: what takes the time, where columns would do."""
+        pieces = self.pieces()
+        if len(pieces) == 1:
+            return self._records(pieces[0], where)
+        return [record for run in pieces for record in self._records(run, where)]
+
+    def _records(self, run: Run, where: Where | None) -> list[Any]:
+        kind = Record if where is None else ConsumerRecord
+        table = self.all_offsets, self.all_timestamps, self.spans
+        return kernel_record.make_records(kind, where, run.data, *table, run.first, run.end, run.header.timestamp_type)
 
 
 def open_batches(

@@ -1,13 +1,16 @@
 """Conversion between batches of magic 2 and message sets of magic 0 and 1, as old clients need it.
 
-Up: what they produce becomes one batch, for the log holds magic 2 only. Down: what they fetch is turned batch by batch, so that
-memory stays that of one batch. Knows both formats through columns. May not know requests; callers say the version's magic.
+Up: what they produce becomes batches, for the log holds magic 2 only (`arrivals` checks it). Down: what they fetch is turned batch
+by batch, so that memory stays that of one batch, and piece by piece, so that nobody waits long. Knows both formats through columns.
+May not know requests; callers say the version's magic.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Generator, Iterator
+from typing import Final
 
 from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_arrow, kernel_build
@@ -20,43 +23,27 @@ from ottla.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
+    BadBatch,
     BatchHeader,
     batches,
+    read_header,
 )
 from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, open_batches
-from ottla.records.legacy import BadMessage, open_message_set, write_message_set
-from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, NONE, UNSUPPORTED_COMPRESSION_TYPE
+from ottla.records.columns import MOST_OFFSET, ROW_BYTES, SMALLEST_RECORD_BYTES, Columns, Run
+from ottla.records.legacy import BadMessage, write_slowly
+from ottla.records.limits import PAUSE_BYTES
+from ottla.records.steps import paused
+from ottla.wire.errors import UNSUPPORTED_COMPRESSION_TYPE
+
+PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNAPPY: 512 << 10, codecs.LZ4: 512 << 10}
+"""How much of a batch is converted at a time, opened, by codec: what takes one to three milliseconds."""
+
+PIECE_ROWS: Final = 16_384
+"""And how many records at most, where they are small. A single record is never divided, however large it is."""
 
 
-def accept(view: Buffer, *, compacted: bool = False, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> tuple[int, bytearray | None]:
-    """What an old client produced to one partition, as one batch of magic 2: (0, batch), or (error code, None).
-
-    A message torn at the end is cut off; where nothing is left, (0, None). The codec is the last one met, as old brokers had it.
-
-    - CORRUPT_MESSAGE: sizes, magic or a CRC-32 that are wrong, within a compressed message too; a codec that cannot open its data.
-    - INVALID_RECORD: compression within compression, mixed formats, a wrapper's offset below its last message's; on a compacted
-      topic a null key.
-    - INVALID_TIMESTAMP: a producer that claims the broker's time.
-    """
-    try:
-        columns = open_message_set(view, limit_bytes=limit_bytes)
-    except BadMessage as bad:
-        return bad.error_code, None
-    except CodecFailed:
-        return CORRUPT_MESSAGE, None
-    if not len(columns):
-        return NONE, None
-    if any(run.header.timestamp_type == LOG_APPEND_TIME for run in columns.runs):
-        return INVALID_TIMESTAMP, None
-    if compacted and min(columns.span_column(kernel.KEY_SIZE)) < 0:
-        return INVALID_RECORD, None
-    return NONE, up_convert(columns)
-
-
-def up_convert(columns: Columns, *, keep_offsets: bool = False, level: int | None = None) -> bytearray:
-    """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`."""
+def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
+    """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`. No `codec`: the last one met."""
     base_offset = columns.offsets[0] if keep_offsets else 0
     base_timestamp = newest = columns.timestamps[0]
     deltas = _deltas(columns, base_offset, keep_offsets)
@@ -75,7 +62,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, level: int | Non
         leader_epoch=NO_PARTITION_LEADER_EPOCH,
         magic=MAGIC,
         crc=0,
-        attributes=_attributes(columns),
+        attributes=_attributes(columns, codec),
         last_offset_delta=deltas[columns.end - 1] if deltas else len(columns) - 1,
         base_timestamp=base_timestamp,
         max_timestamp=newest,
@@ -87,6 +74,16 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, level: int | Non
     return seal(header, out, level)
 
 
+def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Generator[None, None, bytearray]:
+    """`up_convert` with pauses, if the codec has much to do."""
+    if not codec or sum(len(run.data) for run in columns.runs) <= PAUSE_BYTES:
+        return up_convert(columns, codec=codec, level=level)
+    batch = up_convert(columns, codec=codecs.NONE)
+    header = read_header(batch)
+    batch[HEADER_BYTES:] = yield from codecs.compress_slowly(codec, batch[HEADER_BYTES:], level)
+    return seal(header._replace(attributes=header.attributes | codec), batch, packed=True)
+
+
 def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
     """Offset deltas by row; none where the kernel can count for itself."""
     if keep_offsets:
@@ -96,29 +93,84 @@ def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int
     return array("q", range(-columns.first, len(columns.all_offsets) - columns.first))
 
 
-def _attributes(columns: Columns) -> int:
-    """The last codec met, and the broker's time where the last run has it."""
+def _attributes(columns: Columns, codec: int | None) -> int:
+    """The codec, which is the last one met unless it is given, and the broker's time where the last run has it."""
     runs = columns.pieces()
-    codec = next((run.header.codec for run in reversed(runs) if run.header.codec), codecs.NONE)
+    if codec is None:
+        codec = next((run.header.codec for run in reversed(runs) if run.header.codec), codecs.NONE)
     return codec | (TIMESTAMP_TYPE_BIT if runs[-1].header.timestamp_type == LOG_APPEND_TIME else 0)
 
 
 def down_convert(
     view: Buffer, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Iterator[bytes]:
-    """The whole batches in `view` as message sets of format `magic`, one piece for each batch.
+    """The whole batches in `view` as message sets of format `magic`, as `down_convert_batch` gives each."""
+    whole = memoryview(view)
+    for pos, header in batches(whole):
+        batch = whole[pos : pos + header.size]
+        yield from down_convert_batch(batch, header, magic, from_offset=from_offset, limit_bytes=limit_bytes)
+
+
+def down_convert_batch(
+    batch: memoryview,
+    header: BatchHeader,
+    magic: int,
+    *,
+    from_offset: int = 0,
+    limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES,
+) -> Iterator[bytes]:
+    """One batch, which `header` describes, as a message set of format `magic`: in one piece, or in several where it is large.
+
+    An empty piece is a pause: there is none without one or the other for longer than a few milliseconds.
 
     Control batches and headers are lost. Records below `from_offset` are left out of plain batches, as some clients need; in
     compressed ones they stay. A codec is kept. Raises `BadMessage` with UNSUPPORTED_COMPRESSION_TYPE for zstd, which these
     formats do not have, and `BadBatch` or `CodecFailed` for what cannot be opened.
     """
-    whole = memoryview(view)
-    for pos, header in batches(whole):
-        if header.is_control:
+    if header.is_control:
+        return
+    if header.codec >= codecs.ZSTD:
+        raise BadMessage(0, "zstd cannot be sent in an old message format.", UNSUPPORTED_COMPRESSION_TYPE)
+    for columns in _pieces(batch, header, limit_bytes):
+        if columns is None or columns.offsets[-1] < from_offset:
+            yield b""
             continue
-        if header.codec >= codecs.ZSTD:
-            raise BadMessage(pos, "zstd cannot be sent in an old message format.", UNSUPPORTED_COMPRESSION_TYPE)
-        kept_from = 0 if header.codec else from_offset
-        columns = open_batches(whole[pos : pos + header.size], from_offset=kept_from, limit_bytes=limit_bytes)
+        if not header.codec and columns.offsets[0] < from_offset:
+            columns = columns.slice(bisect_left(columns.offsets, from_offset), len(columns))
         for run in columns.pieces():
-            yield write_message_set(columns, run, magic, codec=header.codec)
+            yield (yield from paused(write_slowly(columns, run, magic, codec=header.codec), b""))
+
+
+def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterator[Columns | None]:
+    """The records of one batch, about `PIECE_BYTES` of them at a time; None where it only took time."""
+    data, pos = batch, HEADER_BYTES
+    if header.codec:
+        steps = codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)
+        data, pos = memoryview((yield from paused(steps, None))), 0
+    left, end = header.record_count, len(data)
+    if not 0 <= header.base_offset < MOST_OFFSET:
+        raise BadBatch(0, f"base offset {header.base_offset} is out of range.")
+    if not 0 <= left <= (end - pos) // SMALLEST_RECORD_BYTES:
+        raise BadBatch(0, f"{end - pos} bytes cannot hold the {left} records that the header claims.")
+    rows = min(PIECE_ROWS, max(1, left * PIECE_BYTES[header.codec] // max(end - pos, 1)))
+    while left:
+        count = min(rows, left)
+        columns, pos = _scanned(data, pos, end, count, header)
+        yield columns
+        left -= count
+    if pos != end:
+        raise BadBatch(pos, f"bytes are left over after the last record of the batch at offset {header.base_offset}.")
+
+
+def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
+    """`count` records of a batch from `pos` on, and the position after them."""
+    arena = memoryview(bytearray(ROW_BYTES * count))
+    offsets, timestamps = arena[: 8 * count].cast("q"), arena[8 * count : 16 * count].cast("q")
+    spans = arena[16 * count :].cast("i")
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    stop = kernel.scan(data, pos, end, 0, count, base_offset, base_timestamp, offsets, timestamps, spans)
+    if stop < 0:
+        raise BadBatch(-1 - stop, f"a record of the batch at offset {base_offset} is broken.")
+    if header.timestamp_type == LOG_APPEND_TIME:
+        timestamps[:] = memoryview(array("q", [header.max_timestamp]) * count)
+    return Columns(offsets, timestamps, spans, (Run(0, count, data, header),), 0, count, offsets[-1] + 1), stop

@@ -8,9 +8,11 @@ R = TypeVar("R")
 COMPILED: bool
 
 class Record: ...
+class ConsumerRecord(Record): ...
 
 def make_records(
     record_type: type[R],
+    where: tuple[str, int] | None,
     buf: Buffer,
     offsets: Longs,
     timestamps: Longs,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Generator
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_arrow, kernel_legacy
 from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
 from ottla.records.columns import EMPTY, ROW_BYTES, Columns, Run
+from ottla.records.steps import finish
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD
 
 ENTRY: Final = struct.Struct(">qiIbb")
@@ -95,8 +97,18 @@ def _segments(view: memoryview, limit_bytes: int) -> list[Segment]:
         pos = stop
 
 
-def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[Segment]:
-    """The messages compressed within the one at `pos`. All are of its format, and none is compressed again."""
+class Wrapper(NamedTuple):
+    """A message whose value is a compressed set. `timestamp` is that of all in it, where the broker gave it; None otherwise."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int | None
+    value: memoryview
+
+
+def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
+    """The compressed message from `pos` to `stop`, its CRC checked. Raises `BadMessage`."""
     offset, _, crc, magic, attributes = ENTRY.unpack_from(view, pos)
     if crc32(view[pos + 16 : stop]) != crc:
         raise BadMessage(pos, "the CRC-32 of the message is wrong.", CORRUPT_MESSAGE)
@@ -104,6 +116,12 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
     value = _value(view, pos + (26 if magic else 18), stop)
     if value is None:
         raise BadMessage(pos, "a compressed message has no value.", INVALID_RECORD)
+    return Wrapper(offset, magic, attributes, timestamp, value)
+
+
+def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[Segment]:
+    """The messages compressed within the one at `pos`. All are of its format, and none is compressed again."""
+    offset, magic, attributes, timestamp, value = open_wrapper(view, pos, stop)
     opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
     data = memoryview(opened)
     inner: list[Segment] = []
@@ -182,7 +200,15 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 
     The wrapper's offset is that of its last message, its time their latest. Headers are lost: these formats have none.
     """
-    part = columns.slice(run.first - columns.first, run.end - columns.first)
+    return finish(write_slowly(columns, run, magic, codec=codec, level=level))
+
+
+def write_slowly(
+    columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
+) -> Generator[None, None, bytes]:
+    """`write_message_set` with pauses, if a codec has much to do."""
+    whole = (run.first, run.end) == (columns.first, columns.end)
+    part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
     total = sum(kernel_arrow.total_bytes(part.span_column(column))[0] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE))
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
     base = part.offsets[0] if codec and magic else 0
@@ -191,7 +217,7 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
     end, newest = kernel_legacy.write_messages(out, 0, run.first, run.end, magic, timestamp_bit, base, *table)
     if not codec:
         return bytes(memoryview(out)[:end])
-    body = codecs.compress(codec, memoryview(out)[:end], level, magic=magic)
+    body = yield from codecs.compress_slowly(codec, memoryview(out)[:end], level, magic=magic)
     return wrapper(part.offsets[-1], magic, codec | timestamp_bit, newest, body)
 
 

@@ -6,12 +6,14 @@ Knows the frame. May not know what the bytes are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Final
 
 import cramjam
 
 from ottla.ports import Buffer
-from ottla.records.limits import OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
 BLOCK_BYTES: Final = 64 * 1024
@@ -22,6 +24,7 @@ HEADER: Final = MAGIC + b"\x60\x40\x82"
 HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
 """The same with the checksum that also covers the magic, as message format 0 has it."""
 
+END_MARK: Final = bytes(4)
 MOST_EXPANSION: Final = 255
 BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x04, 0x01, 0x20, 0x40
 PLAIN: Final = VERSION_01 | INDEPENDENT
@@ -31,41 +34,90 @@ BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
 _MASK: Final = 0xFFFFFFFF
 
 
-def compress(data: Buffer, *, format_0: bool = False) -> bytes:
+FAST_LEVEL: Final = 9
+"""Kafka's default: not the ninth of the levels of lz4's thorough compressor, but its fast one."""
+
+LOWEST_THOROUGH: Final = 3
+"""Below it the library would be fast again, where Kafka is not."""
+
+
+def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) -> bytes:
+    """`data` as a frame. `level` 9 or None is the fast compressor, and every other of 1 to 17 the thorough one, as in Kafka."""
     view = memoryview(data)
+    pack: Callable[[memoryview], bytes | memoryview] = (
+        _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
+    )
     parts: list[bytes | memoryview] = [HEADER_FORMAT_0 if format_0 else HEADER]
     for start in range(0, len(view), BLOCK_BYTES):
         chunk = view[start : start + BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+        block = pack(chunk)
         if len(block) < len(chunk):
             parts += (len(block).to_bytes(4, "little"), block)
         else:
             parts += ((len(chunk) | STORED).to_bytes(4, "little"), chunk)
-    parts.append(b"\x00\x00\x00\x00")
+    parts.append(END_MARK)
     return b"".join(parts)
+
+
+def _fast_block(chunk: memoryview) -> bytes:
+    return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+
+
+def _thorough_block(chunk: memoryview, level: int) -> memoryview:
+    """The library has levels for whole frames only: the one block of a frame of its own, without what is around it."""
+    frame = memoryview(cramjam.lz4.compress(chunk, level=max(level, LOWEST_THOROUGH)))
+    start = 15 if frame[4] & CONTENT_SIZE else 7
+    size = int.from_bytes(frame[start : start + 4], "little")
+    return chunk if size & STORED else frame[start + 4 : start + 4 + size]
 
 
 def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> memoryview:
     """Raises ValueError for bytes that are not one whole frame, or that hold more than `limit_bytes`."""
+    view, header_bytes, out = _prepared(data, limit_bytes, format_0)
+    if view[4] == PLAIN and view[5] in BLOCK_SIZES:
+        size = 0
+        for size in _open_blocks(view, header_bytes, out):  # noqa: B007 - the last one counts
+            pass
+    else:
+        size = cramjam.lz4.decompress_into(view, out)
+    return _within(out, size, limit_bytes)
+
+
+def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
+    """The same with pauses, if the frame is of the kind that Kafka's clients write."""
+    view, header_bytes, out = _prepared(data, limit_bytes, format_0)
+    if view[4] != PLAIN or view[5] not in BLOCK_SIZES:
+        return _within(out, cramjam.lz4.decompress_into(view, out), limit_bytes)
+    size = paused_at = 0
+    for size in _open_blocks(view, header_bytes, out):
+        if size - paused_at >= PAUSE_BYTES:
+            paused_at = size
+            yield
+    return _within(out, size, limit_bytes)
+
+
+def _prepared(data: Buffer, limit_bytes: int, format_0: bool) -> tuple[memoryview, int, bytearray]:
+    """(the frame with a right checksum in its header, bytes of the header, room for what it opens to)"""
     view = memoryview(data)
+    if view[: len(HEADER)] == HEADER:  # nearly all of magic 1 and 2, which need not be looked at closely
+        return view, len(HEADER), bytearray(_most_bytes(view, len(HEADER), limit_bytes))
     header_bytes = _header_bytes(view)
     expected = header_checksum(view[4 : header_bytes - 1])
     if view[header_bytes - 1] != expected:
         if not format_0:
             raise ValueError(f"the checksum of an LZ4 frame header is {view[header_bytes - 1]:02x} instead of {expected:02x}")
         view = memoryview(b"".join((view[: header_bytes - 1], bytes((expected,)), view[header_bytes:])))
-    out = bytearray(_most_bytes(view, header_bytes, limit_bytes))
-    if view[4] == PLAIN and view[5] in BLOCK_SIZES:
-        size = _open_blocks(view, header_bytes, out)
-    else:
-        size = cramjam.lz4.decompress_into(view, out)
+    return view, header_bytes, bytearray(_most_bytes(view, header_bytes, limit_bytes))
+
+
+def _within(out: bytearray, size: int, limit_bytes: int) -> memoryview:
     if size > limit_bytes:
         raise OverLimit(f"it opens to {size} bytes, more than the limit of {limit_bytes}")
     return memoryview(out)[:size]
 
 
-def _open_blocks(view: memoryview, pos: int, out: bytearray) -> int:
-    """Open the blocks of a frame without checksums into `out`, several times faster than whole frames are; bytes opened."""
+def _open_blocks(view: memoryview, pos: int, out: bytearray) -> Iterator[int]:
+    """Open the blocks of a frame without checksums into `out`, several times faster than whole frames are; bytes opened so far."""
     room, at, block_bytes = memoryview(out), 0, 1 << (8 + 2 * (view[5] >> 4))
     while size := int.from_bytes(view[pos : pos + 4], "little"):
         stored, size = size & STORED, size & ~STORED
@@ -79,9 +131,9 @@ def _open_blocks(view: memoryview, pos: int, out: bytearray) -> int:
             most = min(block_bytes, len(out) - at)
             at += cramjam.lz4.decompress_block_into(block, room[at : at + most], output_len=most)
         pos += 4 + size
+        yield at
     if pos + 4 != len(view):
         raise ValueError("an LZ4 frame does not end with its end mark")
-    return at
 
 
 def _header_bytes(view: memoryview) -> int:

@@ -33,7 +33,12 @@ def exceptval(*, check: bool) -> Callable[[Function], Function]:
     return _as_it_is
 
 
-def declare(kind: object, *, visibility: str) -> None:
+def freelist(size: int) -> Callable[[Function], Function]:
+    del size
+    return _as_it_is
+
+
+def declare(kind: object, *, visibility: str = "") -> None:
     del kind, visibility
 
 

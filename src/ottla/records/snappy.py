@@ -5,12 +5,14 @@ Knows the framing and how far a block may claim to expand. May not know what the
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
 import cramjam
 
 from ottla.ports import Buffer
-from ottla.records.limits import OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit
+from ottla.records.steps import finish
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -31,6 +33,11 @@ def compress(data: Buffer) -> bytes:
 
 def decompress(data: Buffer, limit_bytes: int) -> bytearray:
     """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes`."""
+    return finish(decompress_slowly(data, limit_bytes))
+
+
+def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
+    """The same with pauses between blocks."""
     view = memoryview(data)
     blocks = _blocks(view) if bytes(view[: len(MAGIC)]) == MAGIC else [view]
     sizes = [_claimed_size(block) for block in blocks]
@@ -39,10 +46,13 @@ def decompress(data: Buffer, limit_bytes: int) -> bytearray:
         raise OverLimit(f"it opens to {total} bytes, more than the limit of {limit_bytes}")
     out = bytearray(total)
     room = memoryview(out)
-    pos = 0
+    pos = paused_at = 0
     for block, size in zip(blocks, sizes, strict=True):
         cramjam.snappy.decompress_raw_into(block, room[pos : pos + size])
         pos += size
+        if pos - paused_at >= PAUSE_BYTES:
+            paused_at = pos
+            yield
     return out
 
 

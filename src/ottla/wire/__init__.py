@@ -1,6 +1,8 @@
 """Bytes <-> typed values: every message of Kafka's protocol, declared once for all its versions.
 
-Knows the protocol's bytes and nothing of records' contents, sockets or files; imports the standard library only.
+Knows the protocol's bytes and nothing of records' contents, sockets or files; imports the standard library only. Kernels that need
+nothing else do the work where they are compiled (`plans`, `kernel_read`, `kernel_write`); elsewhere Python is generated for it
+(`reading`, `writing`). Both do the same.
 
     from ottla.wire import decode, encode
     from ottla.wire.api.heartbeat import HeartbeatRequest

@@ -7,10 +7,17 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from ottla.wire.faults import Malformed, Unencodable
-from ottla.wire.reading import compile_reader
 from ottla.wire.runtime import Stop
 from ottla.wire.schema import Message
-from ottla.wire.writing import compile_writer
+
+try:
+    from ottla.wire.kernel_read import Reader
+    from ottla.wire.kernel_write import Writer
+    from ottla.wire.plans import plan_of
+except ImportError:  # the kernels are not compiled
+    COMPILED = False
+else:
+    COMPILED = True
 
 M = TypeVar("M", bound=Message)
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -27,28 +34,13 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for whatever the bytes may be, and
     `ValueError` for a version that never was.
     """
-    if type(buf) is not bytes:
-        return _decode_view(cls, version, memoryview(buf), position)
     try:
-        return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # generated code
+        return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are made as they are wanted
     except KeyError:
-        _new_reader(cls, version)  # only the first time
+        _new_codec(cls, version)  # only the first time
         return decode(cls, version, buf, position)
     except _DECODING:
         raise _malformed(cls, version, buf, position) from None
-
-
-def _decode_view(cls: type[M], version: int, view: memoryview, position: int) -> M:
-    """Readers of bytes are faster than a copy is slow; only where records shall be views of the input it stays as it is."""
-    if not cls.WIRE.records:
-        return decode(cls, version, view.tobytes(), position)
-    if view.itemsize != 1 or not view.c_contiguous:
-        view = memoryview(view.tobytes())
-    read = cls.WIRE.view_readers.get(version) or _new_view_reader(cls, version)
-    try:
-        return read(view, position)  # type: ignore[no-any-return]  # generated code
-    except _DECODING:
-        raise _malformed(cls, version, view, position) from None
 
 
 def encode(msg: Message, version: int) -> bytes:
@@ -74,7 +66,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
     """Append the small pieces of a message to `parts`, and to `cuts` the positions among them of records."""
-    write = msg.WIRE.writers.get(version) or _new_writer(type(msg), version)
+    write = msg.WIRE.writers.get(version) or _new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)
     except _ENCODING as e:
@@ -111,16 +103,18 @@ def _check_version(cls: type[Message], version: int) -> None:
         raise ValueError(f"{cls.__name__} has no version {version}: use one of {valid.start} to {valid.stop - 1}") from None
 
 
-def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+def _new_codec(cls: type[Message], version: int) -> Callable[..., None]:
+    """Make the reader and the writer of a version, and give back the writer.
+
+    The kernels read and write by plan; where they are not compiled, generated Python is faster than they would be.
+    """
     _check_version(cls, version)
-    return cls.WIRE.readers.setdefault(version, compile_reader(cls, version, any_buffer=False))
+    if COMPILED:
+        plan = plan_of(cls, version)
+        cls.WIRE.readers[version], cls.WIRE.writers[version] = Reader(plan).read, Writer(plan).write
+    else:
+        from ottla.wire.reading import compile_reader
+        from ottla.wire.writing import compile_writer
 
-
-def _new_view_reader(cls: type[Message], version: int) -> Callable[..., Any]:
-    _check_version(cls, version)
-    return cls.WIRE.view_readers.setdefault(version, compile_reader(cls, version, any_buffer=True))
-
-
-def _new_writer(cls: type[Message], version: int) -> Callable[..., None]:
-    _check_version(cls, version)
-    return cls.WIRE.writers.setdefault(version, compile_writer(cls, version))
+        cls.WIRE.readers[version], cls.WIRE.writers[version] = compile_reader(cls, version), compile_writer(cls, version)
+    return cls.WIRE.writers[version]

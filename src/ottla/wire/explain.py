@@ -9,7 +9,7 @@ import struct
 from typing import Any
 
 from ottla.wire.faults import Malformed, Unencodable
-from ottla.wire.runtime import LONGEST_STRING
+from ottla.wire.runtime import LONGEST_STRING, flat
 from ottla.wire.schema import END, Field, Message, Struct
 from ottla.wire.walk import leaves
 
@@ -17,7 +17,7 @@ from ottla.wire.walk import leaves
 def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:
     """What is wrong with bytes that could not be read."""
     try:
-        leaves(cls, version, buf, position)
+        leaves(cls, version, flat(buf), position)
     except Malformed as e:
         return e
     return Malformed(cls.__name__, version, "", position, "cannot be read")
@@ -101,5 +101,12 @@ def _number(f: Field, value: Any, path: str) -> _Found:
     try:
         struct.pack(">" + f.kind, value)
     except struct.error as e:
+        if isinstance(value, int) and f.kind in _INTEGERS:
+            bits = 8 * struct.calcsize(">" + f.kind)
+            least, most = (0, (1 << bits) - 1) if f.kind.isupper() else (-1 << bits - 1, (1 << bits - 1) - 1)
+            return path, f"must be from {least} to {most}, not {value}"
         return path, f"cannot be {value!r}: {e}"
     return None
+
+
+_INTEGERS = "bBhHiIqQ"

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+NO_VERSION: Final = -1
+"""Of messages from before there were versions."""
+
+
+def _place(message: str, version: int, path: str) -> str:
+    what = message if version == NO_VERSION else f"{message} v{version}"
+    return f"{what}, {path}" if path else what
+
 
 class Malformed(ValueError):
     """The peer's bytes do not follow the schema; the one exception that leaves `decode`.
@@ -11,8 +21,7 @@ class Malformed(ValueError):
     """
 
     def __init__(self, message: str, version: int, path: str, position: int, reason: str) -> None:
-        where = f"{message} v{version}, {path}" if path else f"{message} v{version}"
-        super().__init__(f"{where} at byte {position}: {reason}")
+        super().__init__(f"{_place(message, version, path)} at byte {position}: {reason}")
         self.message = message
         self.version = version
         self.path = path
@@ -24,8 +33,7 @@ class Unencodable(ValueError):
     """A value cannot travel in the version asked for; leaves `encode` and names message, version and field path."""
 
     def __init__(self, message: str, version: int, path: str, reason: str) -> None:
-        where = f"{message} v{version}, {path}" if path else f"{message} v{version}"
-        super().__init__(f"{where}: {reason}")
+        super().__init__(f"{_place(message, version, path)}: {reason}")
         self.message = message
         self.version = version
         self.path = path

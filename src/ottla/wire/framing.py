@@ -66,8 +66,9 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
         if api and version in api.flexible:
             position = position + 1 if buf[position] == 0 else _skip_tags(buf, position)
     except (StructError, IndexError, UnicodeDecodeError, Stop) as e:
+        reason = "is not UTF-8" if isinstance(e, UnicodeDecodeError) else str(e) if isinstance(e, Stop) else "runs past the end"
         raise Malformed(
-            "RequestHeader", 1, "client_id" if position else "", min(position, len(buf)), str(e) or "a varint is too long"
+            "RequestHeader", 1, "client_id" if position else "", min(position, len(buf)), reason or "a varint is too long"
         ) from e
     if position > len(buf):
         raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")

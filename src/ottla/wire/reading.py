@@ -2,9 +2,10 @@
 
 Neighbouring fixed-width fields and the length that follows them are one `struct` call; nested structs stand inline. A length
 of up to 127 is trusted until the bytes run out (nothing larger than the input can come of it); larger counts are checked
-against what is left before anything is allocated. Fields that usually are empty are read as if they were, together with what
-follows, and again where they are not. A slice beyond the end comes out short and is caught by the position at the end. What
-exactly is wrong is found by `explain`, so that good input pays nothing for it.
+against what is left before anything is allocated. A slice beyond the end comes out short and is caught by the position at the end.
+What exactly is wrong is found by `explain`, so that good input pays nothing for it.
+
+This is how messages are read where the kernels are not compiled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from ottla.wire import runtime
 from ottla.wire.schema import Field, Message, Struct
+from ottla.wire.sizes import STRINGS, head_code, least_size
 from ottla.wire.source import Source
 
 _NAMES = {
@@ -27,39 +29,28 @@ _NAMES = {
     "uuids": Layout(">16s").iter_unpack,
     "Stop": runtime.Stop,
 }
-_STRINGS = ("str", "plain")
 
 
-def compile_reader(cls: type[Message], version: int, *, any_buffer: bool) -> Callable[..., Any]:
-    """`read(buf, pos) -> message`; `buf` is bytes, with `any_buffer` a memoryview (strings cost more then)."""
+def compile_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+    """`read(buf, pos) -> message`; `buf` is any buffer."""
+    read = _generated(cls, version, any_buffer=False)
+    read_view = _generated(cls, version, any_buffer=True) if cls.WIRE.records else None
+
+    def read_any(buf: bytes | bytearray | memoryview, pos: int) -> Any:
+        if type(buf) is not bytes:
+            buf = runtime.flat(buf)
+            if read_view and type(buf) is memoryview:
+                return read_view(buf, pos)
+        return read(bytes(buf), pos)  # a copy is quicker than reading from a view; only records shall be views of the input
+
+    return read_any
+
+
+def _generated(cls: type[Message], version: int, *, any_buffer: bool) -> Callable[..., Any]:
+    """`buf` is bytes, with `any_buffer` a memoryview (strings cost more then)."""
     writer = _Reader(version, version in cls.WIRE.flexible, any_buffer)
     kind = " any" if any_buffer else ""
     return writer.message(cls).compile(f"<read {cls.__name__} v{version}{kind}>")
-
-
-def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct can take in a version; 1 at least, so that counts stay bounded."""
-    return max(1, _least(cls, version, flexible))
-
-
-def _least(cls: type[Struct], version: int, flexible: bool) -> int:
-    here = [f for f in cls.WIRE.fields if version in f.present and not (f.tag is not None and flexible)]
-    return int(flexible) + sum(_least_field(f, version, flexible) for f in here)
-
-
-def _least_field(f: Field, version: int, flexible: bool) -> int:
-    if f.fixed:
-        return calcsize(">" + f.kind)
-    if f.kind == "struct" and not f.array:
-        return 1 if version in f.nullable else _least(f.struct, version, flexible)
-    return calcsize(">" + head_code(f, flexible))
-
-
-def head_code(f: Field, flexible: bool) -> str:
-    """The format of a length: a byte (of a varint), or the older fixed widths."""
-    if flexible and f.kind != "plain":
-        return "B"
-    return "h" if f.kind in _STRINGS and not f.array else "i"
 
 
 class _Reader:
@@ -72,7 +63,6 @@ class _Reader:
         self.out = Source("def read(buf, pos):", _NAMES)
         self._run: list[tuple[str, str]] = []
         self._row: tuple[str, str, str] | None = None  # a row of numbers before the run: (target, format, count)
-        self._ready: str | None = None  # the name of the next length, where that is read already
         self._at = 0  # 1 while `pos` stands at the length just read, not behind it
 
     def message(self, cls: type[Message]) -> Source:
@@ -96,12 +86,9 @@ class _Reader:
             if f not in here or f in tagged:
                 self.out(f"{o}.{f.name} = {self.default(f)}")
         self.out(f"{o}.unknown_tags = ()")
-        rest = [f for f in here if f not in tagged]
-        while rest:
-            guessed = self.guess(rest, o)
-            if not guessed:
-                self.field(rest[0], o)
-            rest = rest[guessed or 1 :]
+        for f in here:
+            if f not in tagged:
+                self.field(f, o)
         if self.flexible:
             self.tags(tagged, o)
         else:
@@ -112,66 +99,6 @@ class _Reader:
             self._run.append((f"{o}.{f.name}", f.kind))
         else:
             self.variable(f, f"{o}.{f.name}")
-
-    # ------------------------------------------------------------------ guess
-
-    def often_empty(self, f: Field) -> bool:
-        """Whether a field usually is: could be null from the first, or joined a message that did without (version 0 rarely did)."""
-        if f.fixed or f.kind == "records" or (f.kind == "struct" and not f.array):
-            return False
-        return f.nullable.start == f.present.start if self.version in f.nullable else f.present.start > 1
-
-    def guess(self, rest: list[Field], o: str) -> int:
-        """Read what begins the rest of a struct as if the fields that often are empty were; how many fields that was.
-
-        One `struct` call then reads them, the fixed fields between and the length behind. It never reaches beyond good input,
-        for no field takes fewer bytes than an empty one.
-        """
-        if self._ready or not self.often_empty(rest[0]):
-            return 0
-        count = next((i for i, f in enumerate(rest) if not f.fixed and not self.often_empty(f)), len(rest))
-        code = self.length_behind(rest[count:])
-        if count == 1 and not code:
-            return 0
-        self.guessed(rest[:count], o, code)
-        return count
-
-    def length_behind(self, rest: list[Field]) -> str:
-        """The format of the length that comes first in the rest of a struct, of its tags if nothing is left; "" for none."""
-        if not rest:
-            return "B" if self.flexible else ""
-        return "" if rest[0].kind == "struct" and not rest[0].array else head_code(rest[0], self.flexible)
-
-    def guessed(self, fields: list[Field], o: str, code: str) -> None:
-        """Read `fields`, then a length of format `code`; where the guess is wrong, all behind the first length once more."""
-        lengths = {f.name: self.out.local("n") for f in fields if not f.fixed}
-        behind = [(self.out.local("n"), code)] if code else []
-        run = [(f"{o}.{f.name}", f.kind) if f.fixed else (lengths[f.name], head_code(f, self.flexible)) for f in fields] + behind
-        self._run += run
-        self._at = 0
-        self.flush()
-        empty = [f for f in fields if not f.fixed]
-        with self.out.block(f"if {' and '.join(self.is_empty(f, lengths[f.name]) for f in empty)}:"):
-            self.out(*[f"{o}.{f.name} = {self.empty(f, lengths[f.name])}" for f in empty])
-        with self.out.block("else:"):
-            self.out(f"pos -= {calcsize('>' + ''.join(code for _, code in run[1:]))}")
-            self._ready = run[0][0]
-            for f in fields:
-                self.field(f, o)
-            self._run += behind
-            self._at = 0
-            self.flush()
-        self._ready = behind[0][0] if behind else None
-
-    def is_empty(self, f: Field, n: str) -> str:
-        one = int(head_code(f, self.flexible) == "B")
-        return f"{n} < {one + 1}" if self.version in f.nullable else f"{n} == {one}"
-
-    def empty(self, f: Field, n: str) -> str:
-        value = "[]" if f.array else "b''" if f.kind == "bytes" else "''"
-        if self.version not in f.nullable:
-            return value
-        return f"{value} if {n}{'' if head_code(f, self.flexible) == 'B' else ' >= 0'} else None"
 
     def default(self, f: Field) -> str:
         if not f.fresh:
@@ -224,9 +151,6 @@ class _Reader:
     def head(self, code: str, at: int = 0) -> str:
         """Read a length, together with the run before it; the name that holds it. With `at`, stay at it where that can be."""
         self._at = 0
-        if self._ready:
-            n, self._ready = self._ready, None
-            return n
         n = self.out.local("n")
         self._run.append((n, code))
         self._at = at
@@ -270,7 +194,7 @@ class _Reader:
         """Read a length, for a varint one more than it is, and bound what is larger than a byte could say."""
         array = f.array and not item
         n = self.head(code, int(code == "B" and not array and f.kind != "records"))
-        string = f.kind in _STRINGS and not array
+        string = f.kind in STRINGS and not array
         if code != "B" and not array:
             return n
         with self.out.block(f"if {n} > 127:"):

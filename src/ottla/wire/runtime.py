@@ -50,6 +50,12 @@ def more(buf: bytes | bytearray | memoryview, n: int, pos: int) -> tuple[int, in
     raise Stop
 
 
+def flat(buf: bytes | bytearray | memoryview) -> bytes | memoryview:
+    """A view of the same bytes, or a copy where the buffer is not one of bytes in a row."""
+    view = memoryview(buf)
+    return view if view.ndim == 1 and view.c_contiguous and view.format == "B" else view.tobytes()
+
+
 def long_string(n: int) -> bytes:
     """The compact length of a string of `n - 1` bytes, beyond a byte."""
     if n > LONGEST_STRING + 1:

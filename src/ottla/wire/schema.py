@@ -144,10 +144,10 @@ def since(
 class Wire:
     """The schema of one class: of a message also its API key (or record type), valid and flexible versions.
 
-    `records` says whether any field holds records. `readers`, `view_readers` and `writers` are kept here by `codec`, by version.
+    `records` says whether any field holds records. `readers` and `writers` are kept here by `codec`, by version.
     """
 
-    __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "view_readers", "writers")
+    __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "writers")
 
     def __init__(self, name: str, fields: tuple[Field, ...], key: int = -1, valid: range = NEVER, flexible: range = NEVER) -> None:
         self.name = name
@@ -157,7 +157,6 @@ class Wire:
         self.flexible = flexible
         self.records = False
         self.readers: dict[int, Callable[..., Any]] = {}
-        self.view_readers: dict[int, Callable[..., Any]] = {}
         self.writers: dict[int, Callable[..., None]] = {}
 
 

@@ -71,18 +71,18 @@ def plain_path(path: str) -> str:
 
 
 def _grow(branches: dict[str, Node], cls: type[Struct], leaf: Leaf) -> None:
-    parent, name = _parent(branches, leaf.path, leaf.start)
+    parent, name = parent_of(branches, leaf.path, leaf.start)
     node = Node(name, LEAF, leaf.start, leaf.end, leaf.value, field=_field(cls, leaf.path))
     if isinstance(leaf.value, list):
         node = Node(name, ARRAY, leaf.start, leaf.end, children=[])
     parent.add(node)
 
 
-def _parent(branches: dict[str, Node], path: str, start: int) -> tuple[Node, str]:
+def parent_of(branches: dict[str, Node], path: str, start: int) -> tuple[Node, str]:
     """The node that a path's last step hangs on, made where it is not there yet, and that step's name."""
     head, name = _last_step(path)
     if head not in branches:
-        above, own = _parent(branches, head, start)
+        above, own = parent_of(branches, head, start)
         branches[head] = above.add(Node(own, ARRAY if name.startswith("[") else STRUCT, start, start, children=[]))
     return branches[head], name
 

@@ -10,9 +10,9 @@ import struct
 from typing import Any, NamedTuple
 
 from ottla.wire.faults import Malformed
-from ottla.wire.reading import head_code, least_size
 from ottla.wire.runtime import LONGEST_STRING
 from ottla.wire.schema import Field, Message, Struct
+from ottla.wire.sizes import head_code, least_size
 
 _WORDS = {
     "b": "int8",

@@ -2,6 +2,8 @@
 
 Neighbouring fixed-width fields, the length and the row of numbers that follow them are one `struct` call; nested structs stand
 inline. A field that is set though it does not travel in the version stops the writer; which one it was, `explain` finds.
+
+This is how messages are written where the kernels are not compiled.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ from collections.abc import Callable
 from struct import Struct as Layout
 
 from ottla.wire import runtime
-from ottla.wire.reading import head_code
 from ottla.wire.schema import Field, Message, Struct
+from ottla.wire.sizes import STRINGS, head_code
 from ottla.wire.source import Source
 
 _NAMES = {"VARINT": runtime.VARINT, "long_string": runtime.long_string, "write_tags": runtime.write_tags, "Stop": runtime.Stop}
-_STRINGS = ("str", "plain")
 
 
 def compile_writer(cls: type[Message], version: int) -> Callable[..., None]:
@@ -138,7 +139,7 @@ class _Writer:
     def sized(self, f: Field, x: str) -> None:
         """A string, bytes, records, or an array with a loop: a length and what it counts."""
         code = head_code(f, self.flexible)
-        string = f.kind in _STRINGS and not f.array
+        string = f.kind in STRINGS and not f.array
         v, n = self.out.local("v"), self.out.local("n")
         convert = f"{v} = {x}.encode()" if string else f"{v} = {x}"
         count = f"len({v}) + 1" if code == "B" else f"len({v})"

@@ -15,8 +15,9 @@ from ottla.cli import frames
 from ottla.cli.main import main
 from ottla.cli.opened import Opener
 from ottla.records.build import build
+from ottla.records.kafka07 import message_set
 from ottla.records.legacy import wrapper
-from ottla.wire import encode
+from ottla.wire import encode, kafka07
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.join_group import JoinGroupRequest
@@ -103,12 +104,39 @@ def test_broken_frames_print_what_could_be_read_and_the_sentence(decode: Any) ->
     assert done.err == "ottla: MetadataRequest v1, topics[0].name at byte 18: string of 7 bytes runs past the end: 4 are left\n"
 
 
+def test_a_frame_that_is_cut_off_says_how_much_is_missing(decode: Any) -> None:
+    for cut in range(14, len(METADATA)):
+        done = decode(METADATA[:cut].hex())
+        assert done.code == 1
+        assert done.out.startswith(
+            "Metadata request, version 1, correlation id 7, " if cut >= 16 else "request, correlation id 7, "
+        )
+        assert done.err.startswith(f"ottla: The frame is cut off: by its size {len(METADATA) - cut} bytes more belong to it.\n")
+
+
+def test_a_file_may_hold_hex_too(decode: Any, tmp_path: Path) -> None:
+    path = tmp_path / "frame.txt"
+    path.write_text(METADATA.hex(" ") + "\n")
+    assert '"flights"' in decode("--file", str(path)).out
+    path.write_text("Dear diary")
+    assert "The input is no hex: 'r' is no hex digit" in decode("--file", str(path)).err
+
+
+@pytest.mark.parametrize("data", [BATCH, BATCH * 2, BATCH + BATCH[:30], wrapper(0, 1, 0, 5, b"v")])
+def test_a_file_of_a_log_is_left_to_another_command(decode: Any, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    done = decode("--file", str(path))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"ottla: {path} holds batches as a log does, not frames: `ottla log dump {path}` prints them.\n"
+
+
 def test_an_unknown_api_or_version_is_said(decode: Any) -> None:
     assert "there is no API 999" in decode("03e7 0000 00000001 ffff").err
     assert decode("0003 0063 00000001 ffff").err == (
         "ottla: RequestHeader v1, api_version at byte 2: Metadata has no version 99, only 0 to 13.\n"
     )
-    assert "RequestHeader v1" in decode("0003").err
+    assert "RequestHeader v1 at byte 0: runs past the end" in decode("0003").err
 
 
 def test_records_are_opened(decode: Any) -> None:
@@ -244,6 +272,40 @@ def test_a_capture_is_printed_frame_by_frame(decode: Any, tmp_path: Path) -> Non
     done = decode("--file", str(path))
     assert done.code == 1
     assert "breaks off within packet 3" in done.err
+
+
+def test_frames_of_kafka_07_are_printed_when_asked(decode: Any) -> None:
+    produced = kafka07.encode_request(kafka07.ProduceRequest("dogs", 2, message_set([b"Rex", b"\xff"]) + b"\0\0\0\x0bcut"))
+    done = decode("--release", "0.7", (len(produced).to_bytes(4, "big") + produced).hex())
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "Produce request of Kafka 0.7, 47 bytes",
+        "      0  body:",
+        "      0    type: 0 (Produce)",
+        '      2    topic: "dogs"',
+        "      8    partition: 2",
+        "     12    messages: 31 bytes",
+        '             [0] next_offset: 13, magic: 1, payload: "Rex" (3 bytes)',
+        "             [1] next_offset: 24, magic: 1, payload: 0xff (1 byte)",
+        "             …: 7 bytes of a message that is cut off",
+    ]
+    answer = kafka07.MultiFetchResponse(0, [kafka07.FetchResponse(1, b""), kafka07.FetchResponse(0, message_set([b"Rex"]))])
+    done = decode("--release", "0.7", "--response", "multi_fetch", kafka07.encode_response(answer).hex())
+    assert "error_code: 1 (The offset is before the first or after the last byte of the log)" in done.out
+    assert '[0] next_offset: 13, magic: 1, payload: "Rex" (3 bytes)' in done.out
+    assert json.loads(decode("--json", "--release", "0.7", produced.hex()).out)["release"] == "0.7"
+
+
+def test_broken_frames_of_kafka_07_say_where(decode: Any) -> None:
+    done = decode("--release", "0.7", "0001 0004 646f6773 0000")
+    assert done.code == 1
+    assert '0  body: type: 1 (Fetch), topic: "dogs"' in done.lines
+    assert done.err == "ottla: FetchRequest of Kafka 0.7, partition at byte 8: 4 bytes cannot be in the 2 that are left\n"
+    assert "there is no request of type 9" in decode("--release", "0.7", "0009").err
+    assert "nothing answers 'Produce'" in decode("--release", "0.7", "--response", "Produce", "0000").err
+    assert "leave out --request" in decode("--release", "0.7", "--version", "1", "0000").err
+    damaged = kafka07.encode_request(kafka07.ProduceRequest("dogs", 2, message_set([b"Rex"])[:-1] + b"X"))
+    assert "messages: at byte 0: the CRC-32 of the payload is wrong." in decode("--release", "0.7", damaged.hex()).err
 
 
 @pytest.mark.parametrize("key", API)

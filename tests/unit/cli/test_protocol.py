@@ -14,6 +14,7 @@ import pytest
 from ottla.cli.main import main
 from ottla.wire.apis import API
 from ottla.wire.errors import ERRORS
+from ottla.wire.headers import RequestHeader, ResponseHeader
 
 
 @pytest.fixture
@@ -117,10 +118,13 @@ def test_the_page_stands_alone_and_its_links_lead_somewhere(protocol: Any) -> No
     assert len(page.ids) == len(set(page.ids))
     assert {link[1:] for link in page.links} <= set(page.ids)
     assert {api.name for api in API.values()} <= set(page.ids)
-    assert text.count("<summary>") == sum(len(api.versions) * 2 for api in API.values()) + text[text.index('id="stored"') :].count(
-        "<summary>"
-    ) + len(range(3)) + len(range(2))
+    stored = text[text.index('id="stored"') :].count("<summary>Version ")
+    of_apis = sum(len(api.versions) * 2 for api in API.values())
+    of_headers = len(RequestHeader.WIRE.valid) + len(ResponseHeader.WIRE.valid)
+    assert text.count("<summary>Version ") == of_apis + stored + of_headers
     assert "prefers-color-scheme: dark" in text
+    assert "<code>max_wait_ms</code>" in text
+    assert "`" not in text.split("<body>")[1]
 
 
 def test_the_page_of_one_api_goes_to_a_file(protocol: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ottla.records import codecs
-from ottla.records.convert import accept
+from ottla.records.arrivals import accept
 from ottla.records.legacy import BadMessage, open_message_set, wrapper
 from ottla.wire.errors import INVALID_RECORD
 
@@ -21,4 +21,4 @@ def test_a_negative_offset_within_a_wrapper_is_refused(inner_offset: int) -> Non
     message_set = wrapper(6, 1, codecs.GZIP, 5, codecs.compress(codecs.GZIP, inner))
     with pytest.raises(BadMessage, match="do not fit its own, 6"):
         open_message_set(message_set)
-    assert accept(message_set) == (INVALID_RECORD, None)
+    assert accept(message_set).error_code == INVALID_RECORD

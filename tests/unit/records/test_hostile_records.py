@@ -73,7 +73,7 @@ def test_ranges_outside_the_buffers_are_refused(kernels: SimpleNamespace) -> Non
 def test_spans_outside_the_data_are_refused(kernels: SimpleNamespace, spans: list[int]) -> None:
     one, out = array("q", [0]), bytearray(200)
     with pytest.raises(ValueError, match="outside"):
-        kernels.kernel_record.make_records(columns.Record, b"12345", one, one, array("i", spans), 0, 1, 0)
+        kernels.kernel_record.make_records(columns.Record, None, b"12345", one, one, array("i", spans), 0, 1, 0)
     write = kernels.kernel_build.write
     with pytest.raises(ValueError, match="outside"):
         write(out, 0, array("i"), 0, 1, array("q"), one, 0, array("i", spans), b"12345", b"12345", b"12345")
@@ -123,7 +123,7 @@ for turn in range(60_000):
         assert kernel.next_doubtful(view, 0, 0, 2, 0, 0, 1, True)[0] < 2
     stop = kernel.scan(view, 0, len(view), 0, 2, 0, 0, offsets, timestamps, spans)
     if stop >= 0:
-        kernel_record.make_records(kernel_record.Record, view, offsets, timestamps, spans, 0, 2, 0)
+        kernel_record.make_records(kernel_record.Record, None, view, offsets, timestamps, spans, 0, 2, 0)
         kernel.count_headers(view, spans[8:10], spans[10:12])
     kernel_arrow.murmur2(view)
     covered = bytes(2) + bytes(data)

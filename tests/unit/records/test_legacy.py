@@ -13,12 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import codecs
-from ottla.records.batch import BadBatch, check, crc_is_valid, read_header, set_log_append_time
+from ottla.records.arrivals import Arrived, Terms, accept
+from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
-from ottla.records.convert import accept, down_convert, up_convert
+from ottla.records.convert import PIECE_ROWS, down_convert, up_convert
 from ottla.records.legacy import BadMessage, open_message_set, wrapper, write_message_set
-from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE
+from ottla.records.steps import finish
+from ottla.records.verify import Demands
+from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
 from tests.unit.records.making import build_rows, simple
 
 aiokafka = pytest.importorskip("aiokafka.record.legacy_records", reason="aiokafka is not installed")
@@ -66,9 +75,8 @@ def set_of(magic: int, codec: int = NONE, count: int = 3, base_offset: int = 0) 
 def test_their_message_sets_open_and_become_batches(name: str, magic: int, codec: int, messages: Messages) -> None:
     message_set = theirs(BUILDERS[name], magic, codec, messages)
     assert open_message_set(message_set).records() == expected(magic, messages)
-    code, batch = accept(message_set)
+    code, _, batch, _ = accept(message_set)
     assert code == 0
-    assert batch is not None
     assert check(memoryview(batch))[0] == 0
     assert read_header(batch).codec == codec
     assert open_batches(batch, check_crcs=True).records() == expected(magic, messages)
@@ -134,13 +142,12 @@ def test_a_torn_message_at_the_end_is_cut_off() -> None:
     whole = set_of(1)
     for size in range(len(split(whole)[0])):
         assert len(open_message_set(whole + whole[:size])) == 3
-    assert accept(whole[:10]) == (0, None)
+    assert accept(whole[:10]) == Arrived(0)
 
 
 def test_plain_and_compressed_messages_may_follow_one_another() -> None:
-    code, batch = accept(set_of(1) + set_of(1, GZIP) + set_of(0, LZ4) + set_of(0))
+    code, _, batch, _ = accept(set_of(1) + set_of(1, GZIP) + set_of(0, LZ4) + set_of(0))
     assert code == 0
-    assert batch is not None
     assert read_header(batch).codec == LZ4
     records = open_batches(batch).records()
     assert [record.offset for record in records] == list(range(12))
@@ -154,7 +161,7 @@ def test_log_append_time_goes_down_and_may_not_come_up() -> None:
         message_set = b"".join(down_convert(batch, 1))
         columns = open_message_set(message_set)
         assert {(record.timestamp, record.timestamp_type) for record in columns.records()} == {(5000, 1)}
-        assert accept(message_set) == (INVALID_TIMESTAMP, None)
+        assert accept(message_set).error_code == INVALID_TIMESTAMP
         assert read_header(up_convert(columns)).timestamp_type == 1
 
 
@@ -218,18 +225,18 @@ FIRST = split(SOUND)[0]
     ],
 )
 def test_broken_sets_are_refused_with_kafkas_code(message_set: bytes, code: int) -> None:
-    assert accept(message_set) == (code, None)
+    assert accept(message_set).error_code == code
 
 
 def test_a_compacted_topic_wants_keys() -> None:
     keyless = theirs(BUILDERS["kafka-python"], 1, NONE, [(1, None, b"v")])
-    assert accept(keyless)[0] == 0
-    assert accept(keyless, compacted=True) == (INVALID_RECORD, None)
+    assert accept(keyless).error_code == 0
+    assert accept(keyless, Terms(Demands(keyed=True))).error_code == INVALID_RECORD
 
 
 def test_a_bomb_in_a_wrapper_is_refused() -> None:
     bomb = wrapper(0, 1, GZIP, 0, codecs.compress(GZIP, bytes(10 << 20)))
-    assert accept(bomb, limit_bytes=1 << 20) == (CORRUPT_MESSAGE, None)
+    assert accept(bomb, Terms(limit_bytes=1 << 20)).error_code == MESSAGE_TOO_LARGE
 
 
 @given(cut=st.integers(0, 200), where=st.integers(0, 400), byte=st.integers(0, 255), codec=st.sampled_from(CODECS))
@@ -238,8 +245,9 @@ def test_mutated_sets_open_or_are_refused(cut: int, where: int, byte: int, codec
         message_set = bytearray(set_of(magic, codec))
         message_set[where % len(message_set)] = byte
         for hostile in (message_set, message_set[:cut], wrapper(0, magic, codec or GZIP, 0, bytes(message_set))):
-            error_code, batch = accept(hostile)
-            assert batch is None or (error_code == 0 and crc_is_valid(memoryview(batch)))
+            error_code, _, view, _ = accept(hostile)
+            assert all(crc_is_valid(memoryview(view)[pos : pos + header.size]) for pos, header in batches(view))
+            assert not (error_code and view)
 
 
 @given(data=st.binary(max_size=60), cut=st.integers(0, 30))
@@ -262,3 +270,49 @@ def test_failures_name_what_is_wrong() -> None:
         open_message_set(SOUND[:20] + b"\xff" + SOUND[21:])
     with pytest.raises(CodecFailed, match="gzip: "):
         open_message_set(wrapper(0, 1, GZIP, 0, b"not gzip"))
+
+
+LARGE = bytes(range(256)) * (3 << 12)
+"""A value that takes several pieces of work to compress."""
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_much_is_compressed_with_pauses_and_read_by_all(codec: int) -> None:
+    steps = codecs.compress_slowly(codec, LARGE)
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            packed = done.value
+            break
+        pauses += 1
+    assert bytes(codecs.decompress(codec, packed)) == LARGE
+    assert pauses >= (5 if codec else 0)
+    assert codecs.compress(codec, LARGE[:1000]) == finish(codecs.compress_slowly(codec, LARGE[:1000]))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_large_record_goes_down_and_up_with_pauses(magic: int, codec: int) -> None:
+    batch = build_rows([(5, b"k", LARGE, [])], codec=codec, base_offset=7)
+    pieces = list(down_convert(batch, magic))
+    assert (b"" in pieces) == bool(codec), "an empty piece is a pause"
+    message_set = b"".join(pieces)
+    time = 5 if magic else -1
+    assert open_message_set(message_set).records() == [Record(7, time, 0, b"k", LARGE, ())]
+    code, _, view, (header,) = accept(message_set)
+    assert (code, header.codec, check(memoryview(view))[0]) == (0, codec, 0)
+    assert open_batches(view, check_crcs=True).records() == [Record(0, time, 0, b"k", LARGE, ())]
+
+
+def test_a_batch_of_many_records_goes_down_in_several_pieces_that_follow_one_another() -> None:
+    count = 3 * PIECE_ROWS
+    batch = build_rows([(n, None, b"", []) for n in range(count)], codec=LZ4, base_offset=9)
+    pieces = [piece for piece in down_convert(batch, 1, from_offset=9 + PIECE_ROWS) if piece]
+    assert len(pieces) == 2, "what is wholly below the offset asked for is left out"
+    found = [open_message_set(piece) for piece in pieces]
+    assert [(opened.offsets[0], opened.offsets[-1]) for opened in found] == [
+        (9 + PIECE_ROWS, 8 + 2 * PIECE_ROWS),
+        (9 + 2 * PIECE_ROWS, 8 + count),
+    ]

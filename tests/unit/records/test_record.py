@@ -5,13 +5,20 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from ottla.client.types import ConsumerRecord, TopicPartition, record_type
+from ottla.client.types import TopicPartition
+from ottla.records import columns as columns_module
 from ottla.records import kernel_record
+from ottla.records import record as record_module
 from ottla.records.build import build
-from ottla.records.columns import Record, open_batches
+from ottla.records.columns import open_batches
+from ottla.records.record import ConsumerRecord, Record
+from tests.unit.records.conftest import uncompiled
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -46,9 +53,9 @@ def test_it_cannot_be_changed() -> None:
 
 
 def test_it_is_copied_pickled_and_matched() -> None:
-    for record in (RECORD, record_type(TopicPartition("t", 3))(*FIELDS)):
-        for again in (copy.copy(record), pickle.loads(pickle.dumps(record))):
-            assert (again, type(again)) == (record, type(record))
+    for record in (RECORD, ConsumerRecord(*FIELDS, TopicPartition("t", 3))):
+        for again in (copy.copy(record), pickle.loads(pickle.dumps(record)), record._replace()):
+            assert (again, type(again), repr(again)) == (record, type(record), repr(record))
     match RECORD:
         case Record(offset, _, key=key):
             assert (offset, key) == (7, b"key")
@@ -58,16 +65,43 @@ def test_it_says_what_is_in_it() -> None:
     assert repr(Record(1, 2, 0, None, b"v")) == "Record(offset=1, timestamp=2, timestamp_type=0, key=None, value=b'v', headers=())"
 
 
-def test_records_of_a_subclass_are_made_as_such() -> None:
-    kind = record_type(TopicPartition("t", 3))
-    (record,) = open_batches(build([b"k"], [b"v"], 5, [[("h", b"x")]], base_offset=4)).records(kind)
+def test_those_of_a_partition_say_where_they_come_from() -> None:
+    where = TopicPartition("t", 3)
+    (record,) = open_batches(build([b"k"], [b"v"], 5, [[("h", b"x")]], base_offset=4)).records(where)
     assert isinstance(record, ConsumerRecord)
+    assert isinstance(record, Record)
     assert (record.topic, record.partition, tuple(record)) == ("t", 3, (4, 5, 0, b"k", b"v", (("h", b"x"),)))
+    assert record.where is where
+    assert record == tuple(record)
+    assert repr(record) == "t-3@4(timestamp=5, key=b'k', value=b'v')"
+    moved = record._replace(offset=9)
+    assert (moved.offset, moved.where) == (9, where)
 
 
-def test_the_collector_does_not_follow_it() -> None:
+def test_the_collector_follows_none() -> None:
     if not kernel_record.COMPILED:
         pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
-    assert not gc.is_tracked(open_batches(build(None, [b"v"], 5)).records()[0])
-    with pytest.raises(TypeError, match="no Record"):
-        open_batches(build(None, [b"v"], 5)).records(tuple)  # type: ignore[type-var]  # that is the question
+    columns = open_batches(build(None, [b"v"], 5))
+    assert not gc.is_tracked(columns.records()[0])
+    assert not gc.is_tracked(columns.records(TopicPartition("t", 3))[0])
+
+
+def test_the_uncompiled_classes_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `ottla.records.record` has where nothing is compiled, under the tests above."""
+    plain = ModuleType("ottla.records.record_uncompiled")
+    monkeypatch.setattr(kernel_record, "COMPILED", False)
+    monkeypatch.setitem(sys.modules, plain.__name__, plain)
+    exec(Path(record_module.__file__).read_text(), vars(plain))
+    assert issubclass(plain.ConsumerRecord, plain.Record)
+    assert issubclass(plain.Record, tuple)
+    monkeypatch.setattr(columns_module, "Record", plain.Record)
+    monkeypatch.setattr(columns_module, "ConsumerRecord", plain.ConsumerRecord)
+    monkeypatch.setattr(kernel_record, "make_records", uncompiled("kernel_record").make_records)
+    for name, value in (("Record", plain.Record), ("ConsumerRecord", plain.ConsumerRecord), ("RECORD", plain.Record(*FIELDS))):
+        monkeypatch.setitem(globals(), name, value)
+    test_it_has_its_fields_in_order()
+    test_it_is_compared_by_them()
+    test_it_cannot_be_changed()
+    test_it_is_copied_pickled_and_matched()
+    test_it_says_what_is_in_it()
+    test_those_of_a_partition_say_where_they_come_from()

@@ -14,7 +14,8 @@ import pytest
 from ottla.wire import Unencodable, decode, encode, encode_parts
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
-from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
@@ -24,6 +25,9 @@ from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Message, i32, message, since, struct
 from ottla.wire.walk import leaves
+from ottla.wire.writing import compile_writer
+
+pytestmark = pytest.mark.usefixtures("codecs")
 
 P = ProduceRequest
 
@@ -44,10 +48,10 @@ def one_partition(**partition: Any) -> ProduceRequest:
         (
             OffsetCommitValue(expire_timestamp=3, offset=1 << 70),
             1,
-            "OffsetCommitValue v1, offset: cannot be 1180591620717411303424: int too large to convert",
+            "OffsetCommitValue v1, offset: must be from -9223372036854775808 to 9223372036854775807, not 1180591620717411303424",
         ),
         (MetadataRequest(topics=None), 0, "MetadataRequest v0, topics: is None, which it must not be in this version"),
-        (P(acks=70_000), 9, "ProduceRequest v9, acks: cannot be 70000: 'h' format requires -32768 <= number <= 32767"),
+        (P(acks=70_000), 9, "ProduceRequest v9, acks: must be from -32768 to 32767, not 70000"),
         (P(topic_data=[P.TopicProduceData(topic_id=b"12")]), 13, "ProduceRequest v13, topic_data[0].topic_id: must be 16 bytes"),
         (P(topic_data=wrong([3])), 9, "ProduceRequest v9, topic_data[0]: must be a ProduceRequest.TopicProduceData, not int"),
         (P(topic_data=wrong("x")), 9, "ProduceRequest v9, topic_data: must be a list, not str"),
@@ -98,6 +102,55 @@ def test_bytes_of_a_wrong_type_are_found_in_parts_too() -> None:
             write(msg, 0)
 
 
+class Five:
+    def __index__(self) -> int:
+        return 5
+
+
+class Words(str):
+    __slots__ = ()
+
+
+def member(metadata: Any) -> JoinGroupRequest:
+    return JoinGroupRequest(protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=metadata)])
+
+
+def test_values_as_good_as_those_of_the_declared_types_travel() -> None:
+    assert encode(P(acks=wrong(Five())), 9) == encode(P(acks=5), 9)
+    assert encode(P(transactional_id=Words("é")), 9) == encode(P(transactional_id="é"), 9)
+    for data in (bytearray(b"ab"), memoryview(b"ab")):
+        assert encode(member(data), 9) == encode(member(b"ab"), 9)
+    topics = [MetadataRequest.MetadataRequestTopic(name="t", topic_id=wrong(bytearray(16)))]
+    for some in (tuple(topics), dict(enumerate(topics)).values()):
+        assert encode(MetadataRequest(topics=wrong(some)), 12) == encode(MetadataRequest(topics=topics), 12)
+
+
+@pytest.mark.parametrize(
+    "msg",
+    [P(acks=wrong(1.5)), P(timeout_ms=wrong(None)), member(memoryview(b"abcd")[::2]), P(unknown_tags=wrong(((1, "text"),)))],
+    ids=["a fraction", "nothing", "bytes with gaps", "text in a tag"],
+)
+def test_values_of_other_types_do_not_travel(msg: Message) -> None:
+    with pytest.raises(Unencodable):
+        encode(msg, 9)
+
+
+def test_a_field_that_was_deleted_does_not_travel() -> None:
+    msg = P()
+    del msg.timeout_ms
+    with pytest.raises((Unencodable, AttributeError), match="timeout_ms"):
+        encode(msg, 9)
+
+
+def test_a_message_may_be_long() -> None:
+    of = MetadataResponse
+    nodes = list(range(-3000, 3000))
+    partitions = [of.MetadataResponsePartition(isr_nodes=nodes, replica_nodes=nodes[:count]) for count in (0, 126, 127, 999)]
+    msg = of(topics=[of.MetadataResponseTopic(name="x" * 2000, partitions=partitions)])
+    assert decode(of, 9, encode(msg, 9)) == msg
+    assert len(encode(msg, 9)) > 4 * 24_000
+
+
 def test_a_field_of_one_version_says_so() -> None:
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(commit_timestamp=5)
     msg = OffsetCommitRequest(topics=[OffsetCommitRequest.OffsetCommitRequestTopic(partitions=[partition])])
@@ -122,6 +175,16 @@ def test_unknown_tags_survive_and_stand_in_order() -> None:
     assert back.unknown_tags == ((9, b"later"), (70, b""))
     assert encode(back, 3) == data
     assert decode(ApiVersionsResponse, 2, encode(back.__class__(), 2)).unknown_tags == ()
+
+
+def test_of_a_known_tag_sent_twice_the_latter_counts() -> None:
+    data = encode(FetchRequest(cluster_id="first", replica_state=FetchRequest.ReplicaState(replica_id=4)), 15)
+    again = encode(FetchRequest(cluster_id="second"), 15)
+    tags, more = (one[len(encode(FetchRequest(), 15)) :] for one in (data, again))
+    twice = data[: -len(tags) - 1] + bytes([data[-len(tags) - 1] + 1]) + tags + more
+    assert decode(FetchRequest, 15, twice) == FetchRequest(
+        cluster_id="second", replica_state=FetchRequest.ReplicaState(replica_id=4)
+    )
 
 
 def test_an_unknown_tag_sent_twice_is_passed_on() -> None:
@@ -163,8 +226,17 @@ def test_views_of_any_shape_are_read() -> None:
     spread = bytearray(2 * len(data))
     spread[::2] = data
     assert len(data) % 2 == 0
-    for view in (memoryview(spread)[::2], memoryview(array.array("H", data))):
-        assert decode(P, 9, view).topic_data[0].partition_data[0].index == 1
+    plain = memoryview(data)
+    for view in (
+        memoryview(spread)[::2],
+        memoryview(array.array("H", data)),
+        plain.cast("b"),
+        wrong(plain.cast("c")),
+        plain.cast("B", (2, len(data) // 2)),
+    ):
+        partition = decode(P, 9, view).topic_data[0].partition_data[0]
+        assert partition.index == 1
+        assert partition.records == b"abcd"
     with pytest.raises(Malformed, match="runs past the end"):
         decode(P, 9, memoryview(data)[:-5])
 
@@ -248,9 +320,9 @@ def test_a_declaration_reads_as_one() -> None:
 
 
 def test_generated_code_shows_in_tracebacks() -> None:
-    encode(MetadataRequest(), 3)
+    write = compile_writer(MetadataRequest, 3)
     try:
-        MetadataRequest.WIRE.writers[3](MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]  # the mistake meant
+        write(MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]  # the mistake meant
     except AttributeError:
         shown = traceback.format_exc()
     assert '<write MetadataRequest v3>", line' in shown
@@ -258,9 +330,10 @@ def test_generated_code_shows_in_tracebacks() -> None:
 
 
 def test_importing_wire_loads_no_message_and_no_third_party() -> None:
+    """What a compiled kernel makes for itself (`cython_runtime`) comes from no file."""
     code = (
         "import sys; before = set(sys.modules); import ottla.wire, ottla.wire.apis, ottla.wire.framing;"
-        "print(*sorted(n for n in set(sys.modules) - before if n.startswith('ottla.wire.api.') or n.split('.')[0] not in"
-        " {'ottla', *sys.stdlib_module_names}))"
+        "print(*sorted(n for n in set(sys.modules) - before if n.startswith('ottla.wire.api.')"
+        " or n.split('.')[0] not in {'ottla', *sys.stdlib_module_names} and hasattr(sys.modules[n], '__file__')))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.strip() == ""

@@ -25,6 +25,8 @@ from ottla.wire.headers import RequestHeader as DeclaredRequestHeader
 from ottla.wire.headers import ResponseHeader as DeclaredResponseHeader
 from tests.unit.wire.values import sample
 
+pytestmark = pytest.mark.usefixtures("codecs")
+
 
 class Slice:
     """Like a piece of a file: it has a length, and no bytes."""

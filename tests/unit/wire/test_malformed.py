@@ -11,19 +11,21 @@ from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.schema import Message
-from ottla.wire.walk import leaves
+from ottla.wire.walk import seen
 from tests.fuzz.mutations import mutations
+from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, sample, structs_of
+
+pytestmark = pytest.mark.usefixtures("codecs")
 
 _SEED = 20_240_607
 
 
-def outcome(cls: type[Message], version: int, data: bytes | memoryview) -> Malformed | None:
+def outcome(cls: type[Message], version: int, data: bytes | memoryview) -> Message | Malformed:
     try:
-        decode(cls, version, data)
+        return decode(cls, version, data)
     except Malformed as e:
         return e
-    return None
 
 
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
@@ -34,16 +36,16 @@ def test_mutated_bytes_raise_malformed_and_nothing_else(cls: type[Message]) -> N
             continue
         seeds = [encode(sample(cls, version, rng), version) for _ in range(3)]
         for data in mutations(seeds, rng):
-            fault = outcome(cls, version, data)
-            try:
-                leaves(cls, version, data)
-                walked = None
-            except Malformed as e:
-                walked = e
-            assert (fault is None) == (walked is None), data
-            assert fault is None or str(fault) == str(walked)
-            assert fault is None or (fault.message, fault.version) == (cls.__name__, version)
-            assert fault is None or (0 <= fault.position <= len(data) and "cannot be read" not in fault.reason)
+            found, found_in_view = outcome(cls, version, data), outcome(cls, version, memoryview(b"--" + data)[2:])
+            walked = seen(cls, version, data)
+            if walked.fault:
+                assert str(found) == str(found_in_view) == str(walked.fault), data
+                assert (walked.fault.message, walked.fault.version) == (cls.__name__, version)
+                assert 0 <= walked.fault.position <= len(data)
+                continue
+            for msg in (found, found_in_view):
+                assert isinstance(msg, cls), data
+                assert_as_walked(msg, version, walked.leaves)
 
 
 def test_a_fault_names_message_version_field_and_position() -> None:
@@ -119,7 +121,7 @@ def test_a_tag_of_the_wrong_size_is_refused() -> None:
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_no_item_of_an_array_is_empty_on_the_wire(cls: type[Message]) -> None:
     """Counts are bounded by the bytes that are left, which rests on every item taking some."""
-    from ottla.wire.reading import _least
+    from ottla.wire.sizes import _least
 
     for version in cls.WIRE.valid:
         for part in structs_of(cls):

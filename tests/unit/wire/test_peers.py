@@ -30,7 +30,9 @@ KIO_TAKES_LESS = {
 }
 """Fields, by the end of their name, in which kio holds fewer values than the wire, and the cause."""
 
-_QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+Peer = Callable[[type[Message], int], peers.Rewrite | None]
+
+_QUICK = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class KioValues(Values):
@@ -58,24 +60,38 @@ class KafkaPythonValues(Values):
         return super().of(cls).map(without_error)
 
 
-def known_to(package: str, peer: Callable[[type[Message], int], Any]) -> list[Any]:
+def versions_known(cls: type[Message], peer: Peer) -> dict[int, peers.Rewrite]:
+    """The versions of a message that a peer has a codec for."""
+    return {version: rewrite for version in cls.WIRE.valid if (rewrite := peer(cls, version))}
+
+
+def known_to(package: str, peer: Peer) -> list[Any]:
     """The messages that a peer has a codec for, as parameters."""
     if importlib.util.find_spec(package) is None:
         return [pytest.param(Message, marks=pytest.mark.skip(reason=f"{package} is not installed"))]
-    return [cls for cls in EVERY if any(peer(cls, version) for version in cls.WIRE.valid)]
+    return [cls for cls in EVERY if versions_known(cls, peer)]
 
 
-def check_identity(cls: type[Message], values: type[Values], peer: Any) -> None:
-    known = {version: rewrite for version in cls.WIRE.valid if (rewrite := peer(cls, version))}
+def check_identity(cls: type[Message], values: type[Values], peer: Peer) -> None:
+    """Every version that both know, each with values of its own."""
+    for version, rewrite in versions_known(cls, peer).items():
+        assert compared(values(version).of(cls), version, rewrite) >= 1
 
-    @given(st.data())
+
+def compared(messages: st.SearchStrategy[Message], version: int, rewrite: peers.Rewrite) -> int:
+    """How many messages were held against what the peer makes of them."""
+    count = 0
+
+    @given(messages)
     @_QUICK
-    def check(data: st.DataObject) -> None:
-        version = data.draw(st.sampled_from(sorted(known)))
-        ours = encode(data.draw(values(version).of(cls)), version)
-        assert known[version](ours) == ours
+    def check(msg: Message) -> None:
+        nonlocal count
+        ours = encode(msg, version)
+        assert rewrite(ours) == ours
+        count += 1
 
     check()
+    return count
 
 
 @pytest.mark.parametrize("cls", known_to("kio", peers.kio), ids=lambda cls: cls.__name__)
@@ -88,7 +104,15 @@ def test_bytes_are_those_of_kafka_python(cls: type[Message]) -> None:
     check_identity(cls, KafkaPythonValues, peers.kafka_python)
 
 
-@pytest.mark.parametrize(("package", "peer", "least"), [("kio", peers.kio, 188), ("kafka", peers.kafka_python, 104)])
-def test_the_peers_know_most_messages(package: str, peer: Any, least: int) -> None:
+@pytest.mark.parametrize(
+    ("package", "peer", "messages", "versions"), [("kio", peers.kio, 188, 621), ("kafka", peers.kafka_python, 104, 532)]
+)
+def test_the_peers_know_most_messages(package: str, peer: Peer, messages: int, versions: int) -> None:
+    """So many are compared above: of 820 that there ever were, one or the other knows 667.
+
+    Neither has what brokers only say to one another, what is stored in internal topics, and what is newer than they are.
+    """
     pytest.importorskip(package)
-    assert len(known_to(package, peer)) >= least
+    known = [len(versions_known(cls, peer)) for cls in EVERY]
+    assert sum(1 for count in known if count) >= messages
+    assert sum(known) >= versions

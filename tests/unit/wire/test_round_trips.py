@@ -13,6 +13,8 @@ from ottla.wire.schema import Message, Struct
 from ottla.wire.walk import leaves
 from tests.unit.wire.values import EVERY, Values
 
+pytestmark = pytest.mark.usefixtures("codecs")
+
 _QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 

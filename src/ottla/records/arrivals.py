@@ -1,0 +1,208 @@
+"""What old producers send, message sets of magic 0 and 1, as batches of magic 2: checked, opened and built anew piece by piece.
+
+Knows both formats through columns. A piece is so much work that others may be kept waiting for it: a few milliseconds. May not
+know requests; callers say what the topic and the release demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+from ottla.ports import Buffer
+from ottla.records import codecs, kernel, kernel_legacy
+from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, BatchHeader, batches, stamp
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import Columns
+from ottla.records.convert import PIECE_BYTES, up_convert_slowly
+from ottla.records.legacy import ENTRY, BadMessage, open_message_set, open_wrapper
+from ottla.records.steps import finish, paused
+from ottla.records.verify import ANY_TIME, MOST_OPENED_BYTES, Demands
+from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+
+LOG_OVERHEAD_BYTES: Final = 12
+
+
+class Terms(NamedTuple):
+    """On what terms messages are taken: the topic's demands at `now_ms`, the largest message, the newest codec that there is.
+
+    Compressed messages of a format above `opened_magic` are not opened (UNKNOWN_SERVER_ERROR).
+
+    `codec` and `level` are those that the topic's batches are stored in; None keeps the producer's, the last one met.
+    """
+
+    demands: Demands = Demands()
+    now_ms: int = 0
+    max_message_bytes: int = 0x7FFFFFFF
+    newest_codec: int = codecs.ZSTD
+    opened_magic: int = 1
+    codec: int | None = None
+    level: int | None = None
+    limit_bytes: int = MOST_OPENED_BYTES
+
+
+ANY: Final = Terms()
+
+
+class Arrived(NamedTuple):
+    """Batches that fill `view`, with offsets from 0, and their headers; or an error code and why."""
+
+    error_code: int
+    sentence: str = ""
+    view: bytearray = bytearray()
+    headers: tuple[BatchHeader, ...] = ()
+
+
+class Entry(NamedTuple):
+    """Plain messages of one kind from `start` to `end` of the set, or one compressed message: a wrapper."""
+
+    start: int
+    end: int
+    codec: int
+
+
+class Untakable(ValueError):
+    """Messages that the terms do not allow."""
+
+    def __init__(self, error_code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.error_code = error_code
+
+
+def accept(view: Buffer, terms: Terms = ANY) -> Arrived:
+    """`arrive` without a pause."""
+    return finish(arrive(view, terms))
+
+
+def arrive(view: Buffer, terms: Terms) -> Generator[None, None, Arrived]:
+    """What an old client produced to one partition, as batches; a pause after each piece of the work.
+
+    A message torn at the end is cut off; where nothing is left, there are no batches.
+
+    - CORRUPT_MESSAGE: sizes, magic or a CRC-32 that are wrong, within a compressed message too; a codec that cannot open its data.
+    - INVALID_RECORD: compression within compression, mixed formats, a wrapper's offset below its last message's; on a compacted
+      topic a null key.
+    - INVALID_TIMESTAMP: a time that the topic does not allow, or a producer that claims the broker's time.
+    - MESSAGE_TOO_LARGE: a message, as it was sent, above the topic's limit.
+    - UNSUPPORTED_COMPRESSION_TYPE: zstd, which these formats do not have, or a codec that came later than the release.
+    """
+    try:
+        view = memoryview(view)
+        entries = yield from _entries(view, terms)
+        codec = terms.codec if terms.codec is not None else next((e.codec for e in reversed(entries) if e.codec), codecs.NONE)
+        out = bytearray()
+        count = 0
+        for entry in entries:
+            for columns in _opened(view, entry, terms):
+                if columns is not None:
+                    if not entry.codec and entry.end - entry.start > terms.max_message_bytes:
+                        _check_sizes(columns, terms.max_message_bytes)
+                    _check(columns, terms)
+                    batch = yield from up_convert_slowly(columns, codec, terms.level)
+                    stamp(batch, 0, count, NO_PARTITION_LEADER_EPOCH)
+                    out += batch
+                    count += len(columns)
+                yield
+    except (BadMessage, Untakable) as bad:
+        return Arrived(bad.error_code, str(bad))
+    except CodecFailed as failure:
+        return Arrived(MESSAGE_TOO_LARGE if failure.over_limit else CORRUPT_MESSAGE, str(failure))
+    return Arrived(NONE, "", out, tuple(header for _, header in batches(out)))
+
+
+def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[Entry]]:
+    """The outer messages, a piece of plain ones or one wrapper in each."""
+    found: list[Entry] = []
+    for start, end in _runs(view, PIECE_BYTES[codecs.NONE]):
+        codec = view[start + 17] & CODEC_MASK
+        while codec and start < end:
+            size = ENTRY.unpack_from(view, start)[1] + LOG_OVERHEAD_BYTES
+            if size > terms.max_message_bytes:
+                raise Untakable(MESSAGE_TOO_LARGE, f"A message of {size} bytes is larger than max.message.bytes.")
+            found.append(Entry(start, start + size, codec))
+            start += size
+        if codec > terms.newest_codec or codec == codecs.ZSTD:
+            raise Untakable(UNSUPPORTED_COMPRESSION_TYPE, f"The codec {codec} is not one of the message format.")
+        if start < end:
+            found.append(Entry(start, end, codecs.NONE))
+        if len(found) % 64 == 0:
+            yield
+    return found
+
+
+def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of whole messages of one kind, of about `piece_bytes` where messages are smaller; a torn end is left out."""
+    pos, size = 0, len(view)
+    while pos < size:
+        count, end = kernel_legacy.run_of(view, pos, min(size, pos + piece_bytes))
+        if count == 0 and size - pos >= ENTRY.size:
+            count, end = kernel_legacy.run_of(view, pos, min(size, pos + LOG_OVERHEAD_BYTES + ENTRY.unpack_from(view, pos)[1]))
+        if count < 0:
+            raise BadMessage(pos, "the size or the magic of the message cannot be.", CORRUPT_MESSAGE)
+        if count == 0:
+            return
+        yield pos, end
+        pos = end
+
+
+def _opened(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | None]:
+    """The messages of an entry in pieces; None where it only took time."""
+    if not entry.codec:
+        yield open_message_set(view[entry.start : entry.end])
+    else:
+        yield from _unwrapped(view, entry, terms)
+
+
+def _unwrapped(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | None]:
+    """The messages of a wrapper, which all have its format and offsets that fit its own."""
+    wrapper = open_wrapper(view, entry.start, entry.end)
+    if wrapper.magic > terms.opened_magic:
+        raise Untakable(UNKNOWN_SERVER_ERROR, f"Compressed messages of magic {wrapper.magic} cannot be opened.")
+    steps = codecs.decompress_slowly(entry.codec, wrapper.value, limit_bytes=terms.limit_bytes, magic=wrapper.magic)
+    data = memoryview((yield from paused(steps, None)))
+    least, most, last, at = 0, -1, -1, 0
+    for start, at in _runs(data, PIECE_BYTES[entry.codec]):
+        if data[start + 16] != wrapper.magic or data[start + 17] & CODEC_MASK:
+            raise BadMessage(entry.start, "a compressed set holds a compressed or another format's message.", INVALID_RECORD)
+        if wrapper.timestamp is not None:
+            raise Untakable(INVALID_TIMESTAMP, "Only the broker may say that a timestamp is its own (LogAppendTime).")
+        columns = open_message_set(data[start:at])
+        if wrapper.magic and wrapper.offset:
+            least, most, last = min(least, *columns.offsets), max(most, *columns.offsets), columns.offsets[-1]
+        yield columns
+    if not at or at != len(data):
+        raise BadMessage(entry.start, "a compressed set holds no message, or a torn one.", INVALID_RECORD)
+    if least < 0 or most > last or (wrapper.offset and last > wrapper.offset):  # 0 is what producers send that do not care
+        raise BadMessage(entry.start, f"the offsets within a wrapper do not fit its own, {wrapper.offset}.", INVALID_RECORD)
+
+
+def _check(columns: Columns, terms: Terms) -> None:
+    demands = terms.demands
+    if any(run.header.timestamp_type == LOG_APPEND_TIME for run in columns.runs):
+        raise Untakable(INVALID_TIMESTAMP, "Only the broker may say that a timestamp is its own (LogAppendTime).")
+    if demands.keyed and min(columns.span_column(kernel.KEY_SIZE)) < 0:
+        raise Untakable(INVALID_RECORD, "A record of a compacted topic needs a key.")
+    earliest, latest = ANY_TIME if demands.append_time else (terms.now_ms - demands.before_ms, terms.now_ms + demands.after_ms)
+    oldest, newest = min(columns.timestamps), max(columns.timestamps)
+    if oldest < earliest:
+        oldest = min((time for time in columns.timestamps if time != NO_TIMESTAMP), default=earliest)
+    if newest > latest or oldest < earliest:
+        raise Untakable(INVALID_TIMESTAMP, f"A timestamp is outside {earliest} to {latest}, which is what the topic takes now.")
+
+
+def _check_sizes(columns: Columns, max_message_bytes: int) -> None:
+    """Each plain message counts as it was sent, with its offset and size."""
+    run = columns.runs[0]
+    overhead = LOG_OVERHEAD_BYTES + (22 if run.header.magic else 14)
+    sizes = zip(columns.span_column(kernel.KEY_SIZE), columns.span_column(kernel.VALUE_SIZE), strict=True)
+    largest = overhead + max(max(key, 0) + max(value, 0) for key, value in sizes)
+    if largest > max_message_bytes:
+        raise Untakable(MESSAGE_TOO_LARGE, f"A message of {largest} bytes is larger than max.message.bytes.")

@@ -1,0 +1,126 @@
+"""Sets of messages of Kafka 0.7, in its formats 0 and 1: read and written.
+
+A message is its size, a magic byte, attributes in format 1, a CRC-32 of the payload alone, and the payload. It has no key, no time
+and no offset: it is known by the byte where it stands in its partition's log. Messages that are compressed together are a set
+within one message, which alone has a place. Knows bytes of messages; requests it does not know (`wire.kafka07`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from ottla.ports import Buffer
+from ottla.records import codecs
+from ottla.records.legacy import BadMessage
+from ottla.wire.kafka07 import INVALID_MESSAGE
+
+SIZE: Final = struct.Struct(">i")
+CRC: Final = struct.Struct(">I")
+SMALLEST_BYTES: Final = 5
+CODEC_MASK: Final = 0x03
+MOST_NESTED: Final = 8
+"""How deep compressed sets may stand within one another. Readers of 0.7 have no such limit, and producers nest one level."""
+
+
+class Message(NamedTuple):
+    """A payload, and the offset to fetch next when it is done.
+
+    For messages compressed together that is where they begin, as all of them come again, and for the last of them where they end.
+    """
+
+    next_offset: int
+    payload: bytes
+    magic: int
+
+
+class Entry(NamedTuple):
+    """A message as it stands in the set: from `start` to `end`, its payload not opened."""
+
+    start: int
+    end: int
+    magic: int
+    codec: int
+    payload: memoryview
+
+
+def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Iterator[Message]:
+    """Every message in `view`, which stands at `offset` of the log; one torn at the end is left for the next fetch.
+
+    Compressed ones may take `limit_bytes` opened, together. Raises `BadMessage` (INVALID_MESSAGE) for a size, magic or checksum
+    that cannot be, and `CodecFailed` for what cannot be opened.
+    """
+    budget = [limit_bytes]
+    for entry in _entries(memoryview(view)):
+        opened = list(_opened(entry, budget, 0))
+        for index, (magic, payload) in enumerate(opened):
+            last = index == len(opened) - 1
+            yield Message(offset + (entry.end if last else entry.start), payload, magic)
+
+
+def whole_bytes(view: Buffer) -> int:
+    """How many bytes of `view` are whole messages, which is how far a reader gets. Raises `BadMessage`."""
+    end = 0
+    for entry in _entries(memoryview(view)):
+        end = entry.end
+    return end
+
+
+def message_set(payloads: Iterable[bytes], *, magic: int = 1, codec: int = codecs.NONE) -> bytes:
+    """Payloads as a set; with a codec (gzip or snappy, magic 1 alone) as one compressed message."""
+    if codec and (magic == 0 or codec > codecs.SNAPPY):
+        raise ValueError(f"Kafka 0.7 has no {codecs.NAMES[codec]} in message format {magic}: use gzip or snappy in format 1.")
+    inner = b"".join(_message(payload, magic, codecs.NONE) for payload in payloads)
+    return _message(codecs.compress(codec, inner), magic, codec) if codec else inner
+
+
+def _message(payload: bytes, magic: int, attributes: int) -> bytes:
+    head = bytes((magic, attributes)) if magic else bytes((magic,))
+    return SIZE.pack(len(head) + CRC.size + len(payload)) + head + CRC.pack(crc32(payload)) + payload
+
+
+def _entries(view: memoryview) -> Iterator[Entry]:
+    pos = 0
+    while len(view) - pos >= SIZE.size:
+        size: int = SIZE.unpack_from(view, pos)[0]
+        start, pos = pos, pos + SIZE.size
+        if size < SMALLEST_BYTES:
+            raise BadMessage(start, f"a message of {size} bytes cannot be: the smallest has {SMALLEST_BYTES}.", INVALID_MESSAGE)
+        if size > len(view) - pos:
+            return
+        yield _entry(view[pos : pos + size], start)
+        pos += size
+
+
+def _entry(data: memoryview, start: int) -> Entry:
+    magic = data[0]
+    if magic > 1:
+        raise BadMessage(start, f"magic {magic} is none of Kafka 0.7, which has 0 and 1.", INVALID_MESSAGE)
+    head = 1 + magic
+    if len(data) < head + CRC.size:
+        raise BadMessage(start, f"a message of {len(data)} bytes cannot hold its checksum.", INVALID_MESSAGE)
+    codec = data[1] & CODEC_MASK if magic else codecs.NONE
+    payload = data[head + CRC.size :]
+    if crc32(payload) != CRC.unpack_from(data, head)[0]:
+        raise BadMessage(start, "the CRC-32 of the payload is wrong.", INVALID_MESSAGE)
+    return Entry(start, start + SIZE.size + len(data), magic, codec, payload)
+
+
+def _opened(entry: Entry, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
+    """(magic, payload) of the message, or of all that are compressed in it; `budget` is what may still be opened."""
+    if not entry.codec:
+        yield entry.magic, bytes(entry.payload)
+        return
+    if entry.codec > codecs.SNAPPY or depth == MOST_NESTED:
+        reason = "codec 3 is none of Kafka 0.7" if entry.codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
+        raise BadMessage(entry.start, f"{reason}.", INVALID_MESSAGE)
+    data = memoryview(codecs.decompress(entry.codec, entry.payload, limit_bytes=budget[0]))
+    budget[0] -= len(data)
+    end = 0
+    for inner in _entries(data):
+        end = inner.end
+        yield from _opened(inner, budget, depth + 1)
+    if end != len(data):
+        raise BadMessage(entry.start, "a compressed set ends within a message.", INVALID_MESSAGE)

@@ -1,0 +1,357 @@
+"""The messages of Kafka 0.7, which came before all others: no versions, no client id, no correlation id; answers come in order.
+
+A request is its type (int16) and a body, a response an error code and a body; as everywhere an int32 size stands before both, which
+is not part of what is read and written here. Declared as plain classes, field by field in the order of the wire.
+Knows nothing of what is in a set of messages (`records.kafka07` does), and nothing of ZooKeeper, where 0.7 keeps the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from ottla.wire.faults import NO_VERSION, Malformed, Unencodable
+from ottla.wire.walk import Leaf
+
+i16: TypeAlias = int
+i32: TypeAlias = int
+i64: TypeAlias = int
+Messages: TypeAlias = bytes | memoryview
+"""A set of messages, unopened, after its size (int32); a view of the input after decoding."""
+Rest: TypeAlias = bytes | memoryview
+"""A set of messages that goes on to the end of the frame, without a size."""
+Buffer: TypeAlias = bytes | bytearray | memoryview
+R = TypeVar("R")
+
+LATEST_TIME: Final = -1
+EARLIEST_TIME: Final = -2
+"""What `OffsetsRequest.time` may be instead of milliseconds since 1970."""
+ANY_PARTITION: Final = -1
+"""The broker chooses; only in what produces."""
+
+UNKNOWN, NONE, OFFSET_OUT_OF_RANGE, INVALID_MESSAGE, WRONG_PARTITION, INVALID_FETCH_SIZE = range(-1, 5)
+ERRORS: Final = {
+    UNKNOWN: "Something failed on the broker, or the topic's name is not allowed.",
+    NONE: "There is no error.",
+    OFFSET_OUT_OF_RANGE: "The offset is before the first or after the last byte of the log.",
+    INVALID_MESSAGE: "A message has a wrong checksum. Clients raise it; no broker of 0.7 sends it.",
+    WRONG_PARTITION: "The partition is not between 0 and the number of the topic's partitions.",
+    INVALID_FETCH_SIZE: "Not one message fits into what was asked for. Clients raise it; no broker of 0.7 sends it.",
+}
+"""Code -> what it means. The codes are 0.7's own: later releases have others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """Append messages to a partition. There is no response; what is wrong with it closes the connection."""
+
+    topic: str
+    partition: i32
+    messages: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """Read at most `max_bytes` from `offset`, a position in bytes. Answered at once, with nothing if there is nothing."""
+
+    topic: str
+    partition: i32
+    offset: i64
+    max_bytes: i32
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchRequest:
+    """Several fetches in one, answered together."""
+
+    fetches: list[FetchRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiProduceRequest:
+    """Several produce requests in one, done one after the other up to the first that is wrong."""
+
+    produces: list[ProduceRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRequest:
+    """Where segments begin that were last written at `time` (ms) or before: at most `max_offsets`, the newest first."""
+
+    topic: str
+    partition: i32
+    time: i64
+    max_offsets: i32
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """Bytes of the log. The last message may be cut anywhere, even within its size."""
+
+    error_code: i16
+    messages: Rest
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchResponse:
+    """A whole fetch response, with its size, for each fetch in the order of the request; the error code is always 0."""
+
+    error_code: i16
+    responses: list[FetchResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsResponse:
+    """Offsets, the newest first. An unknown topic has [0], or none at a time."""
+
+    error_code: i16
+    offsets: list[i64]
+
+
+Request: TypeAlias = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
+Response: TypeAlias = FetchResponse | MultiFetchResponse | OffsetsResponse
+
+REQUESTS: Final[tuple[type[Request], ...]] = (
+    ProduceRequest,
+    FetchRequest,
+    MultiFetchRequest,
+    MultiProduceRequest,
+    OffsetsRequest,
+)
+"""By their type, the first field of a request."""
+RESPONSES: Final[dict[type[Request], type[Response]]] = {
+    FetchRequest: FetchResponse,
+    MultiFetchRequest: MultiFetchResponse,
+    OffsetsRequest: OffsetsResponse,
+}
+"""What answers a request; nothing answers those that produce."""
+
+_NUMBERS: Final = {"i16": Struct(">h"), "i32": Struct(">i"), "i64": Struct(">q")}
+_SIZE, _TYPE, _COUNT, _LENGTH = Struct(">i"), Struct(">h"), Struct(">h"), Struct(">h")
+_LEAST_BYTES: Final = {FetchRequest: 18, ProduceRequest: 10, FetchResponse: 6}
+"""What an entry of a list takes at least, its size included, which bounds how many there can be."""
+
+
+def decode_request(frame: Buffer) -> Request:
+    """The request in a frame, which begins with its type. Bytes after the last field are passed over. Raises `Malformed`."""
+    reader = _Reader(frame, "a request")
+    return reader.struct(reader.kind(), "")
+
+
+def decode_response(of: type[R], frame: Buffer) -> R:
+    """The response in a frame, which is one of class `of` and fills it. Raises `Malformed`."""
+    reader = _Reader(frame, of.__name__)
+    response = reader.struct(of, "")
+    reader.finish()
+    return response
+
+
+class Seen(NamedTuple):
+    """What could be read of a frame: its class if that is known, its values, and the fault that ended it."""
+
+    message: type[Request] | type[Response] | None
+    leaves: list[Leaf]
+    fault: Malformed | None
+
+
+def seen_request(frame: Buffer) -> Seen:
+    """A request as far as its bytes can be read, value by value, for people who look at bytes."""
+    reader = _Reader(frame, "a request")
+    reader.leaves = []
+    message: type[Request] | None = None
+    try:
+        message = reader.kind()
+        reader.struct(message, "")
+    except Malformed as fault:
+        return Seen(message, reader.leaves, fault)
+    return Seen(message, reader.leaves, None)
+
+
+def seen_response(of: type[Response], frame: Buffer) -> Seen:
+    """A response of class `of` as far as its bytes can be read."""
+    reader = _Reader(frame, of.__name__)
+    reader.leaves = []
+    try:
+        reader.struct(of, "")
+        reader.finish()
+    except Malformed as fault:
+        return Seen(of, reader.leaves, fault)
+    return Seen(of, reader.leaves, None)
+
+
+def encode_request(request: Request) -> bytes:
+    """A frame without its size. Raises `Unencodable` for a value that does not fit."""
+    return _written(request, [_TYPE.pack(REQUESTS.index(type(request)))])
+
+
+def encode_response(response: Response) -> bytes:
+    """A frame without its size. Raises `Unencodable` for a value that does not fit."""
+    return _written(response, [])
+
+
+def layout(cls: type[Any]) -> tuple[tuple[str, str], ...]:
+    """(name, type as it is declared) of each field of a message, in the order of the wire."""
+    return tuple((f.name, str(f.type)) for f in fields(cls))
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class _Reader:
+    """A position in a frame. What it raises says of which message and field, and where."""
+
+    def __init__(self, frame: Buffer, message: str) -> None:
+        view = memoryview(frame)
+        self.view = view if view.format == "B" and view.contiguous else memoryview(view.tobytes())
+        self.message = message
+        self.pos = 0
+        self.end = len(self.view)
+        self.leaves: list[Leaf] | None = None
+
+    def fault(self, path: str, position: int, reason: str) -> Malformed:
+        return Malformed(f"{self.message} of Kafka 0.7", NO_VERSION, path, position, reason)
+
+    def kind(self) -> type[Request]:
+        """The class of a request, by the type that it begins with."""
+        kind: int = self.field("i16", "type")
+        if not 0 <= kind < len(REQUESTS):
+            raise self.fault("type", 0, f"there is no request of type {kind}: 0 to {len(REQUESTS) - 1} are known")
+        self.message = REQUESTS[kind].__name__
+        return REQUESTS[kind]
+
+    def finish(self) -> None:
+        if self.pos != self.end:
+            raise self.fault("", self.pos, f"{self.end - self.pos} bytes are left over")
+
+    def struct(self, cls: type[R], path: str) -> R:
+        return cls(*(self.field(kind, f"{path}.{name}" if path else name) for name, kind in layout(cls)))
+
+    def field(self, kind: str, path: str) -> Any:
+        if kind.startswith("list["):
+            return self.many(kind[5:-1], path)
+        start, value = self.pos, self.leaf(kind, path)
+        if self.leaves is not None:
+            self.leaves.append(Leaf(path, start, self.pos, value))
+        return value
+
+    def leaf(self, kind: str, path: str) -> Any:
+        if kind in _NUMBERS:
+            return self.number(path, _NUMBERS[kind])
+        if kind == "str":
+            return self.text(path)
+        size = self.number(path, _SIZE) if kind == "Messages" else self.end - self.pos
+        return self.take(path, size)
+
+    def number(self, path: str, kind: Struct) -> int:
+        number: int = kind.unpack(self.take(path, kind.size))[0]
+        return number
+
+    def take(self, path: str, size: int) -> memoryview:
+        if size < 0 or size > self.end - self.pos:
+            raise self.fault(path, self.pos, f"{size} bytes cannot be in the {self.end - self.pos} that are left")
+        self.pos += size
+        return self.view[self.pos - size : self.pos]
+
+    def text(self, path: str) -> str:
+        size = self.number(path, _LENGTH)
+        start = self.pos
+        try:
+            return str(self.take(path, size), "utf-8")
+        except UnicodeDecodeError as error:
+            raise self.fault(path, start + error.start, "is not UTF-8") from None
+
+    def many(self, item: str, path: str) -> list[Any]:
+        if item in _NUMBERS:
+            count = self.count(path, _SIZE, _NUMBERS[item].size)
+            return [self.field(item, f"{path}[{index}]") for index in range(count)]
+        cls = _NAMED[item]
+        if cls is FetchResponse:
+            return self.to_the_end(path)
+        return [self.struct(cls, f"{path}[{index}]") for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls]))]
+
+    def count(self, path: str, kind: Struct, least_bytes: int) -> int:
+        """How many items follow, which each take `least_bytes` or more."""
+        start = self.pos
+        count = self.number(path, kind)
+        if not 0 <= count * least_bytes <= self.end - self.pos:
+            left = self.end - self.pos
+            raise self.fault(path, start, f"{count} items of {least_bytes} bytes or more cannot be in the {left} that are left")
+        return count
+
+    def to_the_end(self, path: str) -> list[FetchResponse]:
+        """Fetch responses, each with its size, as long as there are bytes."""
+        found: list[FetchResponse] = []
+        whole = self.end
+        while self.pos < whole:
+            here = f"{path}[{len(found)}]"
+            start, size = self.pos, self.number(here, _SIZE)
+            if not _TYPE.size <= size <= whole - self.pos:
+                raise self.fault(here, start, f"a response of {size} bytes cannot be in the {whole - self.pos} that are left")
+            self.end = self.pos + size
+            found.append(self.struct(FetchResponse, here))
+            self.end = whole
+        return found
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _written(message: Request | Response, parts: list[bytes | memoryview]) -> bytes:
+    _write(message, parts, type(message).__name__)
+    return b"".join(parts)
+
+
+def _write(message: Any, parts: list[bytes | memoryview], name: str) -> None:
+    for field, kind in layout(type(message)):
+        try:
+            _WRITE[kind](getattr(message, field), parts)
+        except (StructError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, Unencodable):
+                raise
+            raise Unencodable(f"{name} of Kafka 0.7", NO_VERSION, field, str(error)) from error
+
+
+def _write_number(kind: Struct) -> Callable[[Any, list[bytes | memoryview]], None]:
+    return lambda value, parts: parts.append(kind.pack(value))
+
+
+def _write_text(value: str, parts: list[bytes | memoryview]) -> None:
+    data = value.encode()
+    parts += (_LENGTH.pack(len(data)), data)
+
+
+def _write_sized(value: Buffer, parts: list[bytes | memoryview]) -> None:
+    parts += (_SIZE.pack(len(value)), memoryview(value))
+
+
+def _write_structs(values: list[Any], parts: list[bytes | memoryview]) -> None:
+    parts.append(_COUNT.pack(len(values)))
+    for value in values:
+        _write(value, parts, type(value).__name__)
+
+
+def _write_responses(values: list[FetchResponse], parts: list[bytes | memoryview]) -> None:
+    for value in values:
+        parts.append(_SIZE.pack(_TYPE.size + len(value.messages)))
+        _write(value, parts, type(value).__name__)
+
+
+def _write_offsets(values: list[int], parts: list[bytes | memoryview]) -> None:
+    parts.append(_SIZE.pack(len(values)))
+    parts += [_NUMBERS["i64"].pack(value) for value in values]
+
+
+_NAMED: Final[dict[str, type[Any]]] = {cls.__name__: cls for cls in (FetchRequest, ProduceRequest, FetchResponse)}
+_WRITE: Final[dict[str, Callable[[Any, list[bytes | memoryview]], None]]] = {
+    **{name: _write_number(kind) for name, kind in _NUMBERS.items()},
+    "str": _write_text,
+    "Messages": _write_sized,
+    "Rest": lambda value, parts: parts.append(memoryview(value)),
+    "list[FetchRequest]": _write_structs,
+    "list[ProduceRequest]": _write_structs,
+    "list[FetchResponse]": _write_responses,
+    "list[i64]": _write_offsets,
+}

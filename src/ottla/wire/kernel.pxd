@@ -1,0 +1,16 @@
+# A struct in one version, as the kernels see it. The first of the blanks are those of the tags, in the same order.
+
+from cpython.object cimport PyTypeObject
+from ottla.wire.capi cimport Blank, Step
+
+cdef class Plan:
+    cdef PyTypeObject* type
+    cdef Step* steps
+    cdef Step* tags
+    cdef Blank* blanks
+    cdef Py_ssize_t steps_count
+    cdef Py_ssize_t tags_count
+    cdef Py_ssize_t blanks_count
+    cdef Py_ssize_t unknown_tags
+    cdef bint flexible
+    cdef list kept

@@ -1,0 +1,434 @@
+"""Reads messages as their plans say: what makes decoding fast, where it is compiled. Elsewhere it cannot be imported.
+
+Messages are slotted, so each value goes straight to where the object keeps that slot; no constructor runs. Whatever is made belongs
+at once to what will hold it, so that a fault needs no clearing up. Each length and count is held against the bytes that are left
+before anything is read or made.
+
+Knows bytes and plans. What exactly is wrong with bytes that it refuses it does not know (`explain`). Types: `kernel_read.pyi`.
+"""
+
+from __future__ import annotations
+
+if __file__.endswith(".py"):
+    raise ImportError("ottla.wire.kernel_read is of use only where it is compiled", name=__name__)
+
+import cython
+
+from ottla.wire.runtime import LONGEST_STRING, Stop
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
+    from cython.cimports.ottla.wire.capi import (
+        BOOL,
+        BYTES,
+        FLOAT64,
+        INT8,
+        INT16,
+        INT32,
+        INT64,
+        NEW_LIST,
+        NUMBERS,
+        SHARED,
+        STRUCT_OR_NULL,
+        STRUCTS,
+        TEXT,
+        UINT16,
+        UINT32,
+        UUID,
+        Bytes,
+        Kind,
+        Py_INCREF,
+        Py_SET_SIZE,
+        Py_XDECREF,
+        PyBool_FromLong,
+        PyBytes_FromStringAndSize,
+        PyFloat_FromDouble,
+        PyFloat_Unpack8,
+        PyList_New,
+        PyListObject,
+        PyLong_FromLong,
+        PyLong_FromLongLong,
+        PyMemoryView_FromObject,
+        PyMemoryView_GET_BUFFER,
+        PyObject_GetItem,
+        PyType_GenericAlloc,
+        PyUnicode_DecodeUTF8,
+        Ref,
+        Slot,
+        Step,
+        new_object,
+    )
+    from cython.cimports.ottla.wire.kernel import Plan
+
+_LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
+
+Source = cython.struct(start=Bytes, at=Bytes, end=Bytes, buf=Ref, view=Ref)
+"""The bytes being read. `view` is made when the first records want one."""
+Src = cython.typedef(cython.pointer[Source])
+
+
+@cython.final
+@cython.cclass
+class Reader:
+    """Makes messages of one plan."""
+
+    _plan: Plan
+
+    def __cinit__(self, plan: Plan):
+        if plan is None:
+            raise TypeError("a reader wants a plan")
+        self._plan = plan
+
+    def read(self, buf, position: cython.Py_ssize_t):
+        """The message that begins at `position` and fills the rest of `buf`; its records are views of that.
+
+        Raises `Stop` or UnicodeDecodeError for bytes that cannot be right.
+        """
+        return _read(self._plan, buf, position)
+
+
+# --------------------------------------------------------------------- messages
+
+
+@cython.cfunc
+@cython.inline
+def _read(plan: Plan, buf, position: cython.Py_ssize_t):
+    if type(buf) is bytes:
+        return _message(plan, buf, PyBytes_AS_STRING(buf), PyBytes_GET_SIZE(buf), position)
+    return _message_of_view(plan, memoryview(buf), position)
+
+
+@cython.cfunc
+def _message_of_view(plan: Plan, view, position: cython.Py_ssize_t):
+    """A message of a new view, which nobody else can release; one that is not of bytes in a row is copied."""
+    held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
+    if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
+        return _read(plan, view.tobytes(), position)
+    return _message(plan, view, cython.cast(cython.p_char, held.buf), held.len, position)
+
+
+@cython.cfunc
+def _message(plan: Plan, buf, data: cython.p_char, size: cython.Py_ssize_t, position: cython.Py_ssize_t):
+    """A message of the `size` bytes at `data`, which `buf` keeps there."""
+    if position < 0 or position > size:
+        raise Stop
+    start = cython.cast(Bytes, data)
+    src: Source = Source(start=start, at=start + position, end=start + size, buf=cython.cast(Ref, buf), view=cython.NULL)
+    made = new_object(plan.type, 0)
+    try:
+        _fill(cython.address(src), plan, cython.cast(cython.p_char, cython.cast(Ref, made)))
+    finally:
+        Py_XDECREF(src.view)
+    if src.at != src.end:
+        raise Stop
+    return made
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _fill(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
+    """Give an object that was just made all its fields."""
+    i: cython.Py_ssize_t
+    if plan.blanks_count:
+        _fill_blanks(plan, made)
+    for i in range(plan.steps_count):
+        step = cython.address(plan.steps[i])
+        _field(src, step, cython.cast(Slot, made + step.offset))
+    if plan.flexible:
+        if src.at < src.end and src.at[0] == 0:
+            src.at += 1
+        else:
+            _tags(src, plan, made)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _fill_blanks(plan: Plan, made: cython.p_char) -> cython.int:
+    """Give an object the defaults of all fields that do not come in order."""
+    i: cython.Py_ssize_t
+    for i in range(plan.blanks_count):
+        blank = cython.address(plan.blanks[i])
+        slot = cython.cast(Slot, made + blank.offset)
+        if blank.kind == SHARED:
+            Py_INCREF(blank.value)
+            slot[0] = blank.value
+        elif blank.kind == NEW_LIST:
+            slot[0] = PyList_New(0)
+        else:
+            inner = cython.cast(Plan, blank.value)
+            slot[0] = PyType_GenericAlloc(inner.type, 0)
+            _fill_blanks(inner, cython.cast(cython.p_char, slot[0]))
+    return 0
+
+
+# ----------------------------------------------------------------------- fields
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _field(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
+    """Read a field into an empty slot."""
+    if step.kind <= FLOAT64:
+        if src.end - src.at < step.size:
+            raise Stop
+        slot[0] = _number(src.at, step.kind)
+        src.at += step.size
+        return 0
+    if step.kind <= STRUCT_OR_NULL:
+        return _struct(src, step, slot)
+    return _sized(src, step, slot)
+
+
+@cython.cfunc
+@cython.inline
+def _number(at: Bytes, kind: Kind) -> Ref:
+    """The value of fixed width whose bytes begin at `at`."""
+    if kind == INT32:
+        return PyLong_FromLong(cython.cast(cython.int, _uint32(at)))
+    if kind == INT16:
+        return PyLong_FromLong(cython.cast(cython.short, _uint16(at)))
+    if kind == INT64:
+        return PyLong_FromLongLong(
+            cython.cast(cython.longlong, (cython.cast(cython.ulonglong, _uint32(at)) << 32) | _uint32(at + 4))
+        )
+    if kind == INT8:
+        return PyLong_FromLong(cython.cast(cython.schar, at[0]))
+    if kind == BOOL:
+        return PyBool_FromLong(at[0])
+    if kind == UUID:
+        return PyBytes_FromStringAndSize(cython.cast(cython.p_char, at), 16)
+    if kind == UINT16:
+        return PyLong_FromLong(_uint16(at))
+    if kind == UINT32:
+        return PyLong_FromLongLong(_uint32(at))
+    return PyFloat_FromDouble(PyFloat_Unpack8(cython.cast(cython.p_char, at), 0))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint16(at: Bytes) -> cython.uint:
+    return (cython.cast(cython.uint, at[0]) << 8) | at[1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint32(at: Bytes) -> cython.uint:
+    return (_uint16(at) << 16) | _uint16(at + 2)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _struct(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
+    """Read a struct. One that may be null begins with a byte, which is a varint in a tag."""
+    inner = cython.cast(Plan, step.inner)
+    if step.kind == STRUCT_OR_NULL and _is_null(src, step):
+        slot[0] = _null()
+        return 0
+    slot[0] = PyType_GenericAlloc(inner.type, 0)
+    return _fill(src, inner, cython.cast(cython.p_char, slot[0]))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _is_null(src: Src, step: cython.pointer[Step]) -> cython.int:
+    if step.tag >= 0:
+        return _varint(src) == 0
+    if src.at >= src.end:
+        raise Stop
+    src.at += 1
+    return cython.cast(cython.schar, (src.at - 1)[0]) < 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _null() -> Ref:
+    null = cython.cast(Ref, None)
+    Py_INCREF(null)
+    return null
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _sized(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
+    """Read what begins with a length or count."""
+    size: cython.Py_ssize_t = _length(src, step.width)
+    if size < 0:
+        if not step.nullable:
+            raise Stop
+        slot[0] = _null()
+        return 0
+    if step.kind >= NUMBERS:
+        return _array(src, step, slot, size)
+    if size > src.end - src.at:
+        raise Stop
+    if step.kind == TEXT:
+        slot[0] = _text(src, size)
+    elif step.kind == BYTES:
+        slot[0] = PyBytes_FromStringAndSize(cython.cast(cython.p_char, src.at), size)
+    else:
+        slot[0] = _records(src, size)
+    src.at += size
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-2, check=False)
+def _length(src: Src, width: cython.int) -> cython.Py_ssize_t:
+    """A length or count; -1 for null."""
+    size: cython.Py_ssize_t
+    if width == 1:
+        return _varint(src) - 1
+    if src.end - src.at < width:
+        raise Stop
+    size = cython.cast(cython.short, _uint16(src.at)) if width == 2 else cython.cast(cython.int, _uint32(src.at))
+    src.at += width
+    return size if size >= 0 else -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _varint(src: Src) -> cython.longlong:
+    if src.at < src.end and src.at[0] < 0x80:
+        src.at += 1
+        return (src.at - 1)[0]
+    return _long_varint(src)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _long_varint(src: Src) -> cython.longlong:
+    value: cython.longlong = 0
+    shift: cython.int = 0
+    byte: cython.uchar
+    while shift < 35 and src.at < src.end:
+        byte = src.at[0]
+        src.at += 1
+        value |= cython.cast(cython.longlong, byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+    raise Stop
+
+
+@cython.cfunc
+@cython.inline
+def _text(src: Src, size: cython.Py_ssize_t) -> Ref:
+    if size > _LONGEST:
+        raise Stop
+    return PyUnicode_DecodeUTF8(cython.cast(cython.p_char, src.at), size, cython.NULL)
+
+
+@cython.cfunc
+def _records(src: Src, size: cython.Py_ssize_t) -> Ref:
+    """A view of the next `size` bytes."""
+    start: cython.Py_ssize_t = src.at - src.start
+    if src.view == cython.NULL:
+        src.view = PyMemoryView_FromObject(src.buf)
+    return PyObject_GetItem(src.view, slice(start, start + size))
+
+
+# ----------------------------------------------------------------------- arrays
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _array(
+    src: Src,
+    step: cython.pointer[Step],
+    slot: Slot,
+    count: cython.Py_ssize_t,
+) -> cython.int:
+    """Read the items of an array, of which there are no more than the bytes that are left can hold.
+
+    The list has room for all from the first and counts those that it has: whoever looks (the garbage collector may) sees no gap.
+    """
+    i: cython.Py_ssize_t
+    if count > (src.end - src.at) // step.least:
+        raise Stop
+    slot[0] = PyList_New(count)
+    items: Slot = cython.cast(cython.pointer[PyListObject], slot[0]).ob_item
+    Py_SET_SIZE(slot[0], 0)
+    for i in range(count):
+        if step.kind == NUMBERS:
+            items[i] = _number(src.at, step.item)
+            src.at += step.size
+        elif step.kind == STRUCTS:
+            items[i] = PyType_GenericAlloc(cython.cast(Plan, step.inner).type, 0)
+        else:
+            items[i] = _item_text(src, step.size)
+        Py_SET_SIZE(slot[0], i + 1)
+        if step.kind == STRUCTS:
+            _fill(src, cython.cast(Plan, step.inner), cython.cast(cython.p_char, items[i]))
+    return 0
+
+
+@cython.cfunc
+def _item_text(src: Src, width: cython.int) -> Ref:
+    size: cython.Py_ssize_t = _length(src, width)
+    if size < 0 or size > src.end - src.at:
+        raise Stop
+    text = _text(src, size)
+    src.at += size
+    return text
+
+
+# ------------------------------------------------------------------------- tags
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _tags(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
+    """Read a tag section: fields that the plan has, and others, which are kept as they are."""
+    unknown: list = []
+    stop: Bytes
+    count: cython.longlong = _varint(src)
+    while count > 0:
+        count -= 1
+        tag: cython.longlong = _varint(src)
+        size: cython.longlong = _varint(src)
+        if size > src.end - src.at:
+            raise Stop
+        stop = src.at + size
+        step = _tagged(plan, tag)
+        if step == cython.NULL:
+            unknown.append((tag, src.at[:size]))
+            src.at = stop
+        else:
+            _field(src, step, _emptied(made, step.offset))
+        if src.at != stop:
+            raise Stop
+    if unknown:
+        tags = tuple(unknown)
+        Py_INCREF(cython.cast(Ref, tags))
+        _emptied(made, plan.unknown_tags)[0] = cython.cast(Ref, tags)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _tagged(plan: Plan, tag: cython.longlong) -> cython.pointer[Step]:
+    """The field that comes with a tag; NULL for a tag that the plan does not have."""
+    i: cython.Py_ssize_t
+    for i in range(plan.tags_count):
+        if plan.tags[i].tag == tag:
+            return cython.address(plan.tags[i])
+    return cython.NULL
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _emptied(made: cython.p_char, offset: cython.Py_ssize_t) -> Slot:
+    """A slot, without its default."""
+    slot: Slot = cython.cast(Slot, made + offset)
+    old = slot[0]
+    slot[0] = cython.NULL
+    Py_XDECREF(old)
+    return slot

@@ -1,0 +1,39 @@
+"""How wide lengths are, and how few bytes a struct can take: what every reader and writer must agree on.
+
+Knows declarations; of bytes it knows nothing.
+"""
+
+from __future__ import annotations
+
+from struct import calcsize
+from typing import Final
+
+from ottla.wire.schema import Field, Struct
+
+STRINGS: Final = ("str", "plain")
+"""Kinds of fields that are text."""
+
+
+def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
+    """The fewest bytes that a struct can take in a version; 1 at least, so that counts stay bounded."""
+    return max(1, _least(cls, version, flexible))
+
+
+def _least(cls: type[Struct], version: int, flexible: bool) -> int:
+    here = [f for f in cls.WIRE.fields if version in f.present and not (f.tag is not None and flexible)]
+    return int(flexible) + sum(_least_field(f, version, flexible) for f in here)
+
+
+def _least_field(f: Field, version: int, flexible: bool) -> int:
+    if f.fixed:
+        return calcsize(">" + f.kind)
+    if f.kind == "struct" and not f.array:
+        return 1 if version in f.nullable else _least(f.struct, version, flexible)
+    return calcsize(">" + head_code(f, flexible))
+
+
+def head_code(f: Field, flexible: bool) -> str:
+    """The format of a length: a byte (of a varint), or the older fixed widths."""
+    if flexible and f.kind != "plain":
+        return "B"
+    return "h" if f.kind in STRINGS and not f.array else "i"

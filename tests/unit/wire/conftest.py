@@ -1,0 +1,28 @@
+"""Every test that encodes or decodes runs twice: on the compiled kernel, and on the generated Python that stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.wire import codec
+from tests.unit.wire.values import EVERY
+
+
+def forget_codecs() -> None:
+    for cls in EVERY:
+        cls.WIRE.readers.clear()
+        cls.WIRE.writers.clear()
+
+
+@pytest.fixture(scope="module", params=["compiled", "generated"])
+def codecs(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Which codecs all messages have in one run."""
+    if request.param == "compiled" and not codec.COMPILED:
+        pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
+    forget_codecs()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "COMPILED", request.param == "compiled")
+        yield request.param
+    forget_codecs()
