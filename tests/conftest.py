@@ -6,9 +6,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.peers import Peer, start_peer
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("ottla", deadline=None)
+hypothesis.settings.load_profile("ottla")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

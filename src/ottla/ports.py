@@ -38,11 +38,18 @@ class StorageFailed(Exception):
         self.reason = reason
 
 
-class File(Protocol):
-    """An open file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError."""
+class Syncable(Protocol):
+    """What a sync puts on stable storage: what a file holds, or which names a directory holds."""
 
     @property
     def path(self) -> str: ...
+
+    def sync(self) -> None:
+        """Return once it is on stable storage. Raises `StorageFailed`."""
+
+
+class File(Syncable, Protocol):
+    """An open file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError."""
 
     @property
     def size(self) -> int: ...
@@ -57,8 +64,11 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
-    def sync(self) -> None:
-        """Return once what was written is on stable storage (fdatasync)."""
+    def reserve(self, size: int) -> None:
+        """Let the file be `size` bytes long on the disk, with zeros behind what was written; `truncate` gives the rest back.
+
+        `size` of this object, and with it where appends go, stays. Who opens the file anew sees the zeros.
+        """
 
     def close(self) -> None: ...
 
@@ -102,12 +112,18 @@ class Disk(Protocol):
     def make_dirs(self, paths: Sequence[str]) -> None:
         """Make several in a directory that is there, at the price of one; durable when it returns."""
 
-    def rename(self, path: str, to: str) -> None:
-        """Atomically, replacing what was there; durable when it returns."""
+    def rename(self, path: str, to: str, *, sync: bool = True) -> None:
+        """Atomically, replacing what was there; durable when it returns, or without `sync` when the directory has been synced."""
 
     def remove(self, path: str) -> None: ...
 
+    def remove_soon(self, path: str) -> None:
+        """Remove a file some time: nobody waits for what that takes. What a stop or a crash leaves is there at the next start."""
+
     def remove_tree(self, path: str) -> None: ...
+
+    def remove_tree_soon(self, path: str) -> None:
+        """Remove a directory some time: large files take long. What a stop or a crash leaves of it is there at the next start."""
 
     def read_file(self, path: str) -> bytes: ...
 
@@ -116,10 +132,13 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None: ...
 
+    def directory(self, path: str) -> Syncable:
+        """The names in a directory, to be synced by `sync_soon`: nobody waits for what `sync_dir` would take."""
+
     def room(self) -> tuple[int, int]:
         """(bytes of the file system in all, bytes that can still be written)."""
 
-    def sync_soon(self, files: Iterable[File], done: Callable[[StorageFailed | None], None]) -> None:
+    def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
         """Ask for a sync of all that was written to `files` so far.
 
         `done` is called later, never from within this call, on the thread that the broker runs on: with None, or with the failure.

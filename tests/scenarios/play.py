@@ -1,7 +1,7 @@
 """Plays: text files in which clients speak to a coordinator, and below each line stands what came of it.
 
     ada joins g v9 instance=i1 protocols=range,sticky topics=orders session=10s rebalance=60s
-    ada syncs g ada=A bea=B
+    ada syncs g ada=A bea=B           (or, as consumers do: ada=@orders-0,orders-1)
     ada beats g
     ada leaves g
     ada commits g orders-0=5 orders-1=7/metadata
@@ -11,6 +11,8 @@
     wait 3s
     restart                           (or, with another setting: restart group_max_size 1)
     set group_max_size 2              (before anything else)
+
+Members of the consumer protocol enter, live, pause and go: see `consumer_words`.
 
 A client remembers its member id, generation and instance id as a real one does; `as=`, `generation=` and `instance=` say otherwise,
 and `v5` speaks that version. Indented lines are what came out: `stores` what is kept, `+` what is not, `@` timers, `<-` replies.
@@ -24,10 +26,14 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from ottla.coord.classic.events import Member
-from ottla.coord.outcome import ExpiryKey, Outcome, SessionKey, TimerKey, TopicsDeleted
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.topics import Topics
+from ottla.coord.outcome import ExpiryKey, Outcome, TimerKey, TopicsChanged, TopicsDeleted
 from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored, is_stored
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
@@ -38,13 +44,17 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
+from ottla.wire.data import decode_from_member, encode_value
+from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE, error_name
+from tests.scenarios import consumer_words
 from tests.scenarios.stage import WALL_MS, Stage
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 NEWEST = {"joins": 9, "syncs": 5, "beats": 4, "leaves": 5, "commits": 9, "fetches": 9, "describes": 6, "removes": 5}
+NEWEST |= dict.fromkeys(("enters", "lives", "goes", "pauses", "looks"), 1)
 INDENT = "    "
+OPTION = r"(as|generation|instance|protocols|topics|session|rebalance|type|retention|pattern|assignor|rack|owns|epoch)="
 
 
 @dataclass
@@ -87,11 +97,7 @@ def duration(ms: int) -> str:
 
 def parse(text: str) -> Line:
     who, verb, *words = text.split()
-    options = dict(
-        word.split("=", 1)
-        for word in words
-        if re.match(r"(as|generation|instance|protocols|topics|session|rebalance|type|retention)=", word)
-    )
+    options = dict(word.split("=", 1) for word in words if re.match(OPTION, word))
     plain = [word for word in words if word.split("=", 1)[0] not in options]
     version = next((int(word[1:]) for word in plain if re.fullmatch(r"v\d+", word)), NEWEST.get(verb, 0))
     plain = [word for word in plain if not re.fullmatch(r"v\d+", word)]
@@ -106,6 +112,7 @@ class Play:
         self.stage = Stage(GroupSettings(), self._came_out, self._due)
         self.clients: dict[tuple[str, str], Client] = {}
         self.names: dict[int, tuple[str, str]] = {}
+        self.topics = Topics()
         self._out: list[str] = []
         self._asking: tuple[str, str] = ("", "")
 
@@ -130,13 +137,27 @@ class Play:
             self.stage.settings = self._settings(words[1:])
             self.stage.restart()
         elif words[0] == "topic":
-            self.stage.tell(TopicsDeleted(frozenset((words[1],))))
+            self._change_topic(words[1], words[2:])
         else:
             self._speak(parse(text))
 
     def _settings(self, words: list[str]) -> GroupSettings:
         """The settings as they are, but for the one named."""
-        return replace(self.stage.settings, **{words[0]: int(words[1])}) if words else self.stage.settings
+        if not words:
+            return self.stage.settings
+        kind = type(getattr(self.stage.settings, words[0]))
+        return replace(self.stage.settings, **{words[0]: kind(words[1])})
+
+    def _change_topic(self, name: str, words: list[str]) -> None:
+        names = frozenset((name,))
+        if words[0] == "is":
+            self.stage.tell(TopicsDeleted(names))
+            self.topics = self.topics.changed((), names)
+            self.stage.tell(TopicsChanged(self.topics, names, False))
+        else:
+            new = self.topics.named(name) is None
+            self.topics = self.topics.changed([consumer_words.topic(name, int(words[1]))])
+            self.stage.tell(TopicsChanged(self.topics, names, new))
 
     def _speak(self, line: Line) -> None:
         client = self.clients.setdefault((line.who, line.group), Client())
@@ -177,7 +198,7 @@ class Play:
             name, _, assigned = word.partition("=")
             known = self.clients.get((name, line.group))
             assignment = SyncGroupRequest.SyncGroupRequestAssignment(
-                member_id=known.member_id if known else name, assignment=assigned.encode()
+                member_id=known.member_id if known else name, assignment=assignment_bytes(assigned)
             )
             assignments.append(assignment)
         return SyncGroupRequest(
@@ -241,6 +262,24 @@ class Play:
     def _deletes(self, line: Line, client: Client) -> DeleteGroupsRequest:
         return DeleteGroupsRequest(groups_names=[line.group])
 
+    def _heartbeats(self, line: Line, client: Client) -> ConsumerGroupHeartbeatRequest:
+        """Members choose their id: it is their name. In version 0 they were given one."""
+        if not client.member_id and line.version:
+            client.member_id = line.who
+        epoch = int(line.options.get("epoch", consumer_words.EPOCHS.get(line.verb, client.generation)))
+        options = line.options
+        if line.verb == "enters":
+            options = {"owns": "", "rebalance": "30s", **options}
+        timeout_ms = duration_ms(options["rebalance"]) if "rebalance" in options else -1
+        body = consumer_words.heartbeat(options, line.group, self._identity(line, client), epoch, timeout_ms)
+        assert isinstance(body, ConsumerGroupHeartbeatRequest)
+        return body
+
+    _enters = _lives = _goes = _pauses = _heartbeats
+
+    def _looks(self, line: Line, client: Client) -> ConsumerGroupDescribeRequest:
+        return ConsumerGroupDescribeRequest(group_ids=[line.group])
+
     def _due(self, key: TimerKey) -> None:
         self._out.append(f"after {duration(self.stage.now_ms)}: {shown_key(key)} is over")
 
@@ -261,6 +300,8 @@ class Play:
         if isinstance(message, JoinGroupResponse) and message.error_code in (NONE, MEMBER_ID_REQUIRED):
             client.member_id, client.generation = message.member_id, message.generation_id
             client.protocol = (message.protocol_type, message.protocol_name)
+        if isinstance(message, ConsumerGroupHeartbeatResponse) and not message.error_code:
+            client.member_id, client.generation = message.member_id or "", message.member_epoch
 
 
 def subscription(topics: list[str]) -> bytes:
@@ -278,12 +319,13 @@ def partitions(words: list[str]) -> list[tuple[str, list[int]]]:
 def shown_key(key: TimerKey) -> str:
     if isinstance(key, ExpiryKey):
         return "look for what expired"
-    if isinstance(key, SessionKey):
-        return f"session of {key.member_id}"
-    return f"{type(key).__name__.removesuffix('Key').lower()} of {key.group_id}"
+    kind = type(key).__name__.removesuffix("Key").lower()
+    return f"{kind} of {getattr(key, 'member_id', None) or getattr(key, 'group_id', 'all')}"
 
 
 def shown_event(event: Any) -> str:
+    if isinstance(event, TopicsSeen):
+        return f"TopicsSeen {', '.join(sorted(event.names))}" + (", some of them new" if event.new else "")
     shown = []
     for name, value in zip(event._fields, event, strict=True):
         if isinstance(value, Member):
@@ -302,11 +344,13 @@ def shown_stored(record: Stored) -> str:
         return f"no offset {record.group_id} {record.topic}-{record.partition}"
     if isinstance(record, GroupForgotten):
         return f"no group {record.group_id}"
-    return shown_group(record)
+    if isinstance(record, GroupStored):
+        return shown_group(record)
+    return consumer_words.shown_stored(record)
 
 
 def shown_group(record: GroupStored) -> str:
-    members = ", ".join(f"{m.member_id}={m.assignment.decode()}" for m in record.members) or "nobody"
+    members = ", ".join(f"{m.member_id}={shown_assignment(m.assignment)}" for m in record.members) or "nobody"
     return f"group {record.group_id}: generation {record.generation}, {record.protocol}, leader {record.leader}: {members}"
 
 
@@ -325,7 +369,24 @@ def shown_join(message: JoinGroupResponse) -> str:
 
 
 def shown_sync(message: SyncGroupResponse) -> str:
-    return message.assignment.decode() or "nothing"
+    return shown_assignment(message.assignment) or "nothing"
+
+
+def assignment_bytes(text: str) -> bytes:
+    """What stands for an assignment; with "@" the partitions themselves, as consumers hand them to one another."""
+    if not text.startswith("@"):
+        return text.encode()
+    held = ConsumerProtocolAssignment.TopicPartition
+    assigned = [held(topic=name, partitions=indexes) for name, indexes in partitions(text[1:].split(","))]
+    return encode_value(ConsumerProtocolAssignment(assigned_partitions=assigned), 1)
+
+
+def shown_assignment(assignment: bytes) -> str:
+    """The text that a play assigned, or the partitions that a coordinator did."""
+    if not assignment.startswith(b"\0"):
+        return bytes(assignment).decode()
+    _, held = decode_from_member(ConsumerProtocolAssignment, assignment)
+    return " ".join(f"{each.topic}-{index}" for each in held.assigned_partitions for index in each.partitions) or "nothing"
 
 
 def shown_fields(message: Any) -> str:
@@ -348,4 +409,9 @@ def shown_fields(message: Any) -> str:
     return ", ".join(shown)
 
 
-REPLIES: dict[type, Callable[[Any], str]] = {JoinGroupResponse: shown_join, SyncGroupResponse: shown_sync}
+REPLIES: dict[type, Callable[[Any], str]] = {
+    JoinGroupResponse: shown_join,
+    SyncGroupResponse: shown_sync,
+    ConsumerGroupHeartbeatResponse: consumer_words.shown_heartbeat,
+    ConsumerGroupDescribeResponse: consumer_words.shown_described,
+}

@@ -9,14 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.coord.classic.events import RebalanceBegun
 from ottla.coord.classic.group import Group
 from ottla.coord.classic.states import NEXT, State
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.records import EpochForgotten
+from ottla.coord.consumer.states import MemberState
+from ottla.coord.consumer.topics import Topics
 from ottla.coord.coordinator import Coordinator
-from ottla.coord.outcome import Asked, Due, Outcome, Reply, TimerKey
+from ottla.coord.outcome import Asked, Due, Outcome, Reply, TimerKey, TopicsChanged
 from ottla.coord.records import GroupStored, decode_record, encode_record, is_stored
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
-from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE
+from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
 
 WALL_MS = 1_700_000_000_000
 
@@ -39,6 +45,7 @@ class Stage:
         self.timers: dict[TimerKey, int] = {}
         self.waiting: dict[int, Any] = {}
         self.heard: dict[int, Any] = {}
+        self.topics = Topics()
         self._ids = 0
         self._tokens = 0
         self.machine = self._new_machine()
@@ -57,6 +64,8 @@ class Stage:
 
     def tell(self, body: Any) -> None:
         """Put in something that nobody sent."""
+        if isinstance(body, TopicsChanged):
+            self.topics = body.topics
         self._decide(Asked(body))
 
     def wait(self, ms: int) -> None:
@@ -76,6 +85,7 @@ class Stage:
         self.timers.clear()
         self.waiting.clear()
         self.machine = self._new_machine()
+        self.machine.apply(TopicsSeen(self.topics, frozenset(), new=False))
         for key, value in self.log:
             record = decode_record(key, value)
             assert record is not None
@@ -110,12 +120,18 @@ class Stage:
         self._check_replica(outcome)
         for group in self.machine.groups.values():
             check_settled(group)
+        for consumers in self.machine.consumers.groups.values():
+            check_consumers(consumers)
+        assert self.machine.groups.keys().isdisjoint(self.machine.consumers.groups), "a group of both kinds"
 
     def _apply(self, record: Any) -> None:
-        group = self.machine.groups.get(record.group_id)
+        group_id = getattr(record, "group_id", "")
+        group = self.machine.groups.get(group_id)
         before = State.EMPTY if group is None else group.state
+        if group is None and isinstance(record, GroupStored) and record.members:
+            before = State.STABLE  # what had been a consumer group
         self.machine.apply(record)
-        group = self.machine.groups.get(record.group_id)
+        group = self.machine.groups.get(group_id)
         if group is not None:
             check_group(group, before)
         if is_stored(record):
@@ -130,14 +146,25 @@ class Stage:
         if outcome.stored:
             assert list(self._replica.offsets.everything()) == list(self.machine.offsets.everything())
         for record in outcome.stored:
-            if isinstance(record, GroupStored):
+            if isinstance(record, GroupStored) and not isinstance(outcome.records[-1], RebalanceBegun):
                 live, kept = self.machine.groups[record.group_id], self._replica.groups[record.group_id]
                 assert at_rest(live) == at_rest(kept)
+        live_groups, kept_groups = self.machine.consumers.groups, self._replica.consumers.groups
+        for group_id in {getattr(record, "group_id", "") for record in outcome.stored}:
+            live_group, kept_group = live_groups.get(group_id), kept_groups.get(group_id)
+            assert (live_group is None) == (kept_group is None)
+            assert live_group is None or kept_group is None or stored_state(live_group) == stored_state(kept_group)
 
 
 def fingerprint(machine: Coordinator) -> Any:
     groups = [[repr(getattr(group, name)) for name in Group.__slots__] for group in machine.groups.values()]
+    groups += [[repr(getattr(group, name)) for name in ConsumerGroup.__slots__] for group in machine.consumers.groups.values()]
     return groups, list(machine.offsets.everything())
+
+
+def stored_state(group: ConsumerGroup) -> Any:
+    volatile = ("stale", "stale_patterns", "seeking", "rejoining")
+    return [getattr(group, name) for name in ConsumerGroup.__slots__ if name not in volatile]
 
 
 def at_rest(group: Group) -> Any:
@@ -150,8 +177,10 @@ def check_errors(outcome: Outcome, token: int) -> None:
     for reply in outcome.replies:
         error_code = error_of(reply)
         if reply.token == token and error_code != NONE:
-            assert not outcome.stored
-            assert not outcome.records or error_code in (MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED)
+            # Who is given a member id in what had been a consumer group, without members by now, begins a classic group.
+            assert not outcome.stored or (error_code == MEMBER_ID_REQUIRED and type(outcome.stored[-1]) is EpochForgotten)
+            allowed = (MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, REBALANCE_IN_PROGRESS)
+            assert not outcome.records or error_code in allowed
 
 
 def error_of(reply: Reply) -> int:
@@ -169,6 +198,28 @@ def check_group(group: Group, before: State) -> None:
     assert not members & set(group.invited)
     assert set(group.static.values()) == {m.member_id for m in group.members.values() if m.group_instance_id is not None}
     assert group.leader is None or group.leader in members
+
+
+def check_consumers(group: ConsumerGroup) -> None:
+    """What is true of a consumer group whenever a decision has been carried out."""
+    held = [
+        (topic_id, partition, member.member_id)
+        for member in group.members.values()
+        for part in (member.assigned, member.revoking)
+        for topic_id, partitions in part.items()
+        for partition in partitions
+    ]
+    assert len({place[:2] for place in held}) == len(held), "a partition with two members"
+    assert {(topic_id, partition): member_id for topic_id, partition, member_id in held} == {
+        (topic_id, partition): member_id for topic_id, owners in group.owners.items() for partition, member_id in owners.items()
+    }
+    assert set(group.static.values()) == {m.member_id for m in group.members.values() if m.instance_id is not None}
+    assert set(group.targets) <= set(group.members)
+    assert set(group.resolved) <= set(group.patterns)
+    assert group.classic_count == sum(member.classic is not None for member in group.members.values())
+    assert all(member.epoch <= group.assignment_epoch for member in group.members.values())
+    for member in group.members.values():
+        assert bool(member.revoking) == (member.state is MemberState.UNREVOKED_PARTITIONS)
 
 
 def check_settled(group: Group) -> None:

@@ -9,7 +9,7 @@ from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
-from ottla.sim import crashes, invariants
+from ottla.sim import crashes, invariants, life
 from ottla.sim.disk import SimDisk
 
 
@@ -19,14 +19,13 @@ def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
 
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crashes.Life, "faults", lambda life: ["something is lost"])
+    monkeypatch.setattr(life.Life, "faults", lambda life: ["something is lost"])
     with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
         crashes.survive(7)
 
 
 def test_the_same_seed_lives_the_same_life() -> None:
-    lives = [crashes.Life(3), crashes.Life(3)]
-    assert lives[0].live() == lives[1].live()
+    lives = [crashes.live(3), crashes.live(3)]
     assert lives[0].known == lives[1].known
     assert lives[0].disk.operations == lives[1].disk.operations
 

@@ -12,7 +12,8 @@ from tests.torture.kills import torture
 @pytest.mark.interop
 @pytest.mark.slow
 def test_a_killed_broker_keeps_what_it_acknowledged(tmp_path: Path) -> None:
-    kills, acknowledged, wrong = torture(tmp_path, rounds=10, seed=1, limit_s=60)
+    kills, lives, acknowledged, wrong = torture(tmp_path, rounds=10, seed=1, limit_s=90)
     assert wrong == []
-    assert kills == 10
+    assert kills >= 10
+    assert lives >= 7
     assert acknowledged > 1000

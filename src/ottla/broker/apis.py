@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
+from ottla.broker.releases import Release
 from ottla.broker.request import Handler, Handlers
 
 MODULES = (
     "api_versions",
+    "config_resources",
     "configs",
+    "controlled_shutdown",
     "delete_records",
     "describe_cluster",
     "describe_producers",
@@ -22,6 +25,7 @@ MODULES = (
     "offsets",
     "produce",
     "producer_ids",
+    "sasl",
     "topics",
 )
 
@@ -44,3 +48,8 @@ def handlers() -> Handlers:
 def routes() -> Routes:
     """(API key, version) -> handler: one look-up on the path of every request."""
     return {(key, version): handler for key, (versions, handler) in handlers().items() for version in versions}
+
+
+def served(release: Release) -> dict[int, range]:
+    """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler."""
+    return {key: release.versions[key] for key in sorted(handlers()) if key in release.versions}

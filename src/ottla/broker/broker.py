@@ -8,14 +8,18 @@ from struct import Struct
 from typing import Any
 
 from ottla.broker import apis
+from ottla.broker.chores import Chores
 from ottla.broker.cleaning import Cleaner
 from ottla.broker.coordination import Coordination
 from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.releases.errors import tell
 from ottla.broker.request import NO_REPLY, Close, Peer, Ready, Reply, Request, Waiting
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.slices import Slices
 from ottla.broker.timers import Timers
 from ottla.broker.topics import Topics
 from ottla.broker.waits import Wait, Waits
+from ottla.coord.consumer.assign import Assignor
 from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry
 from ottla.wire import Malformed
 from ottla.wire.framing import decode_request, encode_response
@@ -23,6 +27,7 @@ from ottla.wire.framing import decode_request, encode_response
 log = logging.getLogger("ottla.broker")
 
 _ROUTE = Struct(">hhi")
+_VERSION = Struct(">h")
 API_VERSIONS = 18
 
 
@@ -46,7 +51,8 @@ Answer = Sequence[Part] | Close | None
 class Broker:
     """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
 
-    `random_bytes` is the only source of randomness; `post` runs a callable later on the broker's own thread.
+    `random_bytes` is the only source of randomness. `assignors` are those that the settings name; without them only
+    built-in ones can be named.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class Broker:
         node_id: int,
         cluster_id: str,
         random_bytes: Callable[[int], bytes],
+        assignors: tuple[Assignor, ...] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -67,8 +74,11 @@ class Broker:
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
+        self.assignors = assignors
         self.timers = Timers()
+        self.chores = Chores(clock, self.timers)
         self.waits = Waits(self.timers)
+        self.slices = Slices(clock, self.timers, self.waits)
         self.partitions = Partitions(disk, self.timers, self._changed, self._synced)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
@@ -107,14 +117,15 @@ class Broker:
         """
         if len(frame) < _ROUTE.size:
             return Close(f"a request of {len(frame)} bytes is shorter than any header")
-        key, version, correlation_id = _ROUTE.unpack_from(frame)
-        handler = self._routes.get((key, version))
-        if handler is None:
-            return self._unserved(key, version, correlation_id, peer, now)
+        key, asked, correlation_id = _ROUTE.unpack_from(frame)
+        version = asked if peer.release.is_today else peer.release.read_as(key, asked)
+        handler = None if version is None else self._routes.get((key, version))
+        if version is None or handler is None:
+            return self._unserved(key, asked, correlation_id, peer, now)
         try:
-            header, body = decode_request(frame)
+            header, body = decode_request(frame if version == asked else _with_version(frame, version))
         except Malformed as malformed:
-            return Close(str(malformed))
+            return None if peer.release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(key, version, correlation_id, header.client_id, body, peer, now)
         return self._answer(handler(self, request), request)
 
@@ -133,9 +144,13 @@ class Broker:
             self.waits.drop(pending.wait)
 
     def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Pending:
-        if key != API_VERSIONS:
-            served = apis.handlers().get(key)
-            known = f"{key} is served in versions {served[0].start} to {served[0].stop - 1}" if served else f"{key} is not served"
+        release = peer.release
+        if key != API_VERSIONS or key not in release.versions:
+            if release.is_silent_on(key, known=False):
+                log.info("%s: API %d version %d is passed over in silence, as %s does", peer, key, version, release)
+                return None
+            served = apis.served(release).get(key)
+            known = f"{key} is served in versions {served.start} to {served.stop - 1}" if served else f"{key} is not served"
             return Close(f"API {known}, and version {version} was asked for")
         handler = self._routes[API_VERSIONS, 0]
         request = Request(key, 0, correlation_id, None, None, peer, now)
@@ -164,6 +179,8 @@ class Broker:
             return None
         if isinstance(reply, Close):
             return reply
+        if not request.release.is_today:
+            tell(reply, request.release)
         return encode_response(request.correlation_id, request.key, request.version, reply)
 
     def _changed(self, partition: Partition) -> None:
@@ -174,16 +191,19 @@ class Broker:
 
     def _retain_later(self, now: Now) -> None:
         def due(now: Now) -> None:
-            removed = self.partitions.retain(now)
-            if removed:
-                log.info("retention removed %d segments", removed)
+            self.chores.begin("retention", self.partitions.retain(now))
             self._retain_later(now)
 
         self.timers.at("retention", now.mono_ms + self.settings.log_retention_check_interval_ms, due)
 
     def _checkpoint_later(self, now: Now) -> None:
         def due(now: Now) -> None:
-            self.partitions.checkpoint()
+            self.chores.begin("checkpoint", self.partitions.checkpoint())
             self._checkpoint_later(now)
 
         self.timers.at("checkpoint", now.mono_ms + max(1, self.settings.log_flush_offset_checkpoint_interval_ms), due)
+
+
+def _with_version(frame: Buffer, version: int) -> bytes:
+    """The same request under another version number."""
+    return b"".join((frame[:2], _VERSION.pack(version), frame[4:]))

@@ -7,7 +7,7 @@ the next topic of that name, so whoever drops a partition writes these before th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker")
 
+Failed = Callable[["Partition", StorageFailed], None]
+
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 NEW = ".new"
 
@@ -26,13 +28,15 @@ NEW = ".new"
 class Checkpoints:
     """The three files as they are and as they should be; `touch` the partitions whose entries may have changed."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, failed: Failed) -> None:
         self._disk = disk
+        self._failed = failed
         self._offsets: dict[str, Offsets] = {name: {} for name in FILES}
         self._written: dict[str, bytes] = {}
         self._touched: dict[Partition, None] = {}
         self._round = 0
         self._under_way: set[str] = set()
+        self._flushing = 0
         self._stale = False
 
     def load(self) -> None:
@@ -73,10 +77,20 @@ class Checkpoints:
     def settle(self) -> None:
         """Have the files speak of no partition that was forgotten."""
         if self._stale:
-            self._stale = not self.write()
+            self._stale = not self._write_files()
 
     def write(self) -> bool:
         """Bring the files up to date; durable when it returns. False if the disk refused: what is there stays true."""
+        touched, self._touched = self._touched, {}
+        for partition in touched:
+            if partition.offline is None:
+                try:
+                    self._note(partition, partition.log.checkpoint())
+                except StorageFailed as failure:
+                    _refused(partition, failure)
+        return self._write_files()
+
+    def _write_files(self) -> bool:
         self._round += 1
         written = True
         for name, data in self._changed():
@@ -88,8 +102,44 @@ class Checkpoints:
                 log.error("a checkpoint could not be written: %s; the next start reads more of the logs for it", failure)
         return written
 
-    def write_soon(self) -> None:
-        """The same, with the sync left to the disk's worker."""
+    def write_soon(self) -> Iterator[None]:
+        """The same, a partition with each step and the syncs left to the disk's worker; the files follow the last of these."""
+        touched, self._touched = self._touched, {}
+        self._flushing += 1
+        try:
+            for partition in touched:
+                self._flush(partition)
+                yield
+        finally:
+            self._flushed()
+
+    def _flush(self, partition: Partition) -> None:
+        if partition.offline is not None:
+            return
+        try:
+            recovery_point = partition.log.synced_offset
+            files = partition.log.flush()
+        except StorageFailed as failure:
+            _refused(partition, failure)
+            return
+        self._flushing += 1
+        if files:
+            self._disk.sync_soon(files, partial(self._noted, partition, recovery_point))
+        else:
+            self._noted(partition, recovery_point, None)
+
+    def _noted(self, partition: Partition, recovery_point: int, failure: StorageFailed | None) -> None:
+        if failure is not None:
+            self._failed(partition, failure)
+        self._note(partition, recovery_point)
+        self._flushed()
+
+    def _flushed(self) -> None:
+        self._flushing -= 1
+        if not self._flushing:
+            self._write_files_soon()
+
+    def _write_files_soon(self) -> None:
         for name, data in self._changed():
             if name in self._under_way:
                 continue
@@ -110,34 +160,31 @@ class Checkpoints:
             if failure is not None:
                 raise failure
             file.close()
-            self._disk.rename(name + NEW, name)
+            self._disk.rename(name + NEW, name, sync=False)  # what a power cut brings back in its place is true as well
             self._written[name] = data
         except StorageFailed as refused:
             log.error("a checkpoint could not be written: %s; the next one is tried as usual", refused)
 
     def _changed(self) -> Iterable[tuple[str, bytes]]:
         """The files that are not as they should be, with what should be in them."""
-        touched, self._touched = self._touched, {}
-        for partition in touched:
-            self._note(partition)
         for name, offsets in self._offsets.items():
             data = format_offsets(offsets)
             if data != self._written.get(name, format_offsets({})):
                 yield name, data
 
-    def _note(self, partition: Partition) -> None:
+    def _note(self, partition: Partition, recovery_point: int) -> None:
         """Take over what is true of a partition now; of one that is offline, what was known last stays."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks = self._offsets.values()
         key = (partition.topic, partition.index)
-        try:
-            recovery_points[key] = partition.log.checkpoint()
-        except StorageFailed as failure:
-            log.error("%s: what belongs to its checkpoint could not be written: %s", partition, failure)
-            return
+        recovery_points[key] = recovery_point
         high_watermarks[key] = partition.high_watermark
         if partition.log.log_start_offset > partition.log.segments[0].base_offset:
             starts[key] = partition.log.log_start_offset
         else:
             starts.pop(key, None)
+
+
+def _refused(partition: Partition, failure: StorageFailed) -> None:
+    log.error("%s: what belongs to its checkpoint could not be written: %s", partition, failure)

@@ -133,6 +133,9 @@ class Cleaner:
             return
         if failure is not None:
             self._drop(under_way, f"{under_way.partition} could not be compacted: {failure}")
+            if under_way.partition.log.is_swapping:
+                # Which segments a power cut would leave is not known, so that neither these nor those may be deleted any more.
+                self._broker.partitions.failed(under_way.partition, failure)
             return
         self._broker.timers.at("cleaner", self._broker.clock.now().mono_ms, self._slice)
 

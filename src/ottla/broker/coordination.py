@@ -7,14 +7,19 @@ then applied; its replies leave once all that it rests on is on stable storage.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.group_topics import GroupTopics
 from ottla.broker.partitions import Partition
 from ottla.broker.replay import stored_records
 from ottla.broker.request import Reply, Request, Waiting
+from ottla.broker.settings.group import in_force
+from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.groups import BUILT_IN
 from ottla.coord.coordinator import Coordinator
 from ottla.coord.outcome import Asked, Due, Outcome, Timer, TimerKey, TopicsDeleted
 from ottla.coord.outcome import Reply as Told
@@ -68,6 +73,12 @@ class Coordination:
         self._broker = broker
         self._shards: dict[int, Shard] = {}
         self._tokens = count()
+        self._topics = GroupTopics(broker)
+
+    @property
+    def coordinators(self) -> list[Coordinator]:
+        """The machines of the partitions that are loaded, to be looked at only."""
+        return [shard.machine for shard in self._shards.values()]
 
     def load(self, now: Now) -> None:
         """Replay every partition of `__consumer_offsets`, if it exists."""
@@ -101,6 +112,10 @@ class Coordination:
         for shard in self._all(now):
             self._carry_out(shard, shard.machine.decide(deleted, now), now)
 
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """These topics came, changed or went; coordinators are told when they are next asked something."""
+        self._topics.note(names)
+
     def reply(self, owed: list[Owed], combine: Callable[[list[Any]], Any], *, blocking: bool = False) -> Reply:
         """What a handler answers: all that is owed, combined into one message, once all of it may leave."""
 
@@ -133,7 +148,8 @@ class Coordination:
         return shard or self._load(partition, now)
 
     def _load(self, partition: Partition, now: Now) -> Shard | None:
-        machine = Coordinator(self._group_settings(), self._new_id)
+        machine = Coordinator(self._group_settings(), self._new_id, self._assignors(), self._of_group)
+        machine.apply(TopicsSeen(self._topics.known(), frozenset(), new=False))
         try:
             for record in stored_records(partition):
                 machine.apply(record)
@@ -160,10 +176,32 @@ class Coordination:
             group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
             group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             group_max_size=settings.group_max_size,
+            group_consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            group_consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+            group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+            group_consumer_max_size=settings.group_consumer_max_size,
+            group_consumer_migration_policy=settings.group_consumer_migration_policy,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
         )
+
+    def settings_changed(self) -> None:
+        """The broker has other settings than before: those of groups hold from the next decision on."""
+        for shard in self._shards.values():
+            shard.machine.configure(self._group_settings())
+
+    def _of_group(self, group_id: str) -> Mapping[str, int]:
+        """What was set for one group alone."""
+        texts = self._broker.topics.image.group_configs.get(group_id)
+        return in_force(self._broker.settings, texts) if texts else {}
+
+    def _assignors(self) -> tuple[Assignor, ...]:
+        if self._broker.assignors is not None:
+            return self._broker.assignors
+        by_name = {assignor.name: assignor for assignor in BUILT_IN}
+        return tuple(by_name[name] for name in self._broker.settings.group_consumer_assignors)
 
     def _new_id(self) -> str:
         """A random UUID (version 4) as text."""
@@ -180,12 +218,20 @@ class Coordination:
             owed.message = refused(body, NOT_COORDINATOR)
             return owed
         asked = Asked(body, request.version, request.client_id or "", f"/{request.peer.host}", token)
+        self._tell_topics(request.now)
         outcome = shard.machine.decide(asked, request.now)
         shard.owed[token] = owed
         error_code = self._carry_out(shard, outcome, request.now, at_once=type(body) is HeartbeatRequest)
         if error_code:
             self._deliver(shard, Told(token, refused(body, error_code)))
         return owed
+
+    def _tell_topics(self, now: Now) -> None:
+        """Let all coordinators know the topics as they are now."""
+        changed = self._topics.changed()
+        if changed is not None:
+            for shard in list(self._shards.values()):
+                self._carry_out(shard, shard.machine.decide(Asked(changed), now), now)
 
     def _carry_out(self, shard: Shard, outcome: Outcome, now: Now, *, at_once: bool = False) -> int:
         """Append, apply, set timers, and let the replies leave when they may.
@@ -232,6 +278,7 @@ class Coordination:
     def _due(self, shard: Shard, key: TimerKey, now: Now) -> None:
         if self._shards.get(shard.partition.index) is not shard or shard.partition.offline is not None:
             return
+        self._tell_topics(now)
         outcome = shard.machine.decide(Asked(Due(key)), now)
         if self._carry_out(shard, outcome, now):
             self._set_timer(shard, Timer(key, now.mono_ms + RETRY_MS))

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
+from ottla.broker.settings.group import GroupConfigs, group_value
 
 TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
+GROUP_CONFIG = 8
 
 
 class Synonym(NamedTuple):
@@ -38,10 +40,22 @@ def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
         yield _row(setting, value, synonyms, read_only=False)
 
 
+def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[Row]:
+    """Every setting of a group that has these of its own."""
+    for name, setting in GroupConfigs.DECLARED.items():
+        value = setting.show(group_value(settings, name, overrides))
+        default = Synonym(name, setting.shown_default, DEFAULT_CONFIG)
+        synonyms = (default,) if setting.broker is None else tuple(_synonyms(settings, setting.broker))
+        if name in overrides:
+            synonyms = (Synonym(name, value, GROUP_CONFIG), *synonyms)
+        yield _row(setting, value, synonyms, read_only=False)
+
+
 def described_broker(settings: BrokerSettings) -> Iterator[Row]:
     """Every setting of this broker."""
     for name, setting in settings.DECLARED.items():
-        yield _row(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
+        if not setting.hidden:
+            yield _row(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,8 @@ from ottla.ports import Disk, StorageFailed
 if TYPE_CHECKING:
     from ottla.broker.partitions import Partition
 
-log = logging.getLogger("ottla.broker")
-
 Synced = Callable[["Partition"], None]
+Failed = Callable[["Partition", StorageFailed], None]
 
 
 class Syncs:
@@ -24,9 +22,10 @@ class Syncs:
     the broker is started anew.
     """
 
-    def __init__(self, disk: Disk, synced: Synced) -> None:
+    def __init__(self, disk: Disk, synced: Synced, failed: Failed) -> None:
         self._disk = disk
         self._synced = synced
+        self._failed = failed
         self._wanted: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
 
@@ -59,9 +58,8 @@ class Syncs:
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         if failure is None:
             partition.log.mark_synced(upto)
+            self._synced(partition)
         else:
-            log.error("%s: a sync failed (%s); the partition is offline until the broker is started anew", partition, failure)
-            partition.go_offline(str(failure))
-        self._synced(partition)
+            self._failed(partition, failure)
         if partition in self._wanted:
             self.start()

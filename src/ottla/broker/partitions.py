@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ottla.broker.checkpoints import Checkpoints
 from ottla.broker.durability import Syncs
@@ -16,6 +17,7 @@ from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.records import codecs
+from ottla.records.arrivals import Terms
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
 from ottla.records.codecs import CodecFailed
 from ottla.records.recompress import recompress
@@ -46,7 +48,7 @@ def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
         case "gzip":
             return codecs.GZIP, config.compression_gzip_level if config.compression_gzip_level >= 0 else None
         case "lz4":
-            return codecs.LZ4, None  # the library has one level
+            return codecs.LZ4, config.compression_lz4_level
         case "zstd":
             return codecs.ZSTD, config.compression_zstd_level
         case name:
@@ -123,6 +125,11 @@ class Partition:
         self.demands = demands(config)
         self._flushes = flushes(config)
         self._codec, self._level = stored_codec(config)
+
+    def terms(self, now: Now) -> Terms:
+        """On what terms an old client's messages are taken."""
+        size, codec, level = self.config.max_message_bytes, self._codec, self._level
+        return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
     def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
         """(header, None) if a client's batch may be appended as the topic's settings have it, or (header, why not)."""
@@ -212,8 +219,8 @@ class Partitions:
     def __init__(
         self, disk: Disk, timers: Timers, on_change: Callable[[Partition], None], on_synced: Callable[[Partition], None]
     ) -> None:
-        self.syncs = Syncs(disk, self._synced)
-        self.checkpoints = Checkpoints(disk)
+        self.syncs = Syncs(disk, self._synced, self.failed)
+        self.checkpoints = Checkpoints(disk, self.failed)
         self._flushing = Flushes(timers, self.syncs)
         self._disk = disk
         self._on_change = on_change
@@ -280,23 +287,44 @@ class Partitions:
             partition.release()
             self._on_change(partition)
 
-    def retain(self, now: Now) -> int:
-        """Apply retention everywhere; returns how many segments went."""
-        return sum(self._retain(partition, now) for partition in self if partition.offline is None)
+    def retain(self, now: Now) -> Iterator[None]:
+        """Apply retention everywhere, a partition with each step."""
+        for partition in list(self):
+            self._retain(partition, now)
+            yield
 
-    def _retain(self, partition: Partition, now: Now) -> int:
+    def _retain(self, partition: Partition, now: Now) -> None:
+        """Delete one segment if one has to go; the next one goes when it is certain that this one will not come back."""
+        if partition.offline is not None:
+            return
         start = partition.log.log_start_offset
-        removed = partition.log.retain(now)
+        removed = partition.log.retain(now, most=1)
         if partition.log.log_start_offset != start:
             self.checkpoints.touch(partition)
-        return removed
+        if removed:
+            self._disk.sync_soon([partition.log.directory], partial(self._retained, partition, now))
 
-    def checkpoint(self) -> None:
+    def _retained(self, partition: Partition, now: Now, failure: StorageFailed | None) -> None:
+        if partition.offline is not None:
+            return
+        if failure is not None:
+            self.failed(partition, failure)
+            return
+        partition.log.names_are_synced()
+        self._retain(partition, now)
+
+    def failed(self, partition: Partition, failure: StorageFailed) -> None:
+        """A sync failed: what is on stable storage is not known any more."""
+        log.error("%s: a sync failed (%s); the partition is offline until the broker is started anew", partition, failure)
+        partition.go_offline(str(failure))
+        self._synced(partition)
+
+    def checkpoint(self) -> Iterator[None]:
         """Note how far each log is on stable storage, and ask for the syncs of segments that were sealed since."""
         for partition in self.checkpoints.touched():
             if partition.offline is None and partition.log.has_unsynced_segments:
                 self.syncs.want(partition)
-        self.checkpoints.write_soon()
+        return self.checkpoints.write_soon()
 
     def close(self) -> bool:
         """Close every log; False if one is not as an orderly stop leaves it, so that the next start must look closely."""

@@ -1,58 +1,159 @@
-"""Reading an internal topic back from its log, at start-up. A record that can't be read is named and passed over."""
+"""Reading an internal topic back from its log, at start-up. What can't be read is named and passed over."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
 
 from ottla.broker.partitions import Partition
-from ottla.coord.records import Stored, Unreadable, decode_record
-from ottla.records.batch import BadBatch, BatchHeader, batches
+from ottla.coord.offset_reader import OffsetReader
+from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, Unreadable
+from ottla.log.transactions import ABORT, COMMIT
+from ottla.records.batch import (
+    CONTROL_BIT,
+    LOG_OVERHEAD_BYTES,
+    SMALLEST_MESSAGE_BYTES,
+    TRANSACTIONAL_BIT,
+    BadBatch,
+    BatchHeader,
+    read_header,
+)
 from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Record, open_batches
+from ottla.records.columns import Columns, Record, open_batches
 
 log = logging.getLogger("ottla.broker")
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES: Final = 1 << 20
+NAMED: Final = 10
+"""So many records that can't be read are named, for each partition; of more there is only the number."""
+
+_MARKER: Final = Struct(">hh")
+"""Version and kind: the key of a control record."""
+
+LEAST_BYTES: Final = LOG_OVERHEAD_BYTES + SMALLEST_MESSAGE_BYTES
+TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
+
+Replayed = Stored | OffsetPending | TransactionEnded
 
 
-def stored_records(partition: Partition) -> Iterator[Stored]:
+def stored_records(partition: Partition) -> Iterator[Replayed]:
     """Every coordinator record of a partition, in order. Raises `StorageFailed`."""
+    replay = Replay(str(partition))
     offset, end = partition.log.log_start_offset, partition.log.log_end_offset
     while offset < end:
         piece = partition.log.read(offset, CHUNK_BYTES, until_offset=end, min_one_batch=True)
         if piece is None or not len(piece):
-            return
-        view = memoryview(piece.read())
-        for record in _opened(partition, view, offset):
-            decoded = _decoded(partition, record.offset, record.key, record.value)
-            if decoded is not None:
+            break
+        found, following = replay.read(memoryview(piece.read()), offset)
+        yield from found
+        if following <= offset:
+            replay.pass_over("rest", offset, "nothing behind it can be read either")
+            break
+        offset = following
+    replay.summarize()
+
+
+class Replay:
+    """Turns the bytes of one partition into records; counts what it passes over, and names the first of them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._reader = OffsetReader()
+        self._broken = 0
+        self._unknown = 0
+
+    def read(self, view: memoryview, offset: int) -> tuple[Iterable[Replayed], int]:
+        """The records from `offset` on in these whole batches, and the offset where to go on; no more than `offset`: nowhere."""
+        try:
+            columns = _opened(view, offset)
+        except (BadBatch, CodecFailed):
+            return self._one_by_one(view, offset)
+        return self._records(columns), columns.next_offset
+
+    def pass_over(self, what: str, offset: int, reason: object) -> None:
+        self._broken += 1
+        if self._broken <= NAMED:
+            log.error("%s: the %s at offset %d is passed over: %s", self._name, what, offset, reason)
+
+    def summarize(self) -> None:
+        if self._broken > NAMED:
+            log.error(
+                "%s: %d records or batches were passed over, of which the first %d are named", self._name, self._broken, NAMED
+            )
+        if self._unknown:
+            log.warning("%s: %d records of kinds that only a newer release knows were passed over", self._name, self._unknown)
+
+    def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Replayed], int]:
+        """Batch by batch, as one of them can't be opened: those that can."""
+        found: list[Replayed] = []
+        position = following = 0
+        while (header := _header(view, position)) is not None:
+            batch = view[position : position + header.size]
+            try:
+                columns = _opened(batch, offset)
+                found += self._records(columns)
+                following = columns.next_offset
+            except (BadBatch, CodecFailed) as failure:
+                self.pass_over("batch", header.base_offset, failure)
+                following = max(header.base_offset, header.last_offset if 0 <= header.last_offset_delta < 1 << 20 else 0) + 1
+            position += header.size
+        return found, following
+
+    def _records(self, columns: Columns) -> Iterable[Replayed]:
+        if not any(run.header.attributes & TRANSACTIONS for run in columns.runs):
+            return self._decoded(columns.records())
+        return self._of_transactions(columns)
+
+    def _of_transactions(self, columns: Columns) -> Iterator[Replayed]:
+        """As the records of `columns`, where some batches are parts of transactions or end them."""
+        for run in columns.pieces():
+            records = columns.slice(run.first - columns.first, run.end - columns.first).records()
+            if run.header.is_control:
+                yield from _ended(run.header.producer_id, records)
+            elif run.header.is_transactional:
+                yield from _pending(run.header.producer_id, self._decoded(records))
+            else:
+                yield from self._decoded(records)
+
+    def _decoded(self, records: list[Record]) -> Iterator[Stored]:
+        read = self._reader.read
+        for record in records:
+            try:
+                decoded = read(record.key, record.value)
+            except Unreadable as unreadable:
+                self.pass_over("record", record.offset, unreadable)
+                continue
+            if decoded is None:
+                self._unknown += 1
+            else:
                 yield decoded
-        last = max((header.next_offset for _, header in batches(view)), default=offset)
-        if last <= offset:
-            return
-        offset = last
 
 
-def _opened(partition: Partition, view: memoryview, offset: int) -> list[Record]:
-    """The records of these batches from `offset` on; where a batch can't be opened, those of the others."""
+def _opened(view: memoryview, offset: int) -> Columns:
+    return open_batches(view, from_offset=offset, control=True, check_crcs=True)
+
+
+def _ended(producer_id: int, records: list[Record]) -> Iterator[TransactionEnded]:
+    for record in records:
+        key = record.key or b""
+        if len(key) >= _MARKER.size:
+            kind = _MARKER.unpack_from(key)[1]
+            if kind in (ABORT, COMMIT):
+                yield TransactionEnded(producer_id, kind == COMMIT)
+
+
+def _pending(producer_id: int, records: Iterable[Stored]) -> Iterator[Stored | OffsetPending]:
+    """Offsets of a transaction count once it is committed; nothing else is ever written in one."""
+    for record in records:
+        yield OffsetPending(producer_id, record) if isinstance(record, OffsetCommitted) else record
+
+
+def _header(view: memoryview, position: int) -> BatchHeader | None:
+    """The header at `position`, or None where no whole batch begins."""
     try:
-        return open_batches(view, from_offset=offset).records()
-    except (BadBatch, CodecFailed):
-        return [record for pos, header in batches(view) for record in _opened_alone(partition, view, pos, header, offset)]
-
-
-def _opened_alone(partition: Partition, view: memoryview, pos: int, header: BatchHeader, offset: int) -> list[Record]:
-    try:
-        return open_batches(view[pos : pos + header.size], from_offset=offset).records()
-    except (BadBatch, CodecFailed) as failure:
-        log.error("%s: the batch at offset %d is passed over: %s", partition, header.base_offset, failure)
-        return []
-
-
-def _decoded(partition: Partition, offset: int, key: bytes | None, value: bytes | None) -> Stored | None:
-    try:
-        return decode_record(key or b"", value)
-    except Unreadable as unreadable:
-        log.error("%s: the record at offset %d is passed over: %s", partition, offset, unreadable)
+        header = read_header(view, position)
+    except BadBatch:
         return None
+    return header if LEAST_BYTES <= header.size <= len(view) - position else None

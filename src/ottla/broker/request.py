@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.broker.releases import TODAY, Release
 from ottla.ports import Now
 from ottla.wire.schema import Message
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Peer:
-    """Who sent a request, and the address at which it reached this broker."""
+    """Who sent a request, the address at which it reached this broker, and the release that the listener there is."""
 
     id: int
     host: str
@@ -25,6 +26,7 @@ class Peer:
     local_port: int = 0
     listener: str = "PLAINTEXT"
     principal: str = "User:ANONYMOUS"
+    release: Release = TODAY
     client_software_name: str = ""
     client_software_version: str = ""
 
@@ -43,6 +45,10 @@ class Request:
     body: Any
     peer: Peer
     now: Now
+
+    @property
+    def release(self) -> Release:
+        return self.peer.release
 
 
 class _NoReply(Enum):

@@ -9,13 +9,15 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.settings import topic_config_error
-from ottla.cluster import layout
+from ottla.broker.settings.group import group_config_error
+from ottla.cluster import groups, layout
 from ottla.cluster import topics as decide
-from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.cluster.image import ClusterImage, RegistryDamaged, TopicImage
 from ottla.cluster.names import INTERNAL
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
@@ -51,10 +53,11 @@ class Topics:
         empty; both are told. Raises `StorageFailed` and `RegistryDamaged`.
         """
         self.image = ClusterImage.load(self._broker.registry)
+        names = self._broker.disk.list("")
+        self._check_registry(names)
         self._broker.partitions.checkpoints.load()
         self._announce(now)
         self._take_broker_configs()
-        names = self._broker.disk.list("")
         for name in names:
             if _DELETED_DIRECTORY.fullmatch(name):
                 self._broker.disk.remove_tree(name)
@@ -70,6 +73,17 @@ class Topics:
             {(topic.name, index) for topic in self.image.topics.values() for index in range(len(topic.partitions))}
         )
         checkpoints.settle()
+
+    def _check_registry(self, names: Sequence[str]) -> None:
+        """Whether the registry is the one of this directory: another one, or none, would have its records set aside."""
+        entry = self._broker.registry.get(layout.CLUSTER_ID)
+        if entry is not None and layout.read(entry.value)["id"] != self._broker.cluster_id:
+            other = layout.read(entry.value)["id"]
+            raise RegistryDamaged(f"its registry is of the cluster {other}, not of {self._broker.cluster_id}")
+        partitions = [name for name in names if _PARTITION_DIRECTORY.fullmatch(name)]
+        if entry is None and partitions:
+            remedy = "restore registry.sqlite, or if Apache Kafka wrote them, copy the records through a client"
+            raise RegistryDamaged(f"it holds partitions such as {partitions[0]}, and no registry that knows them: {remedy}")
 
     def _tell_missing(self, directories: Sequence[str]) -> None:
         if directories:
@@ -133,10 +147,18 @@ class Topics:
             self._broker.partitions.configure(topic.name, self._broker.settings.log_config(topic.configs))
         return outcome
 
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str], now: Now, *, validate_only: bool = False) -> Outcome:
+        """Let these be all the settings of a group; its members hear of them with their next heartbeats."""
+        outcome = groups.set_configs(group_id, configs, partial(group_config_error, self._broker.settings))
+        if outcome.error_code or validate_only:
+            return outcome
+        return self._commit([replace(outcome, name="")], now)[0]
+
     def _take_broker_configs(self) -> None:
         configs = self.image.broker_configs
         if configs:
             self._broker.settings = self._broker.settings.changed(configs.get(None, {}), configs.get(self._broker.node_id, {}))
+            self._broker.coordination.settings_changed()
 
     def new_topic_id(self) -> bytes:
         """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
@@ -194,6 +216,7 @@ class Topics:
             return [replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence) for outcome in outcomes]
         self._apply(changes)
         changed = [outcome.name for outcome in outcomes if outcome.changes]
+        self._broker.coordination.topics_changed(changed)
         self._make_room(changed)
         for name in changed:
             self._follow(name, now)

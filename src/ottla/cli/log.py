@@ -35,7 +35,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     dump = own.add_parser("dump", help="print batches, records, indexes, snapshots", description=DUMP)
     dump.add_argument("path", metavar="FILE|DIR", help="a file of a log, a partition's directory, or a data directory")
     dump.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
-    dump.add_argument("--deep", action="store_true", help="open the batches and print their records")
+    dump.add_argument(
+        "--deep", action="store_true", help="open the batches and print their records, those of internal topics by their fields"
+    )
     dump.set_defaults(run=run_dump)
 
 
@@ -102,7 +104,8 @@ def run_dump(options: argparse.Namespace) -> int:
             for path in _files(os.path.abspath(options.path)):
                 if not options.json:
                     print(f"{path}:")
-                for row in dump(disk, os.path.relpath(path, root), deep=options.deep):
+                topic = os.path.basename(os.path.dirname(path)).rpartition("-")[0]
+                for row in dump(disk, os.path.relpath(path, root), deep=options.deep, topic=topic):
                     errors += "error" in row
                     say({"file": path} | row, "  " + _line(row))
     except StorageFailed as failure:
@@ -115,8 +118,11 @@ def run_dump(options: argparse.Namespace) -> int:
 
 def _line(row: dict[str, Any]) -> str:
     records = row.pop("records", [])
-    head = ", ".join(f"{name}: {value}" for name, value in row.items())
-    return "\n".join([head, *("    " + ", ".join(f"{name}: {value}" for name, value in record.items()) for record in records)])
+    return "\n".join([_fields(row), *("    " + _fields(record) for record in records)])
+
+
+def _fields(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}" for name, value in row.items())
 
 
 def _files(path: str) -> Iterator[str]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ottla.broker.settings import BrokerSettings
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
@@ -17,8 +13,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--listen",
         action="append",
-        metavar="HOST:PORT",
-        help="where to listen; may be given several times (default: the setting listeners, 127.0.0.1:9092)",
+        metavar="HOST:PORT[,release=RELEASE]",
+        help="where to listen, and which release of Kafka to be there; may be given several times (default: the setting listeners, "
+        "127.0.0.1:9092)",
     )
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
@@ -28,7 +25,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ottla.broker.settings import SettingError
+    from ottla.broker.settings import BrokerSettings, SettingError
     from ottla.cli.main import fail
     from ottla.net import logs
     from ottla.net.datadir import DataDirectoryError
@@ -37,9 +34,15 @@ def run(options: argparse.Namespace) -> int:
 
     logs.set_up(options.log_format, options.log_level)
     try:
-        settings = _settings(options.config, options.set)
+        wanted = _wanted(options.config, options.set)
+        settings = BrokerSettings.parse(wanted)
         listen = [Listen.parse(text) for text in options.listen or ()]
-        listen = listen or [Listen(host, port, name) for name, host, port in settings.listeners]
+        strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
+        if strangers:
+            raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
+        listen = listen or [Listen(host, port, name, settings.release_of(name)) for name, host, port in settings.listeners]
+        if all(where.release is listen[0].release for where in listen):  # one release for all brings its defaults, too
+            settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     except UnicodeDecodeError:
         return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", 2)
     except (SettingError, ValueError) as error:
@@ -53,9 +56,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(config: str | None, pairs: list[str]) -> BrokerSettings:
+def _wanted(config: str | None, pairs: list[str]) -> dict[str, str]:
     """The file's settings, then those of the command line over them."""
-    from ottla.broker.settings import BrokerSettings, SettingError, parse_properties
+    from ottla.broker.settings import SettingError, parse_properties
 
     wanted: dict[str, str] = {}
     if config is not None:
@@ -66,4 +69,4 @@ def _settings(config: str | None, pairs: list[str]) -> BrokerSettings:
         if not equals:
             raise SettingError(f"{pair!r} sets nothing: write --set NAME=VALUE, such as --set num.partitions=3.")
         wanted[name.strip()] = value.strip()
-    return BrokerSettings.parse(wanted)
+    return wanted

@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.client.errors import ConnectionFailed, broker_error
+from ottla.client.errors import ConnectionFailed, NotSupported, broker_error
 from ottla.client.frames import FrameReader
-from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared
+from ottla.client.older import fitted
+from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared, versions_of
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
-from ottla.wire import Malformed
+from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
@@ -41,10 +42,13 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """The two directions of one connection. `versions` is empty until `greeted` has seen the broker's ApiVersions."""
+    """The two directions of one connection. `versions` is empty until `greeted` has seen the broker's ApiVersions.
 
-    def __init__(self, client_id: str | None) -> None:
-        self.versions: dict[int, int] = {}
+    With `release`, one of Kafka's, nobody is asked: that one's versions are spoken, for brokers too old to say theirs.
+    """
+
+    def __init__(self, client_id: str | None, release: str | None = None) -> None:
+        self.versions: dict[int, int] = versions_of(release) if release else {}
         self._client_id = client_id
         self._reader = FrameReader()
         self._sent: deque[Sent] = deque()
@@ -76,7 +80,10 @@ class Connection:
         version = self.versions.get(api_key)
         if version is None:
             raise not_shared(api_key)
-        return self._encode(api_key, version, body, token, expect=expect)
+        try:
+            return self._encode(api_key, version, fitted(api_key, version, body), token, expect=expect)
+        except Unencodable as error:
+            raise NotSupported(f"The broker is too old for this request: {error}; use a newer broker.") from error
 
     def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.errors import KafkaError, broker_error
-from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, fetch_request, read_fetch
+from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, cut_short, fetch_request, read_fetch
 from ottla.client.metadata import NO_LEADER, Metadata
 from ottla.client.types import TopicPartition
+from ottla.client.versions import FETCH, SPOKEN
 from ottla.client.visible import visible
 from ottla.records.batch import BadBatch
 from ottla.wire import errors as codes
@@ -188,16 +189,19 @@ class Fetcher:
             and reading.not_before_ms <= now_ms
         )
 
-    def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int) -> None:
-        """The broker answered `fetch`."""
+    def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
+        """The broker answered `fetch`, in this version of it."""
         self._under_way.discard(fetch.node_id)
         if answer.error_code:
             self._set_back(fetch.turns, now_ms)
             return
-        for found in read_fetch(answer):
-            reading = self._readings.get(found.where)
-            if reading is not None and reading.turn == fetch.turns.get(found.where):
-                self._take_in(reading, found, now_ms)
+        try:
+            for found in read_fetch(answer, version):
+                reading = self._readings.get(found.where)
+                if reading is not None and reading.turn == fetch.turns.get(found.where):
+                    self._take_in(reading, found, now_ms)
+        except BadBatch as error:
+            self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
     def broken(self, fetch: Fetch, now_ms: int) -> None:
         """No answer came."""
@@ -215,6 +219,8 @@ class Fetcher:
             self._refused(reading, found.error_code, now_ms)
             return
         reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
+        if found.cut_short:
+            self.failure = cut_short(reading.where, reading.fetch_offset, self.limits)
         if not len(found.records):
             return
         try:

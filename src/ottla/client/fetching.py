@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.client.errors import KafkaError
+from ottla.client.older import MAGIC_AT, OLDEST_BATCH, WHOLE_FROM_FETCH, as_batches
 from ottla.client.types import TopicPartition
 from ottla.client.visible import Aborted
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -34,7 +36,8 @@ class Wanted(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition's part of an answer.
 
-    `records`: whole batches, the first may begin before the offset asked for, the last may be torn.
+    `records`: whole batches, the first may begin before the offset asked for, the last may be torn. `cut_short`: even the first is,
+    since it is larger than the fetch allowed, and asking again will not help (before KIP-74).
     """
 
     where: TopicPartition
@@ -44,6 +47,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: list[Aborted]
     records: memoryview
+    cut_short: bool
 
 
 def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits, max_wait_ms: int | None = None) -> FetchRequest:
@@ -82,10 +86,12 @@ def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[Topi
     return topics.items()
 
 
-def read_fetch(answer: FetchResponse) -> Iterator[FetchedPartition]:
-    """Each partition of an answer whose own `error_code` is NONE."""
+def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition]:
+    """Each partition of an answer, in this version of Fetch, whose own `error_code` is NONE. Raises `BadBatch`."""
     for topic in answer.responses:
         for found in topic.partitions:
+            sent = memoryview(found.records or b"")
+            records = as_batches(sent) if len(sent) > MAGIC_AT and sent[MAGIC_AT] < OLDEST_BATCH else sent
             yield FetchedPartition(
                 TopicPartition(topic.topic, found.partition_index),
                 found.error_code,
@@ -93,5 +99,14 @@ def read_fetch(answer: FetchResponse) -> Iterator[FetchedPartition]:
                 found.last_stable_offset,
                 found.log_start_offset,
                 [Aborted(transaction.producer_id, transaction.first_offset) for transaction in found.aborted_transactions or ()],
-                memoryview(found.records or b""),
+                records,
+                version < WHOLE_FROM_FETCH and len(sent) > 0 and not len(records),
             )
+
+
+def cut_short(where: TopicPartition, offset: int, limits: FetchLimits) -> KafkaError:
+    """The error for a message that a broker before KIP-74 could not send whole."""
+    return KafkaError(
+        f"The message of {where.topic}-{where.partition} at offset {offset} is larger than "
+        f"max_partition_fetch_bytes={limits.max_partition_fetch_bytes}: raise that setting."
+    )

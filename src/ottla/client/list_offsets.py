@@ -31,5 +31,6 @@ def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartit
     """(partition, error code, offset) of each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
-            offset = OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch)
+            # Version 0 has a list, of which no more than one was asked for.
+            offset = OffsetAndTimestamp(next(iter(found.old_style_offsets), found.offset), found.timestamp, found.leader_epoch)
             yield TopicPartition(topic.name, found.partition_index), found.error_code, offset

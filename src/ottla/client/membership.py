@@ -237,6 +237,9 @@ class Membership:
             self.member_id = answer.member_id
 
     def _joined(self, answer: JoinGroupResponse) -> None:
+        # What was owned two generations ago may have been somebody else's since. Only where no leader assigns but the coordinator
+        # (KIP-848) does nobody get anything before this member has given it back.
+        self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
         self.member_id = answer.member_id
         self.generation_id = answer.generation_id
         self.protocol = answer.protocol_name or ""
@@ -270,6 +273,15 @@ class Membership:
         self.generation_id = NO_GENERATION
         if not keep_id:
             self.member_id = ""
+
+    def commit_refused(self, code: int, generation_id: int) -> None:
+        """A commit of this generation was answered with an error: the group may have gone on without this member.
+
+        While a share is planned or awaited that will be told soon enough.
+        """
+        waits = self.phase in (Phase.PLANNING, Phase.SYNC)
+        if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
+            self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
     def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
         """No answer came. Raises `error` unless trying again can help."""

@@ -8,6 +8,7 @@ from ottla.client.list_offsets import by_topic
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 NOTHING_COMMITTED = -1
 
@@ -69,4 +70,6 @@ def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicParti
     for topic in answer.topics:
         for part in topic.partitions:
             found = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
-            yield TopicPartition(topic.name, part.partition_index), part.error_code, found
+            # Version 0 has this error for what nobody has committed.
+            missing = part.error_code == UNKNOWN_TOPIC_OR_PARTITION and part.committed_offset == NOTHING_COMMITTED
+            yield TopicPartition(topic.name, part.partition_index), NONE if missing else part.error_code, found

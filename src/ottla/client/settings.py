@@ -13,9 +13,14 @@ from typing import Any, TypeVar
 from ottla.client.assignors import ASSIGNORS
 from ottla.client.errors import SettingError
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.wire import releases
 
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
+LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
+"""Until that release a broker refuses sessions longer than this."""
 
 Check = Callable[[str, Any], Any]
 Settings = TypeVar("Settings", bound="ClientSettings")
@@ -62,6 +67,15 @@ def _assignors(name: str, value: Any) -> tuple[str, ...]:
     return names
 
 
+def _release(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        return releases.named(str(value))
+    except releases.UnknownRelease as error:
+        raise SettingError(f"{name}: {error}") from None
+
+
 def _servers(name: str, value: Any) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
@@ -83,6 +97,9 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = setting(1_000, _number(0), "What that pause grows to while a broker stays unreachable.")
     metadata_max_age_ms: int = setting(300_000, _number(1), "When metadata is asked for anew though nothing failed.")
     default_api_timeout_ms: int = setting(60_000, _number(1), "How long a call may take with all its retries.")
+    api_version: str | None = setting(
+        None, _release, "The release of Kafka to hold to, such as 0.9.0; none: brokers are asked, as is possible since 0.10."
+    )
     security_protocol: str = setting(
         "PLAINTEXT", _one_of(["PLAINTEXT"]), "How connections are secured; TLS and SASL are not there yet."
     )
@@ -161,7 +178,13 @@ def parse(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
     made = kind(**values)
     if isinstance(made, ProducerSettings):
         return _consistent(made, values)  # type: ignore[return-value]  # kind is ProducerSettings here
+    if isinstance(made, ConsumerSettings) and _before(made.api_version, LONG_SESSIONS) and "session_timeout_ms" not in values:
+        return kind(**{**values, "session_timeout_ms": LONGEST_SESSION_MS})
     return made
+
+
+def _before(release: str | None, other: str) -> bool:
+    return release is not None and releases.NAMES.index(release) < releases.NAMES.index(other)
 
 
 def _known(kind: type, known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
@@ -175,9 +198,14 @@ def _known(kind: type, known: Mapping[str, Field[Any]], name: str) -> Field[Any]
 
 def _consistent(made: ProducerSettings, given: Mapping[str, Any]) -> ProducerSettings:
     too_many = made.max_in_flight_requests_per_connection > 5
-    if not made.enable_idempotence or (made.acks_code == -1 and not too_many):
+    too_old = _before(made.api_version, IDEMPOTENCE)
+    if made.compression_type == "zstd" and _before(made.api_version, ZSTD_SINCE):
+        raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={made.api_version}: choose lz4.")
+    if not made.enable_idempotence or (made.acks_code == -1 and not too_many and not too_old):
         return made
     if "enable_idempotence" in given:
+        if too_old:
+            raise SettingError(f"enable_idempotence needs Kafka {IDEMPOTENCE}, and api_version={made.api_version}: leave it out.")
         raise SettingError(
             "enable_idempotence needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out."
         )

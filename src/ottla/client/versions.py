@@ -1,6 +1,7 @@
 """Which versions of which requests this client speaks, and which of them a broker does too (KIP-511).
 
-Capped where a later version names topics by id only, or asks for several groups at once, which nothing here needs.
+Capped where a later version names topics by id only, or asks for several groups at once, which nothing here needs. What a request
+is in versions that say less than today's is known in `older`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ottla.client.errors import NotSupported
+from ottla.wire import releases
 from ottla.wire.apis import API
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
@@ -16,24 +18,24 @@ DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 1
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
-    PRODUCE: (3, 12),
-    FETCH: (4, 12),
-    LIST_OFFSETS: (1, 9),
-    METADATA: (4, 12),
-    OFFSET_COMMIT: (2, 9),
-    OFFSET_FETCH: (2, 7),
+    PRODUCE: (0, 12),
+    FETCH: (0, 12),
+    LIST_OFFSETS: (0, 9),
+    METADATA: (0, 12),
+    OFFSET_COMMIT: (0, 9),
+    OFFSET_FETCH: (0, 7),
     FIND_COORDINATOR: (0, 3),
-    JOIN_GROUP: (2, 9),
+    JOIN_GROUP: (0, 9),
     HEARTBEAT: (0, 4),
-    LEAVE_GROUP: (3, 5),
+    LEAVE_GROUP: (0, 5),
     SYNC_GROUP: (0, 5),
     DESCRIBE_GROUPS: (0, 5),
     LIST_GROUPS: (0, 4),
     API_VERSIONS: (0, 3),
-    CREATE_TOPICS: (2, 7),
-    DELETE_TOPICS: (1, 5),
+    CREATE_TOPICS: (0, 7),
+    DELETE_TOPICS: (0, 5),
     INIT_PRODUCER_ID: (0, 4),
-    DESCRIBE_CONFIGS: (1, 4),
+    DESCRIBE_CONFIGS: (0, 4),
     CREATE_PARTITIONS: (0, 3),
     DELETE_GROUPS: (0, 2),
     DESCRIBE_CLUSTER: (0, 1),
@@ -51,10 +53,21 @@ def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
     return shared
 
 
+def versions_of(release: str) -> dict[int, int]:
+    """The highest version that a release of Kafka and this client both speak, by api key. `release` is one of `releases.NAMES`."""
+    return negotiate((key, served.start, served.stop - 1) for key, served in releases.served(release).items())
+
+
 def not_shared(api_key: int) -> NotSupported:
     """The error for a request that the broker does not serve in any version spoken here."""
     lowest, highest = SPOKEN[api_key]
     return NotSupported(
         f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "
-        "use a newer broker."
+        + _INSTEAD.get(api_key, "use a newer broker.")
     )
+
+
+_INSTEAD = {
+    JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",
+    INIT_PRODUCER_ID: "idempotence came with Kafka 0.11. Set enable_idempotence=False, or use a newer broker.",
+}

@@ -60,6 +60,7 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.controller_id = -1
         self.controller_epoch = 0
         self._names: dict[bytes, str] = {}
@@ -108,6 +109,8 @@ class ClusterImage:
                 self._apply_broker(int(node_id), value)
             case ["config", "brokers", who]:
                 self.broker_configs[None if who == layout.DEFAULT_BROKER else int(who)] = _configs(value)
+            case ["config", "groups", entry]:
+                self.group_configs[layout.group_of(entry)] = _configs(value)
             case ["controller"]:
                 self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
             case ["controller_epoch"]:
@@ -175,6 +178,7 @@ def _paths(registry: Registry) -> Iterator[str]:
     yield layout.CONTROLLER_EPOCH
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
+    yield from (f"{layout.GROUP_CONFIGS}/{entry}" for entry in registry.children(layout.GROUP_CONFIGS))
     for name in registry.children(layout.TOPICS):
         yield layout.topic_path(name)
         yield from (layout.state_path(name, int(index)) for index in registry.children(layout.partitions_path(name)))

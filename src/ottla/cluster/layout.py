@@ -14,11 +14,14 @@ BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
 DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
+CONSUMERS = "/consumers"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def broker_path(node_id: int) -> str:
@@ -44,6 +47,25 @@ def topic_config_path(name: str) -> str:
 def broker_config_path(node_id: int | None) -> str:
     """Of one broker, or with None of all of them."""
     return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if node_id is None else node_id}"
+
+
+def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
+    """Where consumers of release 0.8 kept an offset; None for a group whose name is no name of an entry."""
+    if not group_id or group_id in (".", "..") or "/" in group_id or not group_id.isprintable():
+        return None
+    return f"{CONSUMERS}/{group_id}/offsets/{topic}/{index}"
+
+
+def group_config_path(group_id: str) -> str:
+    """Bytes that a path can't hold, and a dot in front, stand there as %XX: any text may be a group's id."""
+    written = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in group_id.encode())
+    return f"{GROUP_CONFIGS}/{'%2E' + written[1:] if written.startswith('.') else written}"
+
+
+def group_of(entry: str) -> str:
+    """The group whose settings an entry of `GROUP_CONFIGS` holds. Raises ValueError."""
+    first, *others = entry.split("%")
+    return (first.encode() + b"".join(bytes.fromhex(other[:2]) + other[2:].encode() for other in others)).decode()
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from ottla.coord import expiry, offsets
 from ottla.coord.classic import describe, rebalance
@@ -19,6 +21,15 @@ from ottla.coord.classic.join import join
 from ottla.coord.classic.leave import leave
 from ottla.coord.classic.states import State
 from ottla.coord.classic.sync import heartbeat, sync
+from ottla.coord.consumer import describe as consumer_describe
+from ottla.coord.consumer import records as consumer
+from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.commits import commit_error, fetch_error
+from ottla.coord.consumer.draft import OfGroup
+from ottla.coord.consumer.events import Event as ConsumerEvent
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.group import EVENTS, FOUNDING, ConsumerGroup
+from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, nothing_of_its_own
 from ottla.coord.outcome import (
     NOTHING,
     Asked,
@@ -31,8 +42,9 @@ from ottla.coord.outcome import (
     SyncKey,
     Timer,
     TopicsDeleted,
+    TopicsKey,
 )
-from ottla.coord.records import GroupForgotten, OffsetCommitted, OffsetForgotten, Stored
+from ottla.coord.records import GroupForgotten, OffsetCommitted, OffsetForgotten, OffsetPending, Stored, TransactionEnded
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -60,29 +72,60 @@ GROUP_ID_NOT_FOUND_FROM = 9
 
 
 class Coordinator:
-    """One machine: see `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has."""
+    """One machine: see `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
 
-    def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
+    `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in one of them at most. `assignors`
+    serve the latter, the first one where nobody names any; `of_group` tells what was set for one group alone.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_id: Callable[[], str],
+        assignors: tuple[Assignor, ...] = BUILT_IN,
+        of_group: OfGroup = nothing_of_its_own,
+    ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
+        self.consumers = ConsumerGroups(settings, new_id, assignors, of_group)
         self.offsets = offsets.Offsets()
         self._new_id = new_id
 
+    def configure(self, settings: GroupSettings) -> None:
+        """Go by other settings from now on; no state of a group depends on them."""
+        self.settings = settings
+        self.consumers.configure(settings)
+
     def decide(self, asked: Asked[Any], now: Now) -> Outcome:
         """Decide one input; nothing is changed until the outcome's records are applied."""
-        return _DECISIONS[type(asked.body)](self, asked, now)
+        outcome = self.consumers.decide(asked, now, self.groups)
+        return _DECISIONS[type(asked.body)](self, asked, now) if outcome is None else outcome
 
-    def apply(self, record: Stored | Event) -> None:
+    def apply(self, record: Stored | Event | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded) -> None:
         """Let one record take effect."""
         if isinstance(record, OffsetCommitted):
-            self._group(record.group_id)
+            if record.group_id not in self.groups and record.group_id not in self.consumers.groups:
+                self._group(record.group_id)
             self.offsets.apply(record)
-        elif isinstance(record, OffsetForgotten):
+        elif isinstance(record, OffsetPending):
+            if record.offset.group_id not in self.consumers.groups:
+                self._group(record.offset.group_id)
+            self.offsets.apply(record)
+        elif isinstance(record, OffsetForgotten | TransactionEnded):
             self.offsets.apply(record)
         elif isinstance(record, GroupForgotten):
             self.groups.pop(record.group_id, None)
+        elif type(record) in _OF_CONSUMER_GROUPS:
+            self._apply_consumer(record)
         else:
-            classic.apply(self._group(record.group_id), record)
+            event = cast(Event, record)
+            classic.apply(self._group(event.group_id), event)
+
+    def _apply_consumer(self, record: Any) -> None:
+        """A group that is there only because somebody committed offsets for it becomes a consumer group with its first record."""
+        if type(record) in FOUNDING:
+            self.groups.pop(record.group_id, None)
+        self.consumers.apply(record)
 
     def recall(self, now: Now) -> Outcome:
         """What to do once all stored records have been applied after a start."""
@@ -93,7 +136,7 @@ class Coordinator:
                 draft = Draft(group, group.group_id, self.settings, now)
                 rebalance.recall(draft)
                 outcomes.append(draft.outcome())
-        return _joined(outcomes)
+        return _joined(outcomes + self.consumers.recall(now))
 
     def _group(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -108,7 +151,10 @@ class Coordinator:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._new_id, exists=group_id in self.groups)
-        return draft.outcome()
+        outcome = draft.outcome()
+        if outcome.records and self.consumers.is_empty(group_id):
+            return replace(outcome, records=(*self.consumers.tombstones(group_id), *outcome.records))
+        return outcome
 
     def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> Outcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
@@ -127,7 +173,9 @@ class Coordinator:
     def _due(self, asked: Asked[Due], now: Now) -> Outcome:
         key = asked.body.key
         if isinstance(key, ExpiryKey):
-            return self._expire(now)
+            return self._expire(key, now)
+        if isinstance(key, TopicsKey):
+            return self._forget_topics(key, now)
         if key.group_id not in self.groups:
             return NOTHING
         draft = self._draft(key.group_id, now, asked.token)
@@ -140,15 +188,18 @@ class Coordinator:
             rebalance.sync_timed_out(draft)
         return draft.outcome()
 
-    def _expire(self, now: Now) -> Outcome:
-        records = expiry.expired(self.groups, self.offsets, now.wall_ms, self.settings.offsets_retention_ms)
-        deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
-        return Outcome(tuple(records), timers=(Timer(ExpiryKey(), deadline_ms),))
+    def _expire(self, key: ExpiryKey, now: Now) -> Outcome:
+        rules = expiry.Rules(now.wall_ms, self.settings.offsets_retention_ms)
+        groups = ChainMap[str, expiry.AnyGroup](self.groups, self.consumers.groups)  # type: ignore[arg-type]  # only read
+        records, following = expiry.look(groups, self.offsets, rules, key)
+        delay_ms = expiry.PAUSE_MS if following else self.settings.offsets_retention_check_interval_ms
+        return Outcome(tuple(records), timers=(Timer(following or ExpiryKey(), now.mono_ms + delay_ms),))
 
     def _commit(self, asked: Asked[OffsetCommitRequest], now: Now) -> Outcome:
         body = asked.body
         group = self.groups.get(body.group_id)
-        error_code = _commit_error(group, asked)
+        consumer_group = self.consumers.groups.get(body.group_id)
+        error_code = _commit_error(group, asked) if consumer_group is None else commit_error(consumer_group, body, asked.version)
         if error_code:
             return Outcome(replies=(Reply(asked.token, offsets.commit_refused(body, error_code)),))
         records, response = offsets.commit(body, now.wall_ms, self.settings.offset_metadata_max_bytes)
@@ -159,11 +210,21 @@ class Coordinator:
         return Outcome(tuple(records), (Reply(asked.token, response),), timers)
 
     def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> Outcome:
-        return Outcome(replies=(Reply(asked.token, offsets.fetch(self.offsets, asked.body)),))
+        return self._fetched(asked.body, asked.token, require_stable=False)
+
+    def _fetch_stable(self, asked: Asked[offsets.StableFetch], now: Now) -> Outcome:
+        return self._fetched(asked.body.wanted, asked.token, require_stable=True)
+
+    def _fetched(self, wanted: offsets.FetchGroup, token: int, *, require_stable: bool) -> Outcome:
+        consumer_group = self.consumers.groups.get(wanted.group_id)
+        error_code = NONE if consumer_group is None else fetch_error(consumer_group, wanted)
+        if error_code:
+            return Outcome(replies=(Reply(token, offsets.FetchedGroup(group_id=wanted.group_id, error_code=error_code)),))
+        return Outcome(replies=(Reply(token, offsets.fetch(self.offsets, wanted, require_stable=require_stable)),))
 
     def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> Outcome:
         body = asked.body
-        group = self.groups.get(body.group_id)
+        group = self.consumers.groups.get(body.group_id) or self.groups.get(body.group_id)
         error_code = _offset_delete_error(group, body.group_id)
         if group is None or error_code:
             return Outcome(replies=(Reply(asked.token, OffsetDeleteResponse(error_code=error_code)),))
@@ -172,7 +233,12 @@ class Coordinator:
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
     def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> Outcome:
-        return Outcome(tuple(self.offsets.forget_topics(asked.body.names)))
+        return self._forget_topics(TopicsKey(asked.body.names, now.wall_ms, self.offsets.group_ids(), 0), now)
+
+    def _forget_topics(self, key: TopicsKey, now: Now) -> Outcome:
+        records, following = expiry.forget_topics(self.offsets, key)
+        timers = (Timer(following, now.mono_ms + expiry.PAUSE_MS),) if following else ()
+        return Outcome(tuple(records), timers=timers)
 
     def _list(self, asked: Asked[ListGroupsRequest], now: Now) -> Outcome:
         states = {state.lower() for state in asked.body.states_filter}
@@ -183,11 +249,19 @@ class Coordinator:
             if not states or group.state.value.lower() in states
             if not types or describe.GROUP_TYPE in types
         ]
+        groups += [
+            consumer_describe.listed(group)
+            for group in self.consumers.groups.values()
+            if not types or consumer_describe.GROUP_TYPE in types
+            if not states or group.state.value.lower() in states
+        ]
         return Outcome(replies=(Reply(asked.token, ListGroupsResponse(groups=groups)),))
 
     def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> Outcome:
         groups = [
-            describe.described(self.groups[group_id]) if group_id in self.groups else describe.not_found(group_id, asked.version)
+            describe.described(self.groups[group_id])
+            if group_id in self.groups
+            else describe.not_found(group_id, asked.version, exists=group_id in self.consumers.groups)
             for group_id in asked.body.groups
         ]
         return Outcome(replies=(Reply(asked.token, DescribeGroupsResponse(groups=groups)),))
@@ -199,10 +273,18 @@ class Coordinator:
             error_code = self._delete_error(group_id)
             response.results.append(DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error_code))
             if not error_code:
-                records += [*self.offsets.forget_group(group_id), GroupForgotten(group_id)]
+                records += [*self.offsets.forget_group(group_id), *self._tombstones(group_id)]
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
+    def _tombstones(self, group_id: str) -> list[Stored]:
+        """What lets a group, of either kind, be no more."""
+        if group_id in self.consumers.groups:
+            return list(self.consumers.tombstones(group_id))
+        return [GroupForgotten(group_id)]
+
     def _delete_error(self, group_id: str) -> int:
+        if group_id in self.consumers.groups:
+            return NONE if self.consumers.is_empty(group_id) else NON_EMPTY_GROUP
         group = self.groups.get(group_id)
         if group is None:
             return GROUP_ID_NOT_FOUND
@@ -235,16 +317,18 @@ def _commit_error(group: Group | None, asked: Asked[OffsetCommitRequest]) -> int
     return error_code
 
 
-def _offset_delete_error(group: Group | None, group_id: str) -> int:
+def _offset_delete_error(group: Group | ConsumerGroup | None, group_id: str) -> int:
     """While there are members, only a group whose subscriptions can be known may lose offsets."""
     if not group_id:
         return INVALID_GROUP_ID
     if group is None:
         return GROUP_ID_NOT_FOUND
-    if group.state is not State.EMPTY and group.protocol_type != "consumer":
+    if isinstance(group, Group) and group.state is not State.EMPTY and group.protocol_type != "consumer":
         return NON_EMPTY_GROUP
     return NONE
 
+
+_OF_CONSUMER_GROUPS = consumer.STORED | EVENTS | {TopicsSeen}
 
 _DECISIONS: dict[type, Callable[[Coordinator, Asked[Any], Now], Outcome]] = {
     JoinGroupRequest: Coordinator._join,
@@ -253,6 +337,7 @@ _DECISIONS: dict[type, Callable[[Coordinator, Asked[Any], Now], Outcome]] = {
     LeaveGroupRequest: Coordinator._leave,
     OffsetCommitRequest: Coordinator._commit,
     OffsetFetchRequest.OffsetFetchRequestGroup: Coordinator._fetch,
+    offsets.StableFetch: Coordinator._fetch_stable,
     OffsetDeleteRequest: Coordinator._delete_offsets,
     ListGroupsRequest: Coordinator._list,
     DescribeGroupsRequest: Coordinator._describe,

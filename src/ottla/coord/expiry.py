@@ -1,48 +1,152 @@
-"""When committed offsets, and with them groups, have outlived their retention (KIP-211). Reads only; answers tombstones."""
+"""When committed offsets, and with them groups, have outlived their retention (KIP-211). Reads only; answers tombstones.
+
+A look at all groups is made in slices, as they may have a million offsets: each answers where the next one begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
 
 from ottla.coord.classic.group import Group
 from ottla.coord.classic.states import State
-from ottla.coord.offsets import Committed, Offsets
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.migrate import tombstones
+from ottla.coord.consumer.records import ConsumerStored
+from ottla.coord.offsets import ByTopic, Committed, Offsets
+from ottla.coord.outcome import ExpiryKey, TopicsKey
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, OffsetForgotten
 
+AnyGroup = Group | ConsumerGroup
 Since = Callable[[Committed], int]
+Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
+
+MOST_LOOKED_AT = 2_000
+"""Groups and offsets of one slice, which takes one to three milliseconds; a topic of a group is never parted."""
+
+TOMBSTONE = 5
+"""What a tombstone, which is stored and applied, costs beside a look."""
+
+PAUSE_MS = 2
+"""Between two slices, for others to have their turn."""
 
 
-def expired(groups: dict[str, Group], offsets: Offsets, wall_ms: int, retention_ms: int) -> list[OffsetForgotten | GroupForgotten]:
-    """The tombstones of all that has expired; an empty group goes with the last of its offsets."""
-    records: list[OffsetForgotten | GroupForgotten] = []
-    for group in groups.values():
-        gone = _expired_offsets(group, offsets, wall_ms, retention_ms)
-        records += gone
-        held = sum(len(partitions) for partitions in offsets.of(group.group_id).values())
-        if group.state is State.EMPTY and not group.invited and len(gone) == held:
-            records.append(GroupForgotten(group.group_id))
-    return records
+class Rules(NamedTuple):
+    """What the present moment makes of each offset."""
+
+    wall_ms: int
+    retention_ms: int
 
 
-def _expired_offsets(group: Group, offsets: Offsets, wall_ms: int, retention_ms: int) -> list[OffsetForgotten]:
-    since = _retained_since(group)
-    if since is None:
-        return []
-    return [
-        OffsetForgotten(group.group_id, topic, index)
-        for topic, partitions in offsets.of(group.group_id).items()
-        if not _is_read(group, topic)
-        for index, committed in partitions.items()
-        if _is_expired(committed, since, wall_ms, retention_ms)
-    ]
+class Looked(NamedTuple):
+    """What one slice found, and where the next one goes on: None when all groups were looked at."""
+
+    records: list[Tombstone]
+    following: ExpiryKey | None
 
 
-def _retained_since(group: Group) -> Since | None:
+def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: Rules, key: ExpiryKey) -> Looked:
+    """The tombstones of what has expired, from where `key` says; an empty group goes with the last of its offsets."""
+    names = key.groups or tuple(groups)
+    records: list[Tombstone] = []
+    looked_at, kept = 0, key.kept
+    for at in range(key.at, len(names)):
+        group = groups.get(names[at])
+        if group is not None:
+            part = _Part(group, offsets, rules)
+            kept = part.look(kept, MOST_LOOKED_AT - looked_at)
+            records += part.records
+            looked_at += part.looked_at
+            if kept:
+                return Looked(records, ExpiryKey(names, at, kept))
+        looked_at += 1
+        if looked_at >= MOST_LOOKED_AT and at + 1 < len(names):
+            return Looked(records, ExpiryKey(names, at + 1))
+    return Looked(records, None)
+
+
+class _Part:
+    """One group's share of a slice: `records` are its tombstones, `looked_at` the number of its offsets that were looked at."""
+
+    def __init__(self, group: AnyGroup, offsets: Offsets, rules: Rules) -> None:
+        self.records: list[Tombstone] = []
+        self.looked_at = 0
+        self._group = group
+        self._offsets = offsets
+        self._rules = rules
+
+    def look(self, skip: int, most: int) -> int:
+        """Look at the group's topics but the first `skip`. How many to skip when it goes on; 0 if it is through.
+
+        Topics that lost all their offsets will be gone by then and need no skipping.
+        """
+        topics = self._offsets.of(self._group.group_id)
+        since = _retained_since(self._group)
+        if since is not None:
+            for topic, partitions in islice(topics.items(), skip, None):
+                if self.looked_at >= most:
+                    return skip
+                gone = self._expired(topic, partitions, since)
+                self.records += gone
+                self.looked_at += len(partitions) + TOMBSTONE * len(gone)
+                skip += len(gone) < len(partitions)
+        self._forget_group(topics)
+        return 0
+
+    def _expired(self, topic: str, partitions: dict[int, Committed], since: Since) -> list[OffsetForgotten]:
+        group = self._group
+        if group.members and group.is_subscribed(topic):
+            return []
+        pending = self._offsets.pending
+        return [
+            OffsetForgotten(group.group_id, topic, index)
+            for index, committed in partitions.items()
+            if _is_expired(committed, since, self._rules) and not (pending and (group.group_id, topic, index) in pending)
+        ]
+
+    def _forget_group(self, topics: ByTopic) -> None:
+        group = self._group
+        lost_all = len(topics) <= len(self.records) == sum(map(len, topics.values()))
+        if lost_all and _is_deserted(group) and not self._offsets.pending.places(group.group_id):
+            self.records += [GroupForgotten(group.group_id)] if isinstance(group, Group) else tombstones(group)
+
+
+def forget_topics(offsets: Offsets, key: TopicsKey) -> tuple[list[OffsetForgotten], TopicsKey | None]:
+    """The tombstones of what groups, from where `key` says, have committed for topics that are no more; where to go on, if so.
+
+    What is newer than the deletion was committed for topics that came after them under the same names.
+    """
+    records: list[OffsetForgotten] = []
+    for at in range(key.at, len(key.groups)):
+        if at - key.at + TOMBSTONE * len(records) >= MOST_LOOKED_AT:
+            return records, replace(key, at=at)
+        group_id = key.groups[at]
+        held = offsets.of(group_id)
+        for topic in key.names.intersection(held):
+            records += [
+                OffsetForgotten(group_id, topic, index)
+                for index, committed in held[topic].items()
+                if committed.commit_timestamp_ms <= key.wall_ms
+            ]
+    return records, None
+
+
+def _is_deserted(group: AnyGroup) -> bool:
+    """Whether a group has no members, and nobody is about to become one."""
+    return group.state is State.EMPTY and not group.invited if isinstance(group, Group) else not group.members
+
+
+def _retained_since(group: AnyGroup) -> Since | None:
     """From when on retention counts, or None if it does not.
 
-    An empty group's offsets: since it became empty. A stable consumer group's, for topics that nobody reads any more, and those
-    that were committed without any group: since their commit. While a group rebalances, nothing expires.
+    An empty group's offsets: since it became empty. A stable group's of consumers, for topics that nobody reads any more, and those
+    that were committed without any group: since their commit. While a classic group rebalances, nothing expires; one of the
+    consumer protocol (KIP-848) does not remember when it became empty.
     """
+    if isinstance(group, ConsumerGroup):
+        return _commit_time
     if group.protocol_type is None:
         return _commit_time
     if group.state is State.EMPTY:
@@ -57,11 +161,7 @@ def _commit_time(committed: Committed) -> int:
     return committed.commit_timestamp_ms
 
 
-def _is_read(group: Group, topic: str) -> bool:
-    return group.state is not State.EMPTY and group.is_subscribed(topic)
-
-
-def _is_expired(committed: Committed, since: Since, wall_ms: int, retention_ms: int) -> bool:
+def _is_expired(committed: Committed, since: Since, rules: Rules) -> bool:
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
-        return wall_ms >= committed.expire_timestamp_ms
-    return wall_ms - since(committed) >= retention_ms
+        return rules.wall_ms >= committed.expire_timestamp_ms
+    return rules.wall_ms - since(committed) >= rules.retention_ms

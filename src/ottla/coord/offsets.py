@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten
+from ottla.coord.pending import PendingOffsets
+from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE
+from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE, UNSTABLE_OFFSET_COMMIT
 
 NO_OFFSET = -1
 NO_RETENTION_OF_ITS_OWN = -1
+LATEST_MS = (1 << 63) - 1
+"""The end of time: where a retention reaches beyond it, Apache Kafka begins anew at its start, and forgets at once."""
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+class StableFetch(NamedTuple):
+    """An input: a fetch that would rather be told that an offset is pending than what it was before (KIP-447)."""
+
+    wanted: FetchGroup
 
 
 class Committed(NamedTuple):
@@ -37,19 +46,27 @@ ByTopic = dict[str, dict[int, Committed]]
 class Offsets:
     """All committed offsets of a coordinator, by group, topic and partition. `apply` alone changes them."""
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_groups", "pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, ByTopic] = {}
+        self.pending = PendingOffsets()
 
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
-    def apply(self, record: OffsetCommitted | OffsetForgotten) -> None:
+    def apply(self, record: OffsetCommitted | OffsetForgotten | OffsetPending | TransactionEnded) -> None:
         if isinstance(record, OffsetCommitted):
-            self._put(record)
-        else:
+            self._file(record)
+            if self.pending:
+                self.pending.supersede(record[:3])
+        elif isinstance(record, OffsetForgotten):
             self._drop(record)
+        elif isinstance(record, OffsetPending):
+            self.pending.add(record)
+        else:
+            for committed in self.pending.end(record):
+                self._file(committed)
 
     def of(self, group_id: str) -> ByTopic:
         """What a group has committed; not to be changed."""
@@ -57,6 +74,10 @@ class Offsets:
 
     def has(self, group_id: str) -> bool:
         return group_id in self._groups
+
+    def group_ids(self) -> tuple[str, ...]:
+        """All groups that have committed anything."""
+        return tuple(self._groups)
 
     def everything(self) -> Iterator[OffsetCommitted]:
         """Every committed offset, as it is stored."""
@@ -66,30 +87,20 @@ class Offsets:
                     yield OffsetCommitted(group_id, topic, partition, *committed)
 
     def forget_group(self, group_id: str) -> list[OffsetForgotten]:
-        """The tombstones of all that a group has committed."""
-        return [OffsetForgotten(group_id, topic, index) for topic, held in self.of(group_id).items() for index in held]
+        """The tombstones of all that a group has committed, or is about to."""
+        places = [(topic, index) for topic, held in self.of(group_id).items() for index in held]
+        places += [(topic, index) for _, topic, index in self.pending.places(group_id)]
+        return [OffsetForgotten(group_id, topic, index) for topic, index in dict.fromkeys(places)]
 
-    def forget_topics(self, names: Iterable[str]) -> list[OffsetForgotten]:
-        """The tombstones of all that any group has committed for topics that are no more."""
-        gone = list(names)
-        return [
-            OffsetForgotten(group_id, topic, index)
-            for group_id, topics in self._groups.items()
-            for topic in gone
-            for index in topics.get(topic, ())
-        ]
-
-    def _put(self, record: OffsetCommitted) -> None:
-        topics = self._groups.setdefault(record.group_id, {})
-        topic_id = NO_TOPIC_ID if record.topic_id == NO_TOPIC_ID else record.topic_id
-        topics.setdefault(record.topic, {})[record.partition] = Committed(
-            record.offset,
-            record.leader_epoch,
-            record.metadata,
-            record.commit_timestamp_ms,
-            record.expire_timestamp_ms,
-            topic_id,
-        )
+    def _file(self, record: OffsetCommitted) -> None:
+        group_id, topic, partition = record[:3]
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        partitions[partition] = tuple.__new__(Committed, record[3:])  # its own constructor takes twice as long
 
     def _drop(self, record: OffsetForgotten) -> None:
         topics = self._groups.get(record.group_id, {})
@@ -99,11 +110,15 @@ class Offsets:
             topics.pop(record.topic, None)
         if not topics:
             self._groups.pop(record.group_id, None)
+        if self.pending:
+            self.pending.forget(record)
 
 
 def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> tuple[list[OffsetCommitted], OffsetCommitResponse]:
     """The records of a commit that its group allows; a partition whose metadata is too large has an error and no record."""
-    expire_ms = NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else wall_ms + body.retention_time_ms
+    expire_ms = (
+        NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else min(wall_ms + body.retention_time_ms, LATEST_MS)
+    )
     records: list[OffsetCommitted] = []
     response = OffsetCommitResponse()
     for topic in body.topics:
@@ -135,7 +150,7 @@ def _record(
         wanted.committed_offset,
         wanted.committed_leader_epoch,
         metadata,
-        wall_ms,
+        wall_ms if wanted.commit_timestamp == NO_TIMESTAMP else wanted.commit_timestamp,  # version 1 may carry one
         expire_ms,
         topic.topic_id,
     )
@@ -168,14 +183,32 @@ def _is_longer(text: str, limit: int) -> bool:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def fetch(offsets: Offsets, wanted: FetchGroup) -> FetchedGroup:
-    """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error."""
+def fetch(offsets: Offsets, wanted: FetchGroup, *, require_stable: bool = False) -> FetchedGroup:
+    """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error.
+
+    Where an offset is pending in a transaction, `require_stable` (KIP-447) has UNSTABLE_OFFSET_COMMIT answered instead of the one
+    before it, so that the client asks again.
+    """
     held = offsets.of(wanted.group_id)
     if wanted.topics is None:
         topics = [_fetched_topic(name, NO_TOPIC_ID, partitions, partitions) for name, partitions in held.items()]
     else:
         topics = [_fetched_topic(t.name, t.topic_id, t.partition_indexes, held.get(t.name, {})) for t in wanted.topics]
+    if require_stable and offsets.pending:
+        _withhold(offsets.pending, wanted.group_id, topics)
     return FetchedGroup(group_id=wanted.group_id, topics=topics)
+
+
+def _withhold(pending: PendingOffsets, group_id: str, topics: list[FetchedTopic]) -> None:
+    for topic in topics:
+        topic.partitions = [
+            _unstable(part.partition_index) if (group_id, topic.name, part.partition_index) in pending else part
+            for part in topic.partitions
+        ]
+
+
+def _unstable(index: int) -> FetchedPartition:
+    return FetchedPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=UNSTABLE_OFFSET_COMMIT)
 
 
 def _fetched_topic(name: str, topic_id: bytes, indexes: Iterable[int], held: dict[int, Committed]) -> FetchedTopic:

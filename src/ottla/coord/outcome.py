@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ottla.coord.consumer.topics import Topics
 from ottla.coord.records import Stored, is_stored
 
 Body = TypeVar("Body")
@@ -36,12 +37,68 @@ class SyncKey:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceKey:
+    """The deadline by which a member of a consumer group must have given back what it has to."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinKey:
+    """The deadline by which a consumer group's member that speaks the classic protocol must have joined again."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncKey:
+    """The deadline by which such a member must have asked for its assignment."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiryKey:
-    """The next look for offsets and groups that have outlived their retention."""
+    """The next look for offsets and groups that have outlived their retention.
+
+    A look that is under way goes on with group number `at` of `groups`, without the first `kept` of the topics it has.
+    """
+
+    groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    at: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsKey:
+    """Going on to forget what was committed, up to `wall_ms`, for topics that are no more, with group number `at` of `groups`."""
+
+    names: frozenset[str]
+    wall_ms: int
+    groups: tuple[str, ...] = field(compare=False, repr=False)
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PatternsKey:
+    """Going on to look up a group's regular expressions among topics: the first of `patterns`, from name number `at` on.
+
+    `matched` are those that it was found to mean so far, `found` what each one before it means.
+    """
+
+    group_id: str
+    patterns: tuple[str, ...] = field(compare=False)
+    names: tuple[str, ...] = field(compare=False, repr=False)
+    at: int = field(default=0, compare=False)
+    matched: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    found: tuple[tuple[str, frozenset[str]], ...] = field(default=(), compare=False, repr=False)
 
 
 # Keys are no tuples: those of two kinds must never be equal.
-TimerKey = SessionKey | JoinKey | SyncKey | ExpiryKey
+TimerKey = SessionKey | JoinKey | SyncKey | RebalanceKey | RejoinKey | ResyncKey | PatternsKey | ExpiryKey | TopicsKey
 
 
 class Due(NamedTuple):
@@ -56,9 +113,17 @@ class TopicsDeleted(NamedTuple):
     names: frozenset[str]
 
 
+class TopicsChanged(NamedTuple):
+    """An input: these are the topics now; `names` came, changed or went since the last time, and `new` says whether any came."""
+
+    topics: Topics
+    names: frozenset[str]
+    new: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Body]):
-    """One input: a request (or `Due`, `TopicsDeleted`), who sent it, and the `token` under which its reply is expected."""
+    """One input: a request, or what nobody sent; who sent it, and the `token` under which its reply is expected."""
 
     body: Body
     version: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 units, in 32 bits, signed."""
@@ -16,6 +18,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=10_000)
 def partition_of(group_id: str, partitions: int) -> int:
     """The partition of a group among `partitions`. Kafka takes the absolute value by dropping the sign of Java's hash."""
     hashed = java_hash(group_id)

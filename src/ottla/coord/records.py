@@ -1,13 +1,15 @@
 """The records of `__consumer_offsets`, as values and as bytes in Kafka's own formats; knows nothing of what they mean.
 
-A key begins with its kind (0 and 1: an offset, 2: a classic group), a value with its version, both int16.
+A key begins with its kind (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version, both int16.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
+from ottla.coord.consumer import records as consumer
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -21,6 +23,14 @@ OFFSET_VERSION, OFFSET_VERSION_WITH_EXPIRY, OFFSET_VERSION_WITH_TOPIC_ID = 3, 1,
 OLDEST_READ, NEWEST_READ = 0, 4
 
 _SHORT = Struct(">h")
+_INT = Struct(">i")
+
+BARE_V3 = Struct(">hqihq")
+"""An offset without metadata: version, offset, leader epoch, length of the metadata, commit timestamp."""
+BARE_V4 = Struct(">hqiBqBBB16s")
+"""As version 3, the length as a varint that is one more; then one tag: its number 0, its 16 bytes, the topic's id."""
+EMPTY_V4 = (1,)
+ONE_TAG = (1, 0, 16)
 
 
 class Unreadable(ValueError):
@@ -47,6 +57,20 @@ class OffsetForgotten(NamedTuple):
     group_id: str
     topic: str
     partition: int
+
+
+class OffsetPending(NamedTuple):
+    """An offset committed in a transaction that has not ended: nobody may rely on the place until it has (KIP-98, KIP-447)."""
+
+    producer_id: int
+    offset: OffsetCommitted
+
+
+class TransactionEnded(NamedTuple):
+    """The marker that a producer's transaction ended: what was pending is `committed`, or as if it had never been."""
+
+    producer_id: int
+    committed: bool
 
 
 class StoredMember(NamedTuple):
@@ -78,9 +102,9 @@ class GroupForgotten(NamedTuple):
     group_id: str
 
 
-Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten
+Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored
 
-_STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten))
+_STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
 
 
 def is_stored(record: object) -> bool:
@@ -96,7 +120,9 @@ def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
         return _offset_key(record.group_id, record.topic, record.partition), None
     if isinstance(record, GroupStored):
         return _group_key(record.group_id), _group_value(record)
-    return _group_key(record.group_id), None
+    if isinstance(record, GroupForgotten):
+        return _group_key(record.group_id), None
+    return consumer.encode_record(record)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
@@ -107,6 +133,8 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
             return _decode_offset(decode(OffsetCommitKey, 0, key[2:]), value)
         if kind == GROUP_KIND:
             return _decode_group(decode(GroupMetadataKey, 0, key[2:]), value)
+        if kind in consumer.KINDS:
+            return consumer.decode_record(kind, key, value)
     except Malformed as malformed:
         raise Unreadable(str(malformed)) from malformed
     return None
@@ -127,7 +155,13 @@ def _version(value: bytes) -> int:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
+    return _place(group_id, topic) + _INT.pack(partition)
+
+
+@lru_cache(maxsize=10_000)
+def _place(group_id: str, topic: str) -> bytes:
+    """An offset's key without the partition, in which it ends: groups commit for the same topics again and again."""
+    return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic), 0)[: -_INT.size]
 
 
 def _group_key(group_id: str) -> bytes:
@@ -140,6 +174,8 @@ def _offset_value(record: OffsetCommitted) -> bytes:
         version = OFFSET_VERSION_WITH_EXPIRY
     elif record.topic_id != NO_TOPIC_ID:
         version = OFFSET_VERSION_WITH_TOPIC_ID
+    if not record.metadata and version != OFFSET_VERSION_WITH_EXPIRY:
+        return _bare_value(record, version)
     value = OffsetCommitValue(
         offset=record.offset,
         leader_epoch=record.leader_epoch,
@@ -149,6 +185,14 @@ def _offset_value(record: OffsetCommitted) -> bytes:
         topic_id=record.topic_id,
     )
     return _SHORT.pack(version) + encode(value, version)
+
+
+def _bare_value(record: OffsetCommitted, version: int) -> bytes:
+    """The value of nearly every commit: without metadata it has one layout, and is written at once."""
+    _, _, _, offset, leader_epoch, _, timestamp_ms, _, topic_id = record
+    if version == OFFSET_VERSION:
+        return BARE_V3.pack(version, offset, leader_epoch, 0, timestamp_ms)
+    return BARE_V4.pack(version, offset, leader_epoch, *EMPTY_V4, timestamp_ms, *ONE_TAG, topic_id)
 
 
 def _group_value(record: GroupStored) -> bytes:

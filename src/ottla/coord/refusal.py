@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.coord.offsets import commit_refused
+from ottla.coord.offsets import StableFetch, commit_refused
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -34,6 +36,13 @@ def _describe(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsRes
     return DescribeGroupsResponse(groups=[described(group_id=group_id, error_code=error_code) for group_id in body.groups])
 
 
+def _describe_consumers(body: ConsumerGroupDescribeRequest, error_code: int) -> ConsumerGroupDescribeResponse:
+    described = ConsumerGroupDescribeResponse.DescribedGroup
+    return ConsumerGroupDescribeResponse(
+        groups=[described(group_id=group_id, error_code=error_code) for group_id in body.group_ids]
+    )
+
+
 def _delete(body: DeleteGroupsRequest, error_code: int) -> DeleteGroupsResponse:
     result = DeleteGroupsResponse.DeletableGroupResult
     return DeleteGroupsResponse(results=[result(group_id=group_id, error_code=error_code) for group_id in body.groups_names])
@@ -52,6 +61,9 @@ _REFUSED: dict[type, Callable[[Any, int], Any]] = {
     OffsetDeleteRequest: lambda body, error_code: OffsetDeleteResponse(error_code=error_code),
     ListGroupsRequest: lambda body, error_code: ListGroupsResponse(error_code=error_code),
     FetchGroup: _fetch,
+    StableFetch: lambda body, error_code: _fetch(body.wanted, error_code),
     DescribeGroupsRequest: _describe,
+    ConsumerGroupHeartbeatRequest: lambda body, error_code: ConsumerGroupHeartbeatResponse(error_code=error_code),
+    ConsumerGroupDescribeRequest: _describe_consumers,
     DeleteGroupsRequest: _delete,
 }

@@ -1,7 +1,7 @@
 """Compaction: of each key the newest record stays, offsets and order as they are (KIP-58, KIP-534). One pass over one log.
 
 Knows segments, batches and the map of newest offsets; knows no clock and no other log. A pass is a generator that comes back every
-few milliseconds: with None to be resumed any time, or with files that must be on stable storage before it is resumed. It may be
+few milliseconds: with None to be resumed any time, or with files (or a directory) that must be on stable storage before. It may be
 dropped at any point, and a crash at any point leaves either the old segments or the new one.
 """
 
@@ -23,7 +23,7 @@ from ottla.log.scan import damaged
 from ottla.log.segment import LARGEST_RELATIVE, Segment
 from ottla.log.swap import remove_cleaned
 from ottla.log.transactions import TransactionsInOrder
-from ottla.ports import Disk, File, Now, StorageFailed
+from ottla.ports import Disk, Now, StorageFailed, Syncable
 from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
@@ -41,7 +41,7 @@ SYNC_BYTES = 8 << 20
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
-Pauses = Generator[Sequence[File] | None, None, None]
+Pauses = Generator[Sequence[Syncable] | None, None, None]
 
 
 @dataclass(slots=True)
@@ -135,6 +135,9 @@ class Compaction:
                 replaced = self.log.replace_segments(group, new, self._now)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
+                while self.log.is_swapping:
+                    yield [self.log.directory]
+                    self.log.go_on_swapping()
         finally:
             if not replaced:
                 remove_cleaned(self._disk, new)

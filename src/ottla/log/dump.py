@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.log import stored
 from ottla.log.checkpoints import parse_checkpoint
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.names import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_file_name
+from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_file_name
 from ottla.log.producers import Producers
 from ottla.log.recovery import good_batches
 from ottla.log.scan import LENGTH_FROM
@@ -20,29 +21,33 @@ from ottla.records.columns import Record, open_batches
 Row = dict[str, Any]
 
 
-def dump(disk: Disk, path: str, *, deep: bool = False) -> Iterator[Row]:
-    """One row for each batch, entry or line of a file; a row with `error` where it cannot be read on. `deep`: records too."""
+def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Iterator[Row]:
+    """One row for each batch, entry or line of a file; a row with `error` where it cannot be read on.
+
+    `deep`: records too, and those of an internal `topic` by their names.
+    """
     name = path.rpartition("/")[2]
     base_offset, suffix = parse_file_name(name) or (0, "")
-    if LOG in suffix and not suffix.endswith(".damaged"):
-        yield from _batches(disk.open(path), base_offset, deep=deep)
+    if LOG in suffix:
+        yield from _batches(disk.open(path), base_offset, topic if deep else None)
     elif suffix.startswith((INDEX, TIME_INDEX, TRANSACTION_INDEX)):
         yield from _entries(suffix, disk.read_file(path), base_offset)
     elif suffix == SNAPSHOT:
         yield from _producers(disk.read_file(path))
     else:
-        yield from _lines(disk.read_file(path))
+        yield from _lines(name, disk.read_file(path))
 
 
-def _batches(file: File, base_offset: int, *, deep: bool) -> Iterator[Row]:
+def _batches(file: File, base_offset: int, topic: str | None) -> Iterator[Row]:
+    """With records unless `topic` is None."""
     end = 0
     for position, header in good_batches(file, 0, file.size, base_offset):
         end = position + header.batch_length + LENGTH_FROM
         row = _batch(position, header)
-        if deep:
+        if topic is not None:
             try:
                 opened: list[Record] = open_batches(file.read(position, header.size), control=True).records()
-                row["records"] = [_record(record) for record in opened]
+                row["records"] = [_record(record, topic, control=header.is_control) for record in opened]
             except ValueError as error:
                 row["error"] = f"the records cannot be opened: {error}"
         yield row
@@ -71,21 +76,13 @@ def _batch(position: int, header: BatchHeader) -> Row:
     }
 
 
-def _record(record: Record) -> Row:
-    headers = [[name, _text(value)] for name, value in record.headers]
-    row: Row = {"offset": record.offset, "timestamp": record.timestamp, "key": _text(record.key), "value": _text(record.value)}
+def _record(record: Record, topic: str, *, control: bool) -> Row:
+    """Its key and value by their names where they are of a kind that is known, else as text or hex."""
+    known = stored.marker(record.key, record.value) if control else stored.named(topic, record.key, record.value)
+    content = known or {"key": stored.text(record.key), "value": stored.text(record.value)}
+    headers = [[name, stored.text(value)] for name, value in record.headers]
+    row: Row = {"offset": record.offset, "timestamp": record.timestamp, **content}
     return row | ({"headers": headers} if headers else {})
-
-
-def _text(data: bytes | None) -> Any:
-    """Text where it can be printed, else its hex."""
-    if data is None:
-        return None
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return {"hex": data.hex()}
-    return text if text.isprintable() else {"hex": data.hex()}
 
 
 def _entries(suffix: str, data: bytes, base_offset: int) -> Iterator[Row]:
@@ -124,7 +121,14 @@ def _producers(data: bytes) -> Iterator[Row]:
         }
 
 
-def _lines(data: bytes) -> Iterator[Row]:
-    """A checkpoint by its lines, or any other text as it is."""
-    for words in parse_checkpoint(data) or [line.split() for line in data.decode(errors="replace").splitlines()]:
-        yield {"line": " ".join(words)}
+def _lines(name: str, data: bytes) -> Iterator[Row]:
+    """A checkpoint by its lines, each number by its name where that is known, or any other text as it is."""
+    names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
+    lines = parse_checkpoint(data)
+    for words in lines or [line.split() for line in data.decode(errors="replace").splitlines()]:
+        if lines and len(words) == len(names):
+            yield {field: word if field == "topic" else int(word) for field, word in zip(names, words, strict=True)}
+        else:
+            yield {"line": " ".join(words)}
+    if lines is None and name.endswith("-checkpoint") and data:
+        yield {"error": "this is no whole checkpoint of a known version"}

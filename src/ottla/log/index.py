@@ -13,8 +13,8 @@ from struct import Struct
 
 from ottla.ports import Disk, File
 
-PAGE = 256
-"""Entries read at once when the search has come that close."""
+PAGE = 64
+"""Entries read at once: where the one looked for should be, or when the search has come that close."""
 
 FLUSH_ENTRIES = 4096
 
@@ -58,9 +58,7 @@ class SparseIndex:
     def last(self) -> Pair | None:
         if self._firsts:
             return self._firsts[-1], self._seconds[-1]
-        if self._last is None and self.stored:
-            self._last = self._stored_entry(self.stored - 1)
-        return self._last
+        return self._last_stored()
 
     def floor(self, first: int) -> Pair | None:
         """The last entry whose first column is at most `first`."""
@@ -148,23 +146,57 @@ class SparseIndex:
         return first, second
 
     def _stored_floor(self, column: int, value: int) -> Pair | None:
-        count = self._stored_count(column, value)
-        return self._stored_entry(count - 1) if count else None
+        return self._search(column, value)[1]
 
     def _stored_count(self, column: int, value: int) -> int:
         """How many stored entries have a `column` of at most `value`."""
+        return self._search(column, value)[0]
+
+    def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
+        """How many stored entries have a `column` of at most `value`, and the last of them.
+
+        Batches that follow one another are much alike, so that the entry mostly is where a straight line says: one read then.
+        """
         low, high = 0, self.stored
+        guess = self._guess(column, value) if high > PAGE else 0
         while high - low > PAGE:
-            middle = (low + high) // 2
-            if self._stored_entry(middle)[column] <= value:
-                low = middle
+            start = min(max(low, guess - PAGE // 2), high - PAGE)
+            page = self._page(start, PAGE)
+            if start > low and self._at(page, 0)[column] > value:
+                high = start
+            elif start + PAGE < high and self._at(page, PAGE - 1)[column] <= value:
+                low = start + PAGE - 1
             else:
-                high = middle
-        if low == high:
-            return low
+                return self._search_page(page, start, PAGE, column, value)
+            guess = (low + high) // 2
+        return self._search_page(self._page(low, high - low), low, high - low, column, value)
+
+    def _search_page(self, page: bytes, start: int, count: int, column: int, value: int) -> tuple[int, Pair | None]:
         width, unpack = self._entry.size, self._entry.unpack_from
-        page = self._open().read(low * width, (high - low) * width)
-        return low + bisect_right(range(high - low), value, key=lambda number: int(unpack(page, number * width)[column]))
+        found = bisect_right(range(count), value, key=lambda number: int(unpack(page, number * width)[column]))
+        if found:
+            return start + found, self._at(page, found - 1)
+        return start, self._stored_entry(start - 1) if start else None
+
+    def _guess(self, column: int, value: int) -> int:
+        """Where an entry should be if both columns grew evenly from 0. Timestamps don't begin there: in the middle then."""
+        last = self._last_stored()
+        if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
+            return self.stored // 2
+        return self.stored * value // last[column]
+
+    def _last_stored(self) -> Pair | None:
+        if self._last is None and self.stored:
+            self._last = self._stored_entry(self.stored - 1)
+        return self._last
+
+    def _page(self, start: int, count: int) -> bytes:
+        width = self._entry.size
+        return self._open().read(start * width, count * width) if count else b""
+
+    def _at(self, page: bytes, number: int) -> Pair:
+        first, second = self._entry.unpack_from(page, number * self._entry.size)
+        return first, second
 
 
 OFFSET_ENTRY = Struct(">ii")

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
-from ottla.log.names import DELETING, LEADER_EPOCHS, set_aside_name
+from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
 from ottla.log.producers import Producers, Written
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers, remove_snapshots, write_snapshot
 from ottla.log.transactions import Aborted, Marker, read_marker
-from ottla.ports import Disk, File, FileSlice, Now, StorageFailed
+from ottla.ports import Disk, File, FileSlice, Now, StorageFailed, Syncable
 from ottla.records.batch import BatchHeader, set_log_append_time, stamp
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
@@ -60,6 +60,7 @@ class Log:
         "_disk",
         "_doomed",
         "_epochs_saved",
+        "_names_synced",
         "_places",
         "_snapshot_at",
         "_snapshots",
@@ -94,7 +95,8 @@ class Log:
         self._snapshot_at = 0
         self._places: dict[int, tuple[Segment, int]] | None = None
         self._unsynced: list[tuple[int, File]] = []
-        self._epochs_saved = True
+        self._epochs_saved = opened.epochs_saved
+        self._names_synced = True
         self._doomed: list[retention.Doomed] = []
         self._swap: swap.Swap | None = None
 
@@ -119,7 +121,9 @@ class Log:
         """
         opened = Opening(disk, path, config, clean=clean, recovery_point=recovery_point).run(topic_id, log_start_offset)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
-        return cls(disk, path, config, opened, topic_id)
+        log = cls(disk, path, config, opened, topic_id)
+        log._reserve(log._active)
+        return log
 
     @property
     def leader_epoch(self) -> int:
@@ -128,9 +132,12 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what readers of committed records may see: where the oldest open transaction begins, or the log's end."""
+        """The end of what readers of committed records may see: where the oldest open transaction begins, or the log's end.
+
+        Never before the start of the log, where nobody could read.
+        """
         unstable = self.producers.first_unstable_offset()
-        return self.log_end_offset if unstable is None else unstable
+        return self.log_end_offset if unstable is None else max(unstable, self.log_start_offset)
 
     # Writing
 
@@ -199,9 +206,13 @@ class Log:
             return
         end = self.log_end_offset
         files = sealed.flush_indexes(final=True)
+        if sealed.give_back():
+            files.append(sealed.file)
         self._save_producers()
         self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
-        self._active = begin_segment(self._disk, self.path, end)
+        fresh = begin_segment(self._disk, self.path, end)
+        self._reserve(fresh)
+        self._active = fresh
         self._snapshot_at = 0
         self.segments.append(self._active)
         if self.synced_offset < end:
@@ -285,9 +296,10 @@ class Log:
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now) -> bool:
         """Let a compacted segment, complete and synced, take the place of those it was made from.
 
-        False if they are not all there any more, and then nothing is changed. Raises `StorageFailed` with nothing changed.
+        False if they are not all there any more, and then nothing is changed. Raises `StorageFailed` with nothing changed. Until
+        the files have their names, `is_swapping`: have the `directory` synced and call `go_on_swapping`, again and again.
         """
-        self.finish_swap(now)
+        self.finish_swap()
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
@@ -297,34 +309,59 @@ class Log:
         self.size_bytes += new.size - sum(segment.size for segment in old)
         self._places = None
         self._unsynced = [(end, file) for end, file in self._unsynced if id(file) not in gone]
-        self._swap = swap.Swap(new, list(old))
-        try:
-            self.finish_swap(now)
-        except StorageFailed as failure:
-            log.error("%s: compacted files could not get their names yet: %s", self.path, failure)
+        self._swap = swap.Swap(new, list(old), now.mono_ms + self.config.file_delete_delay_ms)
         return True
 
-    def finish_swap(self, now: Now) -> None:
-        """Do what `replace_segments` had to leave undone. Raises `StorageFailed` while it cannot be."""
-        if self._swap is not None:
-            self._doomed += self._swap.finish(self._disk, now.mono_ms + self.config.file_delete_delay_ms)
-            self._swap = None
+    @property
+    def is_swapping(self) -> bool:
+        """Whether compacted files don't have their names yet."""
+        return self._swap is not None
 
-    def retain(self, now: Now, *, until_offset: int | None = None) -> int:
-        """Delete old segments as the settings say, none that reaches beyond `until_offset`; returns how many went.
+    def go_on_swapping(self) -> None:
+        """Do the next part of what `replace_segments` left undone: the directory is synced. Raises `StorageFailed`."""
+        going_on = self._swap
+        if going_on is None:
+            return
+        try:
+            if going_on.go_on(self._disk):
+                self._swap = None
+        finally:
+            self._doomed += going_on.doomed
+            going_on.doomed.clear()
 
-        What the disk refuses is logged, and tried again the next time.
+    def finish_swap(self) -> None:
+        """Do all that `replace_segments` left undone, and wait for it. Raises `StorageFailed` while it cannot be."""
+        while self._swap is not None:
+            self._disk.sync_dir(self.path)
+            self.go_on_swapping()
+
+    @property
+    def directory(self) -> Syncable:
+        """The names of its files, to be synced."""
+        return self._disk.directory(self.path)
+
+    def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
+        """Delete old segments as the settings say, none that reaches beyond `until_offset`, `most` at once; returns how many went.
+
+        All but the last are gone for good then, and that one when `directory` is synced: tell `names_are_synced`, or the next one
+        to go waits for it. What the disk refuses is logged, and tried again the next time.
         """
         self._doomed = retention.remove_doomed(self._disk, self._doomed, now)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset
         before = len(self._doomed)
         try:
-            self.finish_swap(now)
-            self._doom(self._expired(now, limit), now)
+            self.finish_swap()
+            before = len(self._doomed)
+            expired = self._expired(now, limit)
+            self._doom(expired if most is None else min(expired, most), now)
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure)
         return len(self._doomed) - before
+
+    def names_are_synced(self) -> None:
+        """The `directory` was synced since the last segment went."""
+        self._names_synced = True
 
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`, at most its end. The files go with the next `retain`; the caller keeps the checkpoint."""
@@ -338,6 +375,7 @@ class Log:
         """
         if offset >= self.log_end_offset:
             return
+        self.finish_swap()
         self._places = None
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self.segments.pop().remove()
@@ -359,17 +397,37 @@ class Log:
 
         Returns the recovery point to be kept. Raises `StorageFailed`.
         """
-        for file in self._active.flush_indexes():
-            file.sync()  # below the recovery point an index is not looked at again
+        files = self.flush()
+        try:
+            for file in files:
+                file.sync()
+        except StorageFailed:
+            self._epochs_saved = False
+            raise
+        return self.synced_offset
+
+    def flush(self) -> list[Syncable]:
+        """The same without waiting: once what it returns is synced, `synced_offset` as it is now may be kept as recovery point.
+
+        Below that, an index is not looked at again. Raises `StorageFailed`.
+        """
+        files: list[Syncable] = [*self._active.flush_indexes()]
+        # Which transactions were aborted below that is not looked for again either, also in segments that were sealed since.
+        files += [file for end, file in self._unsynced if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:
-            self._write_epochs(sync=True)
-        return self.synced_offset
+            self._write_epochs()  # what was tried before may have found no room
+            files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
+            self._epochs_saved = True
+        return files
 
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is not a clean one then."""
+        self.finish_swap()
         files = self._active.flush_indexes(final=True)
+        if self._active.give_back():
+            files.append(self._active.file)
         for file in [*self.dirty_files(), *files]:
             file.sync()
         self.mark_synced(self.log_end_offset)
@@ -383,13 +441,18 @@ class Log:
     def delete(self) -> None:
         """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
         gone = set_aside_name(self.path, self.topic_id.hex(), DELETING)
-        self._disk.rename(self.path, gone)
-        self._disk.remove_tree(gone)
+        self._disk.rename(self.path, gone, sync=False)  # a power cut may bring the name back; nothing knows it then
+        self._disk.remove_tree_soon(gone)
         self._doomed.clear()
         self._unsynced.clear()
         self._places = None
 
     # Inside
+
+    def _reserve(self, segment: Segment) -> None:
+        """Give a new segment's file its full size at once, if the settings say so (preallocate). Raises `StorageFailed`."""
+        if self.config.preallocate and not segment.size:
+            segment.reserve(self.config.segment_bytes)
 
     def _end_offset(self, segment: Segment) -> int:
         """Where the segment after `segment` begins."""
@@ -464,10 +527,10 @@ class Log:
             unwanted=[known for known in self._snapshots if known not in bases and known != end],
         )
 
-    def _write_epochs(self, *, sync: bool = False) -> None:
-        """Without `sync` until the next checkpoint: what a crash takes of it, recovery finds again in the batches."""
-        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
-        self._epochs_saved = sync
+    def _write_epochs(self) -> None:
+        """Not synced until the next checkpoint: what a crash takes of it, recovery finds again in the batches."""
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
+        self._epochs_saved = False
 
     def _expired(self, now: Now, until_offset: int) -> int:
         start, end = self.log_start_offset, self.log_end_offset
@@ -487,7 +550,10 @@ class Log:
 
     def _doom_first(self, now: Now) -> None:
         segment = self.segments[0]
+        if not self._names_synced:
+            self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring the first back and not the second
         self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
+        self._names_synced = False
         del self.segments[0]
         self.size_bytes -= segment.size
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)

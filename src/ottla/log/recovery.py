@@ -47,10 +47,14 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Opened:
-    """What was found. Offsets are absolute; `snapshots` are the offsets that producer snapshots exist for."""
+    """What was found. Offsets are absolute; `snapshots` are the offsets that producer snapshots exist for.
+
+    `epochs_saved` is False where a full disk kept the epochs from being noted.
+    """
 
     segments: list[Segment] = field(default_factory=list)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    epochs_saved: bool = True
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
     log_start_offset: int = 0
@@ -97,7 +101,9 @@ class Opening:
         if self._ended_transactions:
             # The snapshots may be newer than the indexes of aborted transactions: read again what those may have lost.
             newer = [offset for offset in found.snapshots if offset > self.recovery_point]
-            remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
+            if newer:
+                remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
+                self.disk.sync_dir(self.path)  # or one could come back when it speaks of batches that were written since
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
 
@@ -137,8 +143,10 @@ class Opening:
         found.epochs.truncate_start(found.log_start_offset)
         if entries == (self._epochs_on_disk or []):
             return
+        found.epochs_saved = False
         with self._derived():
             self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
+            found.epochs_saved = True
 
     def _open_last(self) -> int:
         """After an orderly stop the end only needs a look: no CRC is computed."""
@@ -146,6 +154,8 @@ class Opening:
         self._mend_indexes(self.found.segments[:-1])
         end, next_offset = last.load_end(self.config.index_interval_bytes)
         if end != last.size:
+            if newer := newer_format(last.file, end):
+                raise newer_batches(self.path, last, end, newer)
             raise Damaged(
                 self.path,
                 file_name(last.base_offset, LOG),
@@ -180,14 +190,15 @@ class Opening:
         for number in range(first, len(segments)):
             segment = segments[number]
             end, next_offset = self._recover_segment(segment, next_offset)
+            if self.config.preallocate and end < segment.size and _is_room(segment.file, end):
+                segment.cut(end)  # it is synced with the rest of what was found
             if end < segment.size or self._is_interrupted(number, next_offset):
                 self._cut(number, end, next_offset)
                 break
         for segment in segments[first:]:
             if segment.size:
                 self._keep_indexes(segment, sealed=segment is not segments[-1])
-        if next_offset > self.recovery_point:
-            self._sync(segments[first:])
+        self._sync(segments[first:], next_offset > self.recovery_point)
         return next_offset
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
@@ -197,12 +208,18 @@ class Opening:
                 if sealed:
                     file.sync()
 
-    def _sync(self, segments: Sequence[Segment]) -> None:
-        """What was found past the recovery point may be in the page cache only: a killed broker had not synced it."""
+    def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
+        """What was found past the recovery point may be in the page cache only: a killed broker had not synced it.
+
+        Also where nothing was: a start before this one may have been killed after it cut a tail off, which must not come back.
+        """
         for segment in segments:
             if segment.size:
                 segment.file.sync()
-        self.disk.sync_dir(self.path)
+                if grew:
+                    segment.transactions.sync()
+        if grew:
+            self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
         """Whether the following segment does not go on at `next_offset`; compaction leaves gaps, and syncs what it leaves."""
@@ -221,7 +238,7 @@ class Opening:
             return 0, next_offset
         position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
-            if header.base_offset != next_offset and not self._may_be_gap(segment, header, next_offset):
+            if header.base_offset != next_offset and not self._may_be_gap(segment, at, header, next_offset):
                 break
             segment.note(header, at, interval)
             self._ended_transactions |= header.is_control
@@ -230,14 +247,34 @@ class Opening:
             position = at + header.batch_length + LENGTH_FROM
         return position, next_offset
 
-    def _may_be_gap(self, segment: Segment, header: BatchHeader, next_offset: int) -> bool:
+    def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
         """Whether offsets may go from `next_offset` to a batch's. No CRC covers its base offset, so that a jump can be damage."""
-        return (self.config.compacts or next_offset < self.recovery_point) and segment.fits(header)
+        if self.config.compacts or next_offset < self.recovery_point:
+            return segment.fits(header)
+        return self._was_compacted(segment, position)
+
+    def _was_compacted(self, segment: Segment, position: int) -> bool:
+        """Whether it is compaction, before the topic's settings changed, that left a gap before `position` of a segment.
+
+        Only sealed segments are compacted, and their offsets lead up to the segment that follows; those after a damaged one don't.
+        """
+        segments = self.found.segments
+        number = segments.index(segment)
+        if number + 1 == len(segments):
+            return False
+        next_offset = end = 0
+        for at, header in headers(segment.file, position, segment.size):
+            if not segment.fits(header) or header.base_offset < next_offset:
+                return False
+            end, next_offset = at + header.batch_length + LENGTH_FROM, header.next_offset
+        return end == segment.size and next_offset == segments[number + 1].base_offset
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
         """Cut a torn tail: the rest of one segment, and every later one."""
         segments = self.found.segments
         segment = segments[number]
+        if newer := newer_format(segment.file, end):
+            raise newer_batches(self.path, segment, end, newer)
         if next_offset < self.recovery_point:
             raise Damaged(self.path, file_name(segment.base_offset, LOG), end, "no whole batch with the right CRC-32C begins here.")
         later = segments[number + 1 :]
@@ -250,6 +287,11 @@ class Opening:
             other.remove()
         self.disk.sync_dir(self.path)
         del segments[number + 1 :]
+
+
+def _is_room(file: File, position: int) -> bool:
+    """Whether what follows the last good batch was reserved only, and never written to."""
+    return not any(file.read(position, HEADER_BYTES))
 
 
 def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> Segment:
@@ -299,6 +341,22 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
     )
 
 
+def newer_format(file: File, position: int) -> int:
+    """The format of a whole batch at `position`, by its CRC, if it is one of tomorrow; else 0."""
+    if file.size - position < HEADER_BYTES:
+        return 0
+    header = read_header(file.read(position, HEADER_BYTES))
+    size = header.batch_length + LENGTH_FROM
+    if header.magic <= MAGIC or not HEADER_BYTES <= size <= file.size - position:
+        return 0
+    return header.magic if crc32c(file.read(position, size)[CRC_FROM:]) == header.crc else 0
+
+
+def newer_batches(path: str, segment: Segment, position: int, magic: int) -> StorageFailed:
+    sentence = f"at byte {position}: batches have format {magic}, newer than {MAGIC}: use the newer version that wrote them."
+    return StorageFailed(f"{path}/{file_name(segment.base_offset, LOG)}", sentence)
+
+
 def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
     """Keep `partition.metadata` (KIP-516), and refuse the directory of a topic that only has the same name."""
     if topic_id == NO_TOPIC_ID:
@@ -307,11 +365,16 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     file = f"{path}/{PARTITION_METADATA}"
     wanted = f"version: 0\ntopic_id: {text}".encode()
     stored = disk.read_file(file) if PARTITION_METADATA in names else b""
-    if stored != wanted and wanted.startswith(stored):
+    found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
+    version = found.get("version", "0")
+    if version.isdecimal() and int(version) > 0:
+        raise StorageFailed(file, f"the partition has format {version}, newer than 0: use the newer version that wrote it.")
+    if found.get("topic_id", text) != text and not wanted.startswith(stored):
+        sentence = f"the directory belongs to another topic of that name, not to the one with id {text}"
+        raise StorageFailed(file, f"{sentence}: restore the one that does, or delete the topic; this one is left alone.")
+    if "topic_id" not in found and stored and not wanted.startswith(stored):
+        log.warning("%s cannot be understood and is written anew", file)
+    if found.get("topic_id") != text:
         # It is not synced, so a crash may have left a part of it, or nothing; on a full disk the next start writes it.
         with suppress(StorageFailed):
             disk.write_file(file, wanted, sync=False)
-    elif f"topic_id: {text}" not in stored.decode(errors="replace").splitlines():
-        raise Damaged(
-            path, PARTITION_METADATA, 0, f"the directory belongs to another topic of that name, not to the one with id {text}."
-        )

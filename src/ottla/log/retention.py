@@ -16,11 +16,15 @@ log = logging.getLogger("ottla.log")
 
 
 class Doomed(NamedTuple):
-    """A segment that is deleted but kept on disk for readers that still hold slices of it."""
+    """A segment that is deleted but kept on disk for readers that still hold slices of it.
+
+    With it goes the index of aborted transactions at `aborted_path`: until then a power cut may bring the segment back.
+    """
 
     deadline_mono_ms: int
     path: str
     file: File | None
+    aborted_path: str = ""
 
 
 def expired(
@@ -57,10 +61,11 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     return now.wall_ms - newest > config.retention_ms
 
 
-def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
-    """Take a segment out of the log at once, durably; its batches stay readable until the deadline.
+def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> Doomed:
+    """Take a segment out of the log at once, durably when its directory is synced; its batches stay readable until the deadline.
 
-    Raises `StorageFailed`, and nothing has changed then. An index that stays behind is removed by the next start.
+    `is_replaced`: another one gets its name. Raises `StorageFailed`, and nothing has changed then. An index that stays behind is
+    removed by the next start.
     """
     path = segment.path(LOG)
     if not disk.exists(path):
@@ -71,18 +76,18 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int) -> Doomed:
         number += 1
         target = f"{path}.{number}{DELETED}"
     try:
-        disk.rename(path, target)
+        disk.rename(path, target, sync=False)
     except StorageFailed:
         if disk.exists(path):
             raise
     segment.index.close()
     segment.times.close()
     segment.transactions.close()
-    for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+    for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX) if is_replaced else (INDEX, TIME_INDEX):
         if disk.exists(segment.path(suffix)):
             with suppress(StorageFailed):
                 disk.remove(segment.path(suffix))
-    return Doomed(deadline_mono_ms, target, file)
+    return Doomed(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
 
 
 def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doomed]:
@@ -95,7 +100,9 @@ def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doo
         try:
             if one.file is not None:
                 one.file.close()
-                disk.remove(one.path)
+                disk.remove_soon(one.path)
+            if one.aborted_path and disk.exists(one.aborted_path):
+                disk.remove(one.aborted_path)
         except StorageFailed as failure:
             log.warning("a deleted segment could not be removed: %s; the next start removes it", failure)
     return kept

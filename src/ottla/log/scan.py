@@ -46,9 +46,10 @@ def find_offset(file: File, position: int, end: int, offset: int) -> int:
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
-    """(end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`; next_offset -1 if none does.
+    """(end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`.
 
-    Raises `Damaged` where no batch can be.
+    What is looked for with `next_offset` lies at `end`: the offset after that batch, or, where none was seen, the first one of the
+    batch that follows; -1 if there is neither. Raises `Damaged` where no batch can be.
     """
     unpack = SPAN.unpack_from
     next_offset = -1
@@ -60,7 +61,7 @@ def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
             if batch_length < SHORTEST:
                 raise damaged(file, position + at)
             if position + at + batch_length + LENGTH_FROM > limit:
-                return position + at, next_offset
+                return position + at, base_offset if next_offset < 0 else next_offset
             at += batch_length + LENGTH_FROM
             next_offset = base_offset + last_offset_delta + 1
         if not at:

@@ -16,7 +16,7 @@ from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.scan import LENGTH_FROM, batch_size, damaged, find_offset, find_timestamp, headers, last_boundary
 from ottla.log.transactions import TransactionIndex
 from ottla.ports import Buffer, Disk, File, StorageFailed
-from ottla.records.batch import HEADER_BYTES, BatchHeader
+from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader
 
 NO_TIMESTAMP = -1
 UNKNOWN = -2
@@ -33,6 +33,7 @@ class Segment:
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_reserved",
         "_transactions",
         "base_offset",
         "directory",
@@ -58,6 +59,7 @@ class Segment:
         self._first_timestamp = UNKNOWN
         self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
         self._max_timestamp_offset = base_offset
+        self._reserved = False
 
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{file_name(self.base_offset, suffix)}{self.ending}"
@@ -75,12 +77,30 @@ class Segment:
             self._transactions = TransactionIndex(self._disk, self.path(TRANSACTION_INDEX), new=False)
         return self._transactions
 
+    def forget_transactions(self) -> None:
+        """An empty segment ends none: what a crash or a truncation left of an index speaks of batches that are gone."""
+        if self._transactions is not None or self._disk.exists(self.path(TRANSACTION_INDEX)):
+            self.transactions.remove()
+
     @property
     def max_timestamp(self) -> int:
         """Of all batches, -1 if there is none."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
+
+    def reserve(self, size: int) -> None:
+        """Give its file, which is new, `size` bytes on the disk (preallocate). Raises `StorageFailed`."""
+        self.file.reserve(size)
+        self._reserved = True
+
+    def give_back(self) -> bool:
+        """Give back what was reserved and is not needed; True if there was something. Raises `StorageFailed`."""
+        if not self._reserved:
+            return False
+        self.file.truncate(self.size)
+        self._reserved = False
+        return True
 
     def append(self, view: Buffer, headers: Sequence[BatchHeader], base_offset: int, interval: int) -> None:
         """Write stamped batches at the end. Raises `StorageFailed` with nothing changed."""
@@ -125,8 +145,14 @@ class Segment:
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
-            or newest_timestamp - self.first_timestamp > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
+            or self._is_old(newest_timestamp, config)
         )
+
+    def _is_old(self, newest_timestamp: int, config: LogConfig) -> bool:
+        """Whether a batch is too much newer than the first one; one without times, of a client before 0.10, tells no age."""
+        if self.first_timestamp < 0:
+            return False
+        return newest_timestamp - self.first_timestamp > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """How much earlier this segment rolls, so that logs that began together don't roll together: by its name, not by chance."""
@@ -146,7 +172,10 @@ class Segment:
         return find_offset(self.file, entry[1] if entry else 0, self.size, offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """(end, next_offset) of the last whole batch between `start`, where one begins, and `limit`; (start, -1) if none."""
+        """(end, next_offset) of the last whole batch between `start`, where one begins, and `limit`; `start` is the end if none.
+
+        Whoever looks for `next_offset` finds it at `end`; -1 if it is not known.
+        """
         entry = self.index.floor_second(limit)
         position = entry[1] if entry and entry[1] > start else start
         end, next_offset = last_boundary(self.file, position, min(limit, self.size))
@@ -179,7 +208,7 @@ class Segment:
         self._load_max_timestamp()
         self._bytes_since_entry = 0
         for position, header in headers(self.file, end, self.size):
-            if header.base_offset < next_offset or not self.fits(header):
+            if header.base_offset < next_offset or not self.fits(header) or header.magic != MAGIC:
                 break
             self.note(header, position, interval)
             end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.log.names import SNAPSHOT, file_name
 from ottla.log.producers import REMEMBERED, Producers, Written
@@ -16,7 +16,7 @@ from ottla.records.batch import BatchHeader
 
 log = logging.getLogger("ottla.log")
 
-REFILL_BYTES = 262_144
+REFILL_BYTES = 2 << 20
 """How far before the end the batches are looked for that a snapshot leaves out."""
 
 
@@ -26,33 +26,38 @@ def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> 
 
 
 def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
-    """Remove some, from the disk and from `offsets`."""
+    """Remove some, from the disk and from `offsets`. One that the disk does not give up stays known: it may be wrong by and by."""
     for offset in unwanted:
-        offsets.remove(offset)
+        name = f"{path}/{file_name(offset, SNAPSHOT)}"
         try:
-            disk.remove(f"{path}/{file_name(offset, SNAPSHOT)}")
+            disk.remove(name)
         except StorageFailed as failure:
-            log.warning("a snapshot could not be removed: %s", failure)
+            if disk.exists(name):
+                log.warning("a snapshot could not be removed: %s", failure)
+                continue
+        offsets.remove(offset)
 
 
 def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:
     """The state at the end of the log: from the newest good snapshot at or before it, and the headers that follow.
 
-    Snapshots that are of no use (torn, or beyond the end of the log) are removed.
+    Snapshots that are of no use (torn, or beyond the end of the log) are removed. Raises `StorageFailed`.
     """
     beyond = [offset for offset in offsets if offset > log_end_offset]
     if beyond:
         remove_snapshots(disk, path, offsets, unwanted=beyond)
         disk.sync_dir(path)  # or one could come back after a crash, and speak of batches that were written since
-    while offsets:
-        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offsets[-1], SNAPSHOT)}"))
+        if any(offset > log_end_offset for offset in offsets):
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+    for offset in reversed(list(offsets)):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
-            replay(loaded, segments, offsets[-1])
+            replay(loaded, segments, offset)
             if loaded.by_id:
-                _refill(loaded, segments[-1])
+                _refill(loaded, segments)
             return loaded
-        log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offsets[-1], SNAPSHOT))
-        remove_snapshots(disk, path, offsets, unwanted=[offsets[-1]])
+        log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
+        remove_snapshots(disk, path, offsets, unwanted=[offset])
     producers = Producers()
     replay(producers, segments, 0)
     return producers
@@ -63,6 +68,7 @@ def replay(producers: Producers, segments: Sequence[Segment], from_offset: int) 
     first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
         if not segment.size:
+            segment.forget_transactions()
             continue
         found: list[Aborted] = []
         for position, header in headers(segment.file, segment.locate(from_offset), segment.size):
@@ -85,22 +91,16 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
 
 def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
     """What cannot be written stays right in memory, and is found again by the next start."""
-    transactions = segment.transactions
-    if [entry for entry in transactions.entries if entry.last_offset >= from_offset] == found:
-        return
     try:
-        transactions.cut(from_offset)
-        for entry in found:
-            transactions.add(entry)
+        segment.transactions.settle(from_offset, found)
     except StorageFailed as failure:
         log.warning("the index of aborted transactions could not be written: %s", failure)
 
 
-def _refill(producers: Producers, segment: Segment) -> None:
+def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
     """A snapshot keeps one batch per producer: find the others that a client may still repeat near the end of the log."""
-    entry = segment.index.floor_second(max(0, segment.size - REFILL_BYTES))
     seen: dict[int, list[Written]] = {}
-    for _, header in headers(segment.file, entry[1] if entry else 0, segment.size):
+    for header in _last_headers(segments):
         producer = producers.by_id.get(header.producer_id)
         if producer is not None and header.producer_epoch == producer.epoch and not header.is_control:
             batch = Written(
@@ -111,3 +111,19 @@ def _refill(producers: Producers, segment: Segment) -> None:
         producer = producers.by_id[producer_id]
         if producer.batches and len(batches) >= len(producer.batches) and batches[-1] == producer.batches[-1]:
             producer.batches = batches[-REMEMBERED:]
+
+
+def _last_headers(segments: Sequence[Segment]) -> Iterator[BatchHeader]:
+    """The batches of about the last `REFILL_BYTES`, from whichever segments these lie in."""
+    tail: list[tuple[Segment, int]] = []
+    left = REFILL_BYTES
+    for segment in reversed(segments):
+        tail.append((segment, max(0, segment.size - left)))
+        left -= segment.size
+        if left <= 0:
+            break
+    for segment, position in reversed(tail):
+        if segment.size:
+            entry = segment.index.floor_second(position)
+            for _, header in headers(segment.file, entry[1] if entry else 0, segment.size):
+                yield header

@@ -1,14 +1,16 @@
 """Putting a compacted segment in the place of those it was made from, so that a crash leaves either the old ones or the new one.
 
-The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides. From then on whoever finds it, now or at the next
-start, takes the old files away and gives it its name. Knows names and headers; knows nothing of what was left out.
+The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, once that is on stable storage. From then on
+whoever finds it, now or at the next start, takes the old files away and gives it its name. Between these steps the directory has
+to be synced, which takes long: whoever drives a `Swap` may wait for it, or have it done and come back. Knows names and headers;
+knows nothing of what was left out.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from ottla.log import retention
 from ottla.log.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
@@ -21,38 +23,46 @@ log = logging.getLogger("ottla.log")
 OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
-class Swap(NamedTuple):
-    """A segment that has taken the place of `old` ones for good, though the files may not have their names yet."""
+@dataclass(slots=True)
+class Swap:
+    """A segment that has taken the place of `old` ones, though the files don't have their names yet.
+
+    The old ones go to `doomed`, and are kept on disk until `deadline_mono_ms`.
+    """
 
     segment: Segment
     old: list[Segment]
+    deadline_mono_ms: int
+    doomed: list[retention.Doomed] = field(default_factory=list)
 
-    def finish(self, disk: Disk, deadline_mono_ms: int) -> list[retention.Doomed]:
-        """Take the old files away, last first, and name the new ones. Raises `StorageFailed`; call it again then."""
-        doomed = []
-        while self.old:
-            doomed.append(retention.doom(disk, self.old[-1], deadline_mono_ms))
-            self.old.pop()
+    def go_on(self, disk: Disk) -> bool:
+        """Take the old files away, last first, or if they are gone already, name the new ones: True when that is done.
+
+        To be called when the directory was synced since `decide`, and since the last call. Raises `StorageFailed`; call it again
+        then.
+        """
+        if self.old:
+            while self.old:
+                self.doomed.append(retention.doom(disk, self.old[-1], self.deadline_mono_ms, is_replaced=True))
+                self.old.pop()
+            return False
         segment = self.segment
         segment.index.close()
         segment.times.close()
-        if segment.ending:
-            for suffix in (INDEX, TIME_INDEX):
-                _rename(disk, segment, suffix, CLEANED)
-            _rename(disk, segment, LOG, SWAP)
-            segment.renamed()
-        return doomed
+        for suffix in (INDEX, TIME_INDEX):
+            _rename(disk, segment, suffix, CLEANED)
+        _rename(disk, segment, LOG, SWAP)
+        segment.renamed()
+        return True
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Let a `.cleaned` segment, which is complete and synced, be the one that counts. Raises `StorageFailed`: the old ones do."""
+    """Let a `.cleaned` segment, which is complete and synced, be the one that counts, once the directory is synced.
+
+    Raises `StorageFailed`: the old ones count.
+    """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
-    try:
-        disk.rename(path + CLEANED, path + SWAP)
-    except StorageFailed:
-        if disk.exists(path + CLEANED):
-            raise
-        log.warning("%s: it is not certain that a compacted segment outlives a power cut; the old ones would count then", path)
+    disk.rename(path + CLEANED, path + SWAP, sync=False)
 
 
 def remove_cleaned(disk: Disk, segment: Segment) -> None:
@@ -74,6 +84,8 @@ def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
         return names
     for name in left:
         known = parse_file_name(name)
+        if not disk.exists(f"{path}/{name}"):
+            continue
         if known and known[1] == LOG + SWAP:
             _recover(disk, path, known[0], names)
         else:
@@ -89,8 +101,13 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
     file.close()
     for name in names:
         known = parse_file_name(name)
-        if known and known[1] in (LOG, *OF_A_SEGMENT) and base_offset <= known[0] < end:
+        if known is None or not base_offset <= known[0] < end:
+            continue
+        # One that had its name already, before it became a part of this one, may have lost it by the same power cut.
+        is_older = known[1] == LOG + SWAP and known[0] > base_offset
+        if known[1] in (LOG, *OF_A_SEGMENT) or is_older:
             disk.remove(f"{path}/{name}")
+    disk.sync_dir(path)  # or a power cut could bring them back, beside the one that took their place
     disk.rename(swap, swap.removesuffix(SWAP))
     log.info("%s: the compacted segment of offset %d takes its place", path, base_offset)
 
@@ -106,4 +123,4 @@ def _end_offset(file: File, base_offset: int) -> int:
 def _rename(disk: Disk, segment: Segment, suffix: str, ending: str) -> None:
     path = f"{segment.directory}/{file_name(segment.base_offset, suffix)}"
     if disk.exists(path + ending):
-        disk.rename(path + ending, path)
+        disk.rename(path + ending, path, sync=False)

@@ -6,7 +6,7 @@ of it is found again when they are replayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -76,15 +76,31 @@ class TransactionIndex:
         self.entries.append(aborted)
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
+            torn = self._file.size % ENTRY.size
+            if torn:
+                self._file.truncate(self._file.size - torn)
         self._file.append([ENTRY.pack(VERSION, *aborted)])
 
-    def cut(self, offset: int) -> None:
-        """Forget the transactions that ended at `offset` or later."""
-        kept = [entry for entry in self.entries if entry.last_offset < offset]
-        if len(kept) < len(self.entries) or (self._disk.exists(self._path) and self._disk.size(self._path) % ENTRY.size):
-            self._entries = kept
-            self.close()
-            self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in kept))
+    def settle(self, offset: int, ended: Sequence[Aborted]) -> None:
+        """Let those that ended at `offset` or later be `ended` and no others, durably. Raises `StorageFailed`."""
+        wanted = [entry for entry in self.entries if entry.last_offset < offset] + list(ended)
+        if wanted == self.entries and self.is_whole():
+            return
+        self._entries = wanted
+        self.close()
+        self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in wanted))
+
+    def is_whole(self) -> bool:
+        """Whether the file holds the entries and nothing else: not so where a crash tore it, or left holes."""
+        stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
+        return stored == len(self.entries) * ENTRY.size
+
+    def sync(self) -> None:
+        """Let what a killed broker left in the page cache outlive a power cut. Raises `StorageFailed`."""
+        if self._disk.exists(self._path):
+            file = self._disk.open(self._path)
+            file.sync()
+            file.close()
 
     def dirty_file(self) -> File | None:
         """The file, if it was written to since it was opened."""
@@ -102,9 +118,15 @@ class TransactionIndex:
             self._file = None
 
     def _load(self) -> list[Aborted]:
+        """Entries as far as they can be any: markers follow their transactions, and one another."""
         data = self._disk.read_file(self._path)
         whole = len(data) - len(data) % ENTRY.size
-        return [Aborted(*fields) for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]) if version == VERSION]
+        found: list[Aborted] = []
+        for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
+            entry = Aborted(*fields)
+            if version == VERSION and entry.first_offset < entry.last_offset > (found[-1].last_offset if found else 0):
+                found.append(entry)
+        return found
 
 
 class TransactionsInOrder:

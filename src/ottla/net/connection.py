@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.broker import Answer, Pending
+from ottla.broker.releases import Release
 from ottla.broker.request import Close, Peer
 from ottla.net.outbox import Outbox
 from ottla.ports import Now, StorageFailed
@@ -33,7 +34,9 @@ OWED_REPLIES = 2048
 class Connection(asyncio.BufferedProtocol):
     """Frames in, replies out. A request is begun only when no earlier one of this connection waits with `blocking`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, listener: str, release: Release) -> None:
+        self.listener = listener
+        self.release = release
         self._server = server
         self._scratch = server.scratch
         self._frame: bytearray | mmap.mmap | None = None

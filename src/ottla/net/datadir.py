@@ -17,6 +17,7 @@ from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
 
 LOCK = ".lock"
 META = "meta.properties"
+REGISTRY = "registry.sqlite"
 VERSION = 1
 
 _held: set[str] = set()
@@ -136,9 +137,13 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
 
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:
-    """Read `meta.properties`, or make it; complete what an older format lacks."""
+    """Read `meta.properties`, or make it in a new directory; complete what an older format lacks."""
     file = Path(path, META)
-    known = _parse(file.read_text()) if file.exists() else {}
+    known = _parse(file.read_text(errors="replace")) if file.exists() else {}
+    if not known and Path(path, REGISTRY).exists():
+        raise DataDirectoryError(
+            f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
+        )
     _check_version(path, known)
     properties = {
         "version": str(VERSION),

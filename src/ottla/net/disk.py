@@ -1,8 +1,7 @@
 """The real disk: a data directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
 
 Files are opened when they are used, and the handles of those that were not used lately are closed when there are too many: a
-`RealFile` is a name that can be opened again. Syncs asked for by `sync_soon` are made by one worker thread, and one pass of it
-serves everybody who asked while the pass before was running.
+`RealFile` is a name that can be opened again. What takes long (syncs, the freeing of large files) is left to `ottla.net.workers`.
 """
 
 from __future__ import annotations
@@ -10,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from ottla.ports import Buffer, File, StorageFailed
-
-Done = Callable[[StorageFailed | None], None]
-Post = Callable[[Callable[[], None]], None]
+from ottla.net.workers import Done, Janitor, Post, SyncWorker
+from ottla.ports import Buffer, StorageFailed, Syncable
 
 MAX_OPEN_FILES = 512
 MAX_BUFFERS = 1024
 """What one call of writev takes (IOV_MAX)."""
+
+LARGE_BYTES = 4 << 20
+"""Files from this size on take so long to free that the janitor does it."""
 
 
 class RealFile:
@@ -110,6 +110,15 @@ class RealFile:
         self.size = size
         self._unsynced = True
 
+    def reserve(self, size: int) -> None:
+        if size <= self.size:
+            return
+        try:
+            os.ftruncate(self.fileno(), size)
+        except OSError as failure:
+            raise _failed(self.path, failure) from failure
+        self._unsynced = True
+
     def sync(self) -> None:
         """As the port says, with a new file's directory entry. Once one failed, all later ones do: what is on disk is unknown."""
         if self._failure is not None:
@@ -160,6 +169,22 @@ class RealFile:
         return self._fd
 
 
+@dataclass(frozen=True, slots=True)
+class RealDirectory:
+    """The names in one directory, as something to be synced."""
+
+    disk: RealDisk
+    path: str
+
+    def sync(self) -> None:
+        self.disk.sync_dir(self.path)
+
+    def pin(self) -> None:
+        """Nothing is held open between syncs."""
+
+    def unpin(self) -> None: ...
+
+
 class RealDisk:
     """The directory `root` as a `Disk`.
 
@@ -173,6 +198,7 @@ class RealDisk:
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
         self._new_dirs: set[str] = set()
         self._worker = SyncWorker(post)
+        self._janitor = Janitor()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         known = self._by_path.get(path)
@@ -229,26 +255,34 @@ class RealDisk:
         for parent in {path.rpartition("/")[0] for path in paths}:
             self.sync_dir(parent)
 
-    def rename(self, path: str, to: str) -> None:
+    def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self._rename(path, to)
         for file in self._forget(path):
             file.path = to + file.path[len(path) :]
             self._by_path[file.path] = file
+        if not sync:
+            return
         directory = to.rpartition("/")[0]
         self.sync_dir(directory)
         if path.rpartition("/")[0] != directory:
             self.sync_dir(path.rpartition("/")[0])
 
     def remove(self, path: str) -> None:
-        """Remove a file. Freeing a large one takes long, so that is left to the worker: the kernel does it with the last handle."""
+        """Remove a file. Freeing a large one takes long: the kernel does it with the last handle, which the janitor closes."""
         full = self._full(path)
         self._by_path.pop(path, None)
         try:
-            fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
+            is_large = os.stat(full).st_size >= LARGE_BYTES
+            fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC) if is_large else -1
             os.unlink(full)
         except OSError as failure:
             raise _failed(path, failure) from failure
-        self._worker.ask(partial(os.close, fd))
+        if is_large:
+            self._janitor.ask(partial(os.close, fd))
+
+    def remove_soon(self, path: str) -> None:
+        self._by_path.pop(path, None)
+        self._janitor.remove(self._full(path))
 
     def remove_tree(self, path: str) -> None:
         self._forget(path)
@@ -258,6 +292,11 @@ class RealDisk:
             return
         except OSError as failure:
             raise _failed(path, failure) from failure
+
+    def remove_tree_soon(self, path: str) -> None:
+        self._forget(path)
+        if os.path.exists(self._full(path)):
+            self._janitor.remove_tree(self._full(path))
 
     def read_file(self, path: str) -> bytes:
         try:
@@ -302,15 +341,19 @@ class RealDisk:
             raise _failed("", failure) from failure
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
-    def sync_soon(self, files: Iterable[File], done: Done) -> None:
-        real = [file for file in files if isinstance(file, RealFile)]
+    def directory(self, path: str) -> RealDirectory:
+        return RealDirectory(self, path)
+
+    def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
+        real = [file for file in files if isinstance(file, RealFile | RealDirectory)]
         for file in real:
             file.pin()
         self._worker.sync(real, done)
 
     def close(self) -> None:
-        """Stop the worker when it has made the syncs it was asked for."""
+        """Stop the threads when they have done what they were asked for."""
         self._worker.stop()
+        self._janitor.stop()
 
     def open_handle(self, path: str, flags: int) -> int:
         try:
@@ -357,81 +400,6 @@ class RealDisk:
             os.replace(self._full(path), self._full(to))
         except OSError as failure:
             raise _failed(path, failure) from failure
-
-
-class SyncWorker:
-    """One thread that does what may take long. It starts with the first thing to do."""
-
-    def __init__(self, post: Post) -> None:
-        self._post = post
-        self._wake = threading.Condition()
-        self._asked: list[Callable[[], object]] = []
-        self._syncs: list[tuple[list[RealFile], Done]] = []
-        self._thread: threading.Thread | None = None
-        self._stopping = False
-
-    def ask(self, call: Callable[[], object]) -> None:
-        """Have `call` made some time."""
-        with self._wake:
-            self._asked.append(call)
-            self._start()
-
-    def sync(self, files: list[RealFile], done: Done) -> None:
-        with self._wake:
-            self._syncs.append((files, done))
-            self._start()
-
-    def stop(self) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="ottla-sync", daemon=True)
-            self._thread.start()
-        self._wake.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._syncs or self._asked or self._stopping):
-                    self._wake.wait()
-                syncs, self._syncs = self._syncs, []
-                asked, self._asked = self._asked, []
-                if not syncs and not asked:
-                    return
-            if syncs:
-                self._sync_all(syncs)
-            for call in asked:
-                call()
-
-    def _sync_all(self, syncs: list[tuple[list[RealFile], Done]]) -> None:
-        failures: dict[RealFile, StorageFailed | None] = {}
-        for files, _ in syncs:
-            for file in files:
-                if file not in failures:
-                    failures[file] = _sync(file)
-        outcomes = [(files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs]
-        self._post(partial(_finish, outcomes))
-
-
-def _sync(file: RealFile) -> StorageFailed | None:
-    try:
-        file.sync()
-    except StorageFailed as failure:
-        return failure
-    return None
-
-
-def _finish(outcomes: list[tuple[list[RealFile], Done, StorageFailed | None]]) -> None:
-    for files, done, failure in outcomes:
-        for file in files:
-            file.unpin()
-        done(failure)
 
 
 def _failed(path: str, failure: OSError) -> StorageFailed:

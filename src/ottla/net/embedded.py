@@ -6,10 +6,13 @@ import asyncio
 import shutil
 import tempfile
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from ottla.broker.releases import TODAY, find
 from ottla.broker.settings import BrokerSettings
+from ottla.coord.consumer.assign import Assignor
 from ottla.net.start import Listen, Running, start
 
 STOP_TIMEOUT_S = 10
@@ -21,16 +24,27 @@ class Broker:
         with ottla.Broker() as broker:
             producer = SomeKafkaClient(broker.address)
 
-    `data_dir` keeps the data after the end; further keyword arguments are Kafka's broker settings with underscores
-    (`num_partitions=3`). Raises `DataDirectoryError`, `CannotListen` or `SettingError`, each one sentence that says what to do.
+    `data_dir` keeps the data after the end. `release`, such as "0.9.0", makes it answer as that release of Apache Kafka, with its
+    versions, its errors and its defaults. `assignors` of consumer groups are names, or objects of your own (`coord.consumer.assign`
+    says what they do). Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises
+    `DataDirectoryError`, `CannotListen`, `SettingError` or `UnknownRelease`, each one sentence that says what to do.
     """
 
-    def __init__(self, data_dir: str | None = None, *, host: str = "127.0.0.1", port: int = 0, **settings: object) -> None:
-        wanted = {"group.initial.rebalance.delay.ms": "0"} | {
-            name.replace("_", "."): str(value) for name, value in settings.items()
-        }
-        self._settings = BrokerSettings.parse(wanted)
-        self._listen = Listen(host, port)
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        release: str | None = None,
+        assignors: Sequence[str | Assignor] | None = None,
+        **settings: object,
+    ) -> None:
+        be = TODAY if release is None else find(release)
+        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self._settings = BrokerSettings.parse(be.settings() | {"group.initial.rebalance.delay.ms": "0"} | given)
+        self._listen = Listen(host, port, release=be)
+        self._assignors = assignors
         self._data_dir = data_dir
         self._temporary = data_dir is None
         self._thread: threading.Thread | None = None
@@ -59,7 +73,7 @@ class Broker:
         self._thread = threading.Thread(target=loop.run_forever, name="ottla-broker", daemon=True)
         self._thread.start()
         try:
-            starting = start(self._data_dir, [self._listen], self._settings)
+            starting = start(self._data_dir, [self._listen], self._settings, self._assignors)
             self._running = asyncio.run_coroutine_threadsafe(starting, loop).result()
         except BaseException:
             self.stop()

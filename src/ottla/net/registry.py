@@ -83,7 +83,9 @@ class SQLiteRegistry:
     def _end_session(self) -> None:
         with self._failing():
             rows = self._database.execute("SELECT path FROM entry WHERE ephemeral = 1").fetchall()
-        self.commit([Change(path, None) for (path,) in rows])
+        paths = {path for (path,) in rows}
+        below = {path for path in paths if any(path.startswith(other + "/") for other in paths)}
+        self.commit([Change(path, None) for path in sorted(paths - below)])  # with an entry goes all that is below it
 
     def _apply(self, change: Change) -> list[str]:
         path, value, version, ephemeral = change

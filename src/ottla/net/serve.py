@@ -24,6 +24,7 @@ def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers
 async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    gc.collect()  # what imports left behind; once a million offsets are there it would take half a second
     running = await start(data_dir, listen, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -36,12 +37,11 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
 
 
 def _line(running: Running, data_dir: str) -> str:
-    where = ", ".join(str(address) for address in running.addresses)
+    where = ", ".join(f"{address} as {address.release}" if address.release.name else str(address) for address in running.addresses)
     return f"Ottla {VERSION} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"
 
 
 def _spare_the_collector() -> None:
     """What start-up made lives for ever, and requests make no cycles: look for garbage rarely, and never among the former."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)

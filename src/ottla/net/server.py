@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 
 from ottla.broker.broker import Broker
+from ottla.broker.releases import TODAY, Release
 from ottla.broker.request import Peer
 from ottla.net.connection import Connection
 from ottla.ports import Now
@@ -33,9 +34,9 @@ class Server:
         self._timer_ms: int | None = None
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
 
-    async def listen(self, host: str, port: int, name: str = "PLAINTEXT") -> tuple[str, int]:
-        """Open a listener and return its real address; raises OSError where the system refuses."""
-        listener = await self._loop.create_server(lambda: Connection(self), host or None, port, backlog=512)
+    async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
+        """Open a listener, of a release if one is given, and return its real address; raises OSError where the system refuses."""
+        listener = await self._loop.create_server(lambda: Connection(self, name, release), host or None, port, backlog=512)
         self._listeners.append(listener)
         address = listener.sockets[0].getsockname()
         return address[0], address[1]
@@ -50,7 +51,7 @@ class Server:
         self._size_buffers(transport)
         host, port = transport.get_extra_info("peername", ("", 0))[:2]
         local_host, local_port = transport.get_extra_info("sockname", ("", 0))[:2]
-        return Peer(self._count, host, port, local_host, local_port)
+        return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
 
     def dismiss(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -61,7 +62,7 @@ class Server:
     def settle(self, now: Now) -> None:
         """What every bundle of work ends with: syncs are asked for, woken replies retried, the next deadline armed."""
         self.broker.settle(now)
-        self._arm(now)
+        self._arm(self.broker.clock.now() if self.broker.slices.busy else now)  # or the slice would be waited for once more
 
     def completed(self, call: Callable[[], None]) -> None:
         """A completion from the disk's thread, now on the broker's own."""
@@ -109,6 +110,5 @@ class Server:
 
     def _tick(self) -> None:
         self._timer = self._timer_ms = None
-        now = self.broker.clock.now()
-        self.broker.run_timers(now)
-        self._arm(now)
+        self.broker.run_timers(self.broker.clock.now())
+        self._arm(self.broker.clock.now())  # what ran may have taken some time, which would be waited for once more

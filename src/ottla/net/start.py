@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
+from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.broker_server import SECURE
 from ottla.cluster.image import RegistryDamaged
+from ottla.coord.consumer.assign import Assignor
+from ottla.net.assignors import assignors as named
 from ottla.net.clock import RealClock
-from ottla.net.datadir import DataDirectory, DataDirectoryError
+from ottla.net.datadir import REGISTRY, DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.registry import SQLiteRegistry
 from ottla.net.server import Server
@@ -26,25 +33,39 @@ from ottla.ports import StorageFailed
 log = logging.getLogger("ottla.net")
 
 
+PLAINTEXT = "PLAINTEXT"
+
+
 class CannotListen(Exception):
     """An address can't be listened on: one sentence that says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen: a listener's name, host and port (0 takes a free one)."""
+    """Where to listen: a listener's host, port (0 takes a free one) and name, and the release of Kafka that it is."""
 
     host: str
     port: int
-    name: str = "PLAINTEXT"
+    name: str = PLAINTEXT
+    release: Release = TODAY
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """From "host:port" or "[ipv6]:port"; raises ValueError with a sentence."""
-        host, colon, port = text.rpartition(":")
+        """From "host:port" or "[ipv6]:port", with ",release=0.9.0" and ",name=OLD" if wanted; raises ValueError with a sentence."""
+        address, *options = text.split(",")
+        host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
-            raise ValueError(f"{text!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
-        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+            raise ValueError(f"{address!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
+        given = dict(option.partition("=")[::2] for option in options)
+        if not given.keys() <= {"release", "name"} or not all(given.values()):
+            raise ValueError(f"{text!r} is not understood: after HOST:PORT may follow ,release=RELEASE and ,name=NAME.")
+        release = find(given["release"]) if "release" in given else TODAY
+        if not re.fullmatch("[A-Za-z0-9_.-]+", given.get("name", PLAINTEXT)) or given.get("name", "").upper() in SECURE:
+            raise ValueError(
+                f"{given['name']!r} can't be the name of a listener: choose one of letters and digits, without TLS or SASL."
+            )
+        name = given.get("name", f"RELEASE_{release}".replace(".", "_") if release.name else PLAINTEXT)
+        return cls(host.removeprefix("[").removesuffix("]"), int(port), name.upper(), release)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -81,12 +102,16 @@ class Running:
         log.info("stopped")
 
 
-async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -> Running:
-    """Start a broker on the running loop.
+async def start(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, assignors: Sequence[str | Assignor] | None = None
+) -> Running:
+    """Start a broker on the running loop. `assignors` go before those that the settings name.
 
-    Raises `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
+    Raises `SettingError` for an assignor that can't be had, `DataDirectoryError` (locked, not writable, of a newer format) and
+    `CannotListen`, each with one sentence.
     """
     began = time.perf_counter()
+    found = named(settings.group_consumer_assignors if assignors is None else assignors)
     loop = asyncio.get_running_loop()
     directory = DataDirectory.open(data_dir, node_id=settings.node_id)
     server: Server | None = None
@@ -99,8 +124,8 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
             server.completed(call)
 
     try:
-        disk = RealDisk(data_dir, post)
-        registry = SQLiteRegistry(os.path.join(data_dir, "registry.sqlite"))
+        disk = RealDisk(data_dir, post, max_open_files=settings.ottla_max_open_files)
+        registry = SQLiteRegistry(os.path.join(data_dir, REGISTRY))
         broker = Broker(
             settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
             clock=RealClock(),
@@ -109,9 +134,11 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
             node_id=directory.node_id,
             cluster_id=directory.cluster_id,
             random_bytes=os.urandom,
+            assignors=found,
         )
         server = Server(broker, loop)
-        broker.start(clean=directory.clean)
+        with _uncollected():
+            broker.start(clean=directory.clean)
         addresses = [await _open(server, where) for where in listen]
         return Running(server, directory, registry, addresses, time.perf_counter() - began)
     except (RegistryDamaged, StorageFailed) as failure:
@@ -123,11 +150,23 @@ async def start(data_dir: str, listen: list[Listen], settings: BrokerSettings) -
         raise
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for garbage while a broker reads back what it knows: a million offsets are none, and each is looked at again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 async def _open(server: Server, where: Listen) -> Listen:
     try:
-        host, port = await server.listen(where.host, where.port, where.name)
+        host, port = await server.listen(where.host, where.port, where.name, where.release)
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
         raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
-    return Listen(host, port, where.name)
+    return Listen(host, port, where.name, where.release)

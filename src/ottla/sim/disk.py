@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ottla.ports import Buffer, File, StorageFailed
+from ottla.ports import Buffer, StorageFailed, Syncable
 
 NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
@@ -20,12 +20,16 @@ Done = Callable[[StorageFailed | None], None]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """What a file holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut."""
+    """What a file holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
+
+    `end` is where appends go in a file that room was reserved for.
+    """
 
     data: bytearray = field(default_factory=bytearray)
     stable: bytes = b""
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
+    end: int | None = None
 
     def write(self, position: int, data: Buffer) -> None:
         if position > len(self.data):
@@ -67,16 +71,24 @@ class SimFile:
 
     @property
     def size(self) -> int:
-        return len(self._node.data)
+        return len(self._node.data) if self._node.end is None else self._node.end
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         self._may("append", sum(map(len, buffers)))
-        position = len(self._node.data)
+        position = self.size
         for buffer in buffers:
             self._node.write(position, buffer)
             position += len(buffer)
+        if self._node.end is not None:
+            self._node.end = position if position < len(self._node.data) else None
         self._touch()
         return position - sum(map(len, buffers))
+
+    def reserve(self, size: int) -> None:
+        self._may("reserve")
+        if size > self.size:
+            self._node.end = self.size
+            self._node.truncate(size)
 
     def read(self, position: int, size: int) -> bytes:
         self._may("read")
@@ -90,6 +102,7 @@ class SimFile:
     def truncate(self, size: int) -> None:
         self._may("truncate")
         self._node.truncate(size)
+        self._node.end = None
         self._touch()
 
     def sync(self) -> None:
@@ -109,6 +122,17 @@ class SimFile:
         self._node.modified_ms = self._disk.wall_ms
 
 
+@dataclass(frozen=True, slots=True)
+class SimDirectory:
+    """The names in one directory, as something to be synced."""
+
+    disk: SimDisk
+    path: str
+
+    def sync(self) -> None:
+        self.disk.sync_dir(self.path)
+
+
 class SimDisk:
     """A `Disk` in memory. `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with."""
 
@@ -121,7 +145,8 @@ class SimDisk:
         self._dirs: set[str] = {""}
         self._stable_files: dict[str, Node] = {}
         self._failing: dict[int, str] = {}
-        self._syncs: list[tuple[list[File], Done]] = []
+        self._renames: list[tuple[str, str]] = []
+        self._syncs: list[tuple[list[Syncable], Done]] = []
 
     # Faults to order
 
@@ -147,6 +172,11 @@ class SimDisk:
         for path, node in self._stable_files.items():
             if path not in after and (path in self._files or random.random() < 0.5):
                 after[path] = survivors.setdefault(node, node.survivor(random))
+        for path, to in self._renames:
+            if path not in after and to not in after and path in self._stable_files:  # a rename may be lost, but never both names
+                node = self._stable_files[path]
+                after[random.choice((path, to))] = survivors.setdefault(node, node.survivor(random))
+        self._renames.clear()
         self._files, self._stable_files = after, dict(after)
 
     def flip_bit(self, path: str, bit: int) -> None:
@@ -157,7 +187,7 @@ class SimDisk:
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(node.data) for node in self._files.values())
+        return sum(len(node.data) if node.end is None else node.end for node in self._files.values())
 
     def run_syncs(self) -> int:
         """Make the syncs that were asked for and call back; returns how many asked."""
@@ -200,20 +230,26 @@ class SimDisk:
         for path in paths:
             self.make_dir(path)
 
-    def rename(self, path: str, to: str) -> None:
+    def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self.may("rename", path)
-        for files in (self._files, self._stable_files):
+        if not sync:
+            self._renames += [(name, to + name[len(path) :]) for name in _at_or_below(self._files, path)]
+        for files in (self._files, self._stable_files) if sync else (self._files,):
             for name in _at_or_below(files, path):
                 files[to + name[len(path) :]] = files.pop(name)
         moved = list(_at_or_below(self._dirs, path))
         self._dirs.difference_update(moved)
         self._dirs.update(to + name[len(path) :] for name in moved)
-        self.sync_dir(to.rpartition("/")[0])
+        if sync:
+            self.sync_dir(to.rpartition("/")[0])
 
     def remove(self, path: str) -> None:
         self.may("remove", path)
         self._node(path)
         del self._files[path]
+
+    def remove_soon(self, path: str) -> None:
+        self.remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.may("remove_tree", path)
@@ -221,6 +257,9 @@ class SimDisk:
             for name in _at_or_below(files, path):
                 del files[name]
         self._dirs.difference_update(list(_at_or_below(self._dirs, path)))
+
+    def remove_tree_soon(self, path: str) -> None:
+        self.remove_tree(path)
 
     def read_file(self, path: str) -> bytes:
         self.may("read_file", path)
@@ -238,6 +277,7 @@ class SimDisk:
     def sync_dir(self, path: str) -> None:
         self.may("sync_dir", path)
         prefix = f"{path}/" if path else ""
+        self._renames = [pair for pair in self._renames if not pair[0].startswith(prefix)]
         for name in [name for name in self._stable_files if name.startswith(prefix) and name not in self._files]:
             del self._stable_files[name]
         self._stable_files.update((name, node) for name, node in self._files.items() if name.startswith(prefix))
@@ -247,7 +287,10 @@ class SimDisk:
         total = UNBOUNDED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes)
 
-    def sync_soon(self, files: Iterable[File], done: Done) -> None:
+    def directory(self, path: str) -> SimDirectory:
+        return SimDirectory(self, path)
+
+    def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         self._syncs.append((list(files), done))
 
     # For its files
@@ -271,7 +314,7 @@ class SimDisk:
         return self._files[path]
 
 
-def _sync(files: Sequence[File]) -> StorageFailed | None:
+def _sync(files: Sequence[Syncable]) -> StorageFailed | None:
     try:
         for file in files:
             file.sync()

@@ -5,7 +5,8 @@ Each takes an open `Log` and returns sentences, one per fault: none if all is we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import pairwise
 from struct import Struct
 
@@ -13,6 +14,7 @@ from ottla.log.log import Log
 from ottla.log.names import INDEX
 from ottla.log.producers import Producers
 from ottla.log.scan import headers
+from ottla.log.transactions import Aborted, read_marker
 from ottla.ports import Disk
 from ottla.records.batch import HEADER_BYTES, BatchHeader, batches, read_header
 from ottla.records.columns import Record, open_batches
@@ -48,14 +50,19 @@ def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) 
     return faults + [f"nobody wrote a record at offset {offset}" for offset in stored if offset >= start]
 
 
-def newest_of_every_key_is_kept(log: Log, acknowledged: Sequence[Record], compacted_to: int) -> list[str]:
-    """Compaction left out no record but older ones of a key, and tombstones, below `compacted_to`; all others are unchanged."""
-    newest = {record.key: record.offset for record in acknowledged}
+def newest_of_every_key_is_kept(
+    log: Log, acknowledged: Sequence[Record], compacted_to: int, aborted: Container[int] = ()
+) -> list[str]:
+    """Compaction left out no record but older ones of a key, and tombstones, below `compacted_to`; all others are unchanged.
+
+    `aborted`: offsets of records whose transaction was aborted. They may go, and let no older one go.
+    """
+    newest = {record.key: record.offset for record in acknowledged if record.offset not in aborted}
     stored = {record.offset: record for record in stored_records(log)}
     faults = []
     for record in acknowledged:
         found = stored.pop(record.offset, None)
-        may_go = record.offset < compacted_to and (newest[record.key] != record.offset or record.value is None)
+        may_go = record.offset < compacted_to and (newest.get(record.key) != record.offset or record.value is None)
         if found != record and not (found is None and (may_go or record.offset < log.log_start_offset)):
             faults.append(f"the record at offset {record.offset} is lost or changed")
     return faults + [f"nobody wrote a record at offset {offset}" for offset in stored]
@@ -71,8 +78,8 @@ def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> li
 
 
 def offsets_grow(log: Log) -> list[str]:
-    """Batches follow one another, and so do segments; nothing lies beyond the end."""
-    found = [read_header(batch) for batch in stored_batches(log)]
+    """Batches follow one another, within segments and from one to the next; nothing lies beyond the end."""
+    found = list(_headers(log))
     faults = [
         f"the batch of offset {after.base_offset} follows one that ends at {before.last_offset}"
         for before, after in pairwise(found)
@@ -124,9 +131,63 @@ def producers_equal_a_replay(log: Log) -> list[str]:
     faults = []
     for producer_id, producer in replayed.by_id.items():
         known = log.producers.by_id.get(producer_id)
-        if known is None or known.epoch != producer.epoch or known.batches[-1:] != producer.batches[-1:]:
+        last = producer.batches[-1][:4] if producer.batches else None  # a snapshot keeps the time of the producer, not of the batch
+        if last and (known is None or known.epoch != producer.epoch or not known.batches or known.batches[-1][:4] != last):
             faults.append(f"producer {producer_id} is not remembered as its batches say")
     return faults
+
+
+def leader_epochs_fit_the_batches(log: Log) -> list[str]:
+    """Epochs and their offsets grow, and of every batch the epoch is the one that is noted for its offset (KIP-101)."""
+    entries = log.epochs.entries
+    faults = [
+        f"epoch {after[0]} at offset {after[1]} follows epoch {before[0]} at offset {before[1]}"
+        for before, after in pairwise(entries)
+        if not (before[0] < after[0] and before[1] < after[1])
+    ]
+    for batch in stored_batches(log):
+        header = read_header(batch)
+        at = bisect_right(entries, max(header.base_offset, log.log_start_offset), key=lambda entry: entry[1])
+        noted = entries[at - 1][0] if at else None
+        if noted != header.leader_epoch:
+            faults.append(f"the batch of offset {header.base_offset} is of epoch {header.leader_epoch}, not {noted}")
+    return faults
+
+
+def transactions_equal_a_replay(log: Log) -> list[str]:
+    """What the batches say of transactions is known: those that are open, and those that were aborted (KIP-98).
+
+    True of a log that was never compacted.
+    """
+    replayed, aborted = Producers(), dict[tuple[int, int], int]()
+    for segment in log.segments:
+        for position, header in headers(segment.file, 0, segment.size):
+            found = _replay(replayed, header, segment.file.read(position, header.size)) if header.producer_id >= 0 else None
+            if found is not None:
+                aborted[found.producer_id, found.last_offset] = found.first_offset
+    first = log.segments[0].base_offset
+    known_open = log.producers.open_transactions
+    faults = [
+        f"the transaction that producer {producer_id} began at offset {offset} is not known to be open"
+        for producer_id, offset in replayed.open_transactions.items()
+        if known_open.get(producer_id, offset + 1) != offset and not known_open.get(producer_id, first) < first
+    ]
+    known = {
+        (entry.producer_id, entry.last_offset): entry.first_offset for entry in log.aborted_transactions(first, log.log_end_offset)
+    }
+    for entry, offset in aborted.items():
+        if entry[1] >= log.log_start_offset and known.get(entry, offset + 1) != offset and not known.get(entry, first) < first:
+            faults.append(f"the transaction of producer {entry[0]} that ends at offset {entry[1]} is not known to be aborted")
+    wrong = [entry for entry in known.keys() - aborted.keys() if known[entry] >= first]
+    return faults + [f"the transaction of producer {entry[0]} that ends at offset {entry[1]} was not aborted" for entry in wrong]
+
+
+def _replay(producers: Producers, header: BatchHeader, batch: bytes) -> Aborted | None:
+    marker = read_marker(batch) if header.is_control else None
+    if marker is not None:
+        return producers.end_transaction(header, header.base_offset, marker)
+    producers.note(header, header.base_offset)
+    return None
 
 
 def _headers(log: Log) -> Iterator[BatchHeader]:

@@ -21,11 +21,17 @@ def ottla_settings() -> dict[str, Any]:
 
 
 @pytest.fixture
-def ottla_broker(ottla_settings: dict[str, Any]) -> Iterator[Broker]:
+def ottla_release() -> str | None:
+    """The release of Apache Kafka that the test's broker is, such as "0.9.0"; override or parametrize this fixture for a matrix."""
+    return None
+
+
+@pytest.fixture
+def ottla_broker(ottla_settings: dict[str, Any], ottla_release: str | None) -> Iterator[Broker]:
     """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends."""
     import ottla
 
-    with ottla.Broker(**ottla_settings) as broker:
+    with ottla.Broker(release=ottla_release, **ottla_settings) as broker:
         yield broker
 
 

@@ -35,8 +35,9 @@ class DidNotStart(Exception):
 class BrokerProcess:
     """One `ottla serve` over `data_dir`. A context manager: entering starts it, leaving stops it.
 
-    `settings` are Kafka's setting names, as for `--set`. The port is a free one; a restart keeps it, so that clients find the
-    broker again. The log is appended to `log_path` (beside the data directory unless given).
+    `settings` are Kafka's setting names, as for `--set`; `release` is the release of Apache Kafka that it answers as. The port is a
+    free one; a restart keeps it, so that clients find the broker again. The log is appended to `log_path` (beside the data
+    directory unless given).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class BrokerProcess:
         host: str = "127.0.0.1",
         port: int = 0,
         arguments: Sequence[str] = (),
+        release: str | None = None,
         environment: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
         log_path: Path | str | None = None,
@@ -57,6 +59,7 @@ class BrokerProcess:
         self.host = host
         self.port = port
         self.arguments = list(arguments)
+        self.release = release
         self.log_path = Path(log_path) if log_path else self.data_dir.with_name(self.data_dir.name + ".log")
         self.start_timeout_s = start_timeout_s
         self._environment = {**os.environ, **(environment or {})}
@@ -67,7 +70,7 @@ class BrokerProcess:
     def command(self) -> list[str]:
         """What is run, for a person to run again."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        listen = f"{self.host}:{self.port}"
+        listen = f"{self.host}:{self.port}" + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
         return [*serve, *sets, *self.arguments]
 

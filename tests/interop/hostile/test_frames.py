@@ -35,8 +35,14 @@ CLOSING = {
 }
 
 
+def skip_what_is_served(peer_name: str, kind: str) -> None:
+    if peer_name == "ottla" and kind == "version that was removed":
+        pytest.skip("Ottla serves every version that ever was of what it serves")
+
+
 @pytest.mark.parametrize("kind", CLOSING)
-def test_the_connection_is_closed_and_others_are_unhurt(broker: Peer, kind: str) -> None:
+def test_the_connection_is_closed_and_others_are_unhurt(broker: Peer, peer_name: str, kind: str) -> None:
+    skip_what_is_served(peer_name, kind)
     with Raw(broker.address) as good, Raw(broker.address) as bad:
         assert good.is_served()
         bad.send(CLOSING[kind])
@@ -48,12 +54,14 @@ def test_the_connection_is_closed_and_others_are_unhurt(broker: Peer, kind: str)
 def test_one_log_line_names_peer_and_reason(broker: Peer, peer_name: str, kind: str) -> None:
     if peer_name != "ottla":
         pytest.skip("how Apache Kafka logs is its own affair")
+    skip_what_is_served(peer_name, kind)
+    before = len(broker.log)  # the port may have been that of another peer, long ago
     with Raw(broker.address) as bad:
         peer = "{}:{}".format(*bad.socket.getsockname())
         bad.send(CLOSING[kind])
         assert bad.is_closed()
-    eventually(lambda: peer in broker.log, timeout_s=5, what="a line names the peer")
-    (line,) = (line for line in broker.log.splitlines() if peer in line)
+    eventually(lambda: peer in broker.log[before:], timeout_s=5, what="a line names the peer")
+    (line,) = (line for line in broker.log[before:].splitlines() if peer in line)
     assert len(line.partition(peer)[2].split()) >= 3, "it gives a reason"
     assert "Traceback" not in broker.log
 

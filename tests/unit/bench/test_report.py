@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.report import Results, number, page, table
 
 STARTS = "start to first answer, s"
@@ -47,3 +49,11 @@ def test_the_page_names_machine_and_notes() -> None:
 
 def test_numbers_keep_three_digits_and_group_thousands() -> None:
     assert [number(value) for value in (None, 0.01234, 12.34, 123.4, 1234567.0)] == ["-", "0.0123", "12.3", "123", "1 234 567"]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(9.5, "≤ 10: reached"), (10.5, "≤ 10: **missed**")])
+def test_a_figure_of_ottla_alone_has_a_limit_of_its_own(seconds: float, said: str) -> None:
+    name = "start with 100000 groups and 1000000 offsets, s"
+    results = Results(["Ottla", "Apache Kafka"])
+    results.add("Ottla", {name: seconds})
+    assert said in table(results)

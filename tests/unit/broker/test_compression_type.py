@@ -52,7 +52,9 @@ def test_the_codec_changes_and_all_else_stays(sent: str, wanted: str) -> None:
         assert stored == fetch(machine, "as_it_came")[1]
 
 
-@pytest.mark.parametrize(("codec", "low", "high"), [("gzip", 1, 9), ("zstd", -100, 19)])
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [("gzip", 1, 9), ("lz4", 9, 8), ("lz4", 9, 1), ("lz4", 3, 17), ("zstd", -100, 19)]
+)
 def test_levels_are_those_of_the_topic(codec: str, low: int, high: int) -> None:
     sizes = []
     value = b"".join(b"line %d of %d; " % (number * number % 977, number) for number in range(3000))

@@ -188,7 +188,7 @@ def test_lists_are_appended_to_and_subtracted_from_and_begin_with_what_is_in_for
         (BROKER, "1", ("log.retention.ms", SET, "x"), INVALID_CONFIG),
         (BROKER, "1", ("nope", SET, "x"), INVALID_CONFIG),
         (BROKER, "2", ("log.retention.ms", SET, "1"), INVALID_REQUEST),
-        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), INVALID_CONFIG),
     ],
 )
 def test_a_change_that_cannot_be_changes_nothing(kind: int, name: str, change: tuple[str, int, str | None], code: int) -> None:

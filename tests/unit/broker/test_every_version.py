@@ -13,6 +13,7 @@ from ottla.broker.request import Close
 from ottla.records.build import build
 from ottla.wire.apis import API
 from tests.support.machine import Machine
+from tests.support.messages import request
 
 API_VERSIONS = 18
 SERVED = [(key, version) for key, (versions, _) in sorted(apis.handlers().items()) for version in versions]
@@ -27,24 +28,6 @@ def machine() -> Machine:
     machine = Machine(num_partitions=2, offsets_topic_num_partitions=2)
     machine.ask(3, 1, request(3, 1, topics=[{"name": "there"}]))
     return machine
-
-
-def request(key: int, version: int, /, **values: Any) -> Any:
-    """A request of this API from plain values: dictionaries become its structs, and fields that the version lacks are left out."""
-    return filled(API[key].request, version, values)
-
-
-def filled(cls: Any, version: int, values: dict[str, Any]) -> Any:
-    wire = {field.name: field for field in cls.WIRE.fields}
-    given = {}
-    for name, value in values.items():
-        field = wire[name]
-        if version not in field.present:
-            continue
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            value = [filled(field.of, version, each) for each in value]
-        given[name] = value
-    return cls(**given)
 
 
 def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:

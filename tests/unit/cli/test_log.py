@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.main import main
+from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.log.log import Log, LogConfig
 from ottla.net.datadir import DataDirectory
@@ -104,7 +105,7 @@ def test_batches_and_records_are_printed(capsys: pytest.CaptureFixture[str], dat
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["records"][0]["value"] for row in rows] == ["value 0", "value 1", "value 2"]
     code, out, _ = run(capsys, "dump", data_dir)
-    assert (code, RECOVERY_POINTS in out, "line: t 0 3" in out) == (0, True, True)
+    assert (code, RECOVERY_POINTS in out, "topic: t, partition: 0, offset: 3" in out) == (0, True, True)
 
 
 def test_what_can_be_read_is_printed_before_the_damage(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
@@ -114,3 +115,19 @@ def test_what_can_be_read_is_printed_before_the_damage(capsys: pytest.CaptureFix
     assert (code, len(rows), rows[1]["position"]) == (1, 2, begins)
     code, _, err = run(capsys, "dump", data_dir / "nothing")
     assert (code, err.startswith("ottla: There is no ")) == (2, True)
+
+
+def test_records_of_an_internal_topic_are_printed_by_their_fields(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    disk = RealDisk(str(data_dir), lambda call: call())
+    log = Log.open(disk, "__consumer_offsets-0", LogConfig(), NOW)
+    key, value = encode_record(OffsetCommitted("readers", "t", 0, 3, 0, "", NOW.wall_ms))
+    batch = build([key], [value], NOW.wall_ms)
+    log.append(batch, (read_header(batch),), 0, NOW)
+    log.close()
+    disk.close()
+    code, out, _ = run(capsys, "dump", "--deep", data_dir / "__consumer_offsets-0" / "00000000000000000000.log")
+    assert code == 0
+    assert 'key: {"message": "OffsetCommitKey", "group": "readers", "topic": "t", "partition": 0}' in out
+    code, out, _ = run(capsys, "dump", "--deep", "--json", data_dir / "__consumer_offsets-0")
+    [record] = [record for line in out.splitlines() for record in json.loads(line).get("records", [])]
+    assert (record["key"]["group"], record["value"]["offset"]) == ("readers", 3)

@@ -116,6 +116,40 @@ def test_a_member_the_group_went_on_without_loses_its_partitions_and_joins_anew(
     assert request.body.member_id == ("" if code == codes.UNKNOWN_MEMBER_ID else "me")  # type: ignore[attr-defined]  # that of a JoinGroup
 
 
+def test_a_member_that_missed_a_generation_loses_what_others_may_have_had_in_it() -> None:
+    """It may have been somebody else's, who committed; a static member is kept in the group all the same."""
+    made = stable(P0, strategy="cooperative-sticky")
+    made.rejoin()
+    joined(made, generation_id=3, protocol="cooperative-sticky")
+    assert made.next(0) == Lose([P0])
+    made.revoked([P0])
+    synced(made, P0, P1)
+    assert made.next(0) == Assign([P0, P1])
+
+
+@pytest.mark.parametrize(("leader", "generation_id"), [("other", 2), ("", 9)], ids=["the-next", "no-leader"])
+def test_a_member_keeps_what_nobody_else_can_have_had(leader: str, generation_id: int) -> None:
+    """Without a leader the coordinator assigns (KIP-848), and gives nothing away that was not given back."""
+    made = stable(P0, strategy="cooperative-sticky")
+    made.rejoin()
+    joined(made, leader=leader, generation_id=generation_id, protocol="cooperative-sticky")
+    synced(made, P0)
+    assert made.next(0) == Assign([])
+
+
+@pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION])
+def test_a_commit_that_was_refused_tells_that_the_group_went_on(code: int) -> None:
+    made = stable(P0, strategy="cooperative-sticky")
+    made.commit_refused(code, generation_id=0)
+    assert made.next(0) == Wait(3_000)
+    made.commit_refused(codes.REBALANCE_IN_PROGRESS, generation_id=1)
+    assert made.next(0) == Wait(3_000)
+    made.commit_refused(code, generation_id=1)
+    assert made.next(0) == Lose([P0])
+    made.revoked([P0])
+    assert ask(made, JOIN_GROUP).body.member_id == ("me" if code == codes.ILLEGAL_GENERATION else "")  # type: ignore[attr-defined]  # a JoinGroupRequest
+
+
 def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
     made = stable(P0)
     made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)

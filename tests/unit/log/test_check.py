@@ -196,8 +196,13 @@ def test_every_file_of_a_log_can_be_printed(disk: SimDisk) -> None:
     assert [row["offset"] for row in dump(disk, f"{FIRST}.index")] == [2, 4]
     assert next(dump(disk, f"{FIRST}.timeindex"))["timestamp"] == NOW.wall_ms
     assert [(row["producer_id"], row["last_sequence"]) for row in dump(disk, "t-0/00000000000000000019.snapshot")] == [(5, 18)]
-    assert [row["line"] for row in dump(disk, RECOVERY_POINTS)] == ["t 0 19", "u 0 3"]
-    assert [row["line"] for row in dump(disk, "t-0/leader-epoch-checkpoint")] == ["0 0"]
+    assert list(dump(disk, RECOVERY_POINTS)) == [
+        {"topic": "t", "partition": 0, "offset": 19},
+        {"topic": "u", "partition": 0, "offset": 3},
+    ]
+    assert list(dump(disk, "t-0/leader-epoch-checkpoint")) == [{"leader_epoch": 0, "start_offset": 0}]
+    disk.write_file("t-0/leader-epoch-checkpoint", b"torn")
+    assert list(dump(disk, "t-0/leader-epoch-checkpoint"))[-1] == {"error": "this is no whole checkpoint of a known version"}
     assert "error" in next(dump(disk, f"{FIRST}.log", deep=True)), "the records of these batches are opaque bytes"
     flip(disk, f"{FIRST}.log", 151 + 100)
     assert list(dump(disk, f"{FIRST}.log"))[-1] == {

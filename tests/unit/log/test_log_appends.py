@@ -58,6 +58,14 @@ def test_segments_roll_by_size_time_and_index(config: LogConfig, step_ms: int, e
     assert log.size_bytes == 10 * 121
 
 
+def test_a_segment_that_begins_without_times_is_of_no_age() -> None:
+    """Clients before 0.10 send none (-1), and whoever then sent one had the log roll."""
+    log = opened(LogConfig(segment_ms=100))
+    for timestamp in (-1, NOW.wall_ms, -1, NOW.wall_ms):
+        append(log, make_batch(1, 60, timestamp))
+    assert [segment.base_offset for segment in log.segments] == [0]
+
+
 def test_a_retry_is_known_by_the_last_five_batches() -> None:
     log = opened()
     for sequence in range(7):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -40,8 +41,8 @@ def test_a_batch_cut_or_spoilt_anywhere_ends_the_log(data: st.DataObject, number
         disk.open(part.file.path).truncate(part.position + data.draw(st.integers(0, part.size - 1)))
     else:
         byte = data.draw(
-            st.sampled_from([7, *range(part.size)]).filter(lambda at: not 12 <= at < 16)
-        )  # no CRC covers the leader epoch
+            st.sampled_from([7, *range(part.size)]).filter(lambda at: not 12 <= at < 17)
+        )  # no CRC covers the leader epoch, nor the format, which may be one of tomorrow
         disk.flip_bit(part.file.path, (part.position + byte) * 8 + data.draw(st.integers(0, 7)))
     log = reopen(disk)
     assert read_all(log) == before[:number]
@@ -131,8 +132,51 @@ def test_a_directory_of_another_topic_with_the_same_name_is_refused() -> None:
     Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16))).close()
     assert disk.read_file("t-0/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
-    with pytest.raises(Damaged, match="belongs to another topic of that name"):
+    with pytest.raises(StorageFailed, match="belongs to another topic of that name"):
         Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(1, 17)))
+    disk.write_file("t-0/partition.metadata", b"version: 2\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    with pytest.raises(StorageFailed, match="has format 2, newer than 0: use the newer version"):
+        Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
+
+
+def test_a_topic_id_that_cannot_be_read_is_noted_anew(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16))).close()
+    wanted = disk.read_file("t-0/partition.metadata")
+    disk.write_file("t-0/partition.metadata", b"\xff\x00 nothing that could be read")
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
+    assert disk.read_file("t-0/partition.metadata") == wanted
+    assert "t-0/partition.metadata cannot be understood and is written anew" in caplog.text
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_batches_of_a_format_of_tomorrow_are_refused_and_left_alone(clean: bool) -> None:
+    disk = SimDisk()
+    log = filled(disk, 3)
+    log.close()
+    batch = make_batch(1)
+    batch[:8], batch[16] = (9).to_bytes(8, "big"), 3
+    disk.open(f"{FIRST}.log").append([batch])
+    before = disk.read_file(f"{FIRST}.log")
+    with pytest.raises(StorageFailed, match="batches have format 3, newer than 2: use the newer version that wrote them"):
+        reopen(disk, clean=clean)
+    assert disk.read_file(f"{FIRST}.log") == before
+
+
+def test_a_tail_that_was_cut_off_by_a_start_that_was_killed_stays_off() -> None:
+    disk = SimDisk()
+    log = filled(disk, 3)
+    sync(log)
+    append(log, make_batch(1))
+    for file in log.dirty_files():
+        file.sync()
+    disk.open(f"{FIRST}.log").truncate(disk.size(f"{FIRST}.log") - len(make_batch(1)))  # and then a SIGKILL, before the sync
+    log = reopen(disk, recovery_point=9)
+    log.roll()
+    append(log, make_batch(2))
+    sync(log)
+    disk.crash(Random(0))
+    assert reopen(disk, recovery_point=9).log_end_offset == 11
 
 
 def test_lost_epochs_are_read_from_the_batches() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
+
 import pytest
 
 from ottla.log.compaction import Compaction
@@ -14,7 +18,7 @@ from ottla.records.build import build
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED
-from tests.unit.log.batches import NOW, append, read_all
+from tests.unit.log.batches import NOW, append, read_all, sync
 
 CONFIG = LogConfig(cleanup_policy="compact", delete_retention_ms=1000, file_delete_delay_ms=0)
 
@@ -118,3 +122,119 @@ def test_a_marker_outlives_the_records_of_its_transaction_by_delete_retention_ms
     compact(log, disk, later)
     assert markers() == [4]
     assert next(batches(read_all(log)[0][1]))[1].base_offset == 2
+
+
+INDEX = "t-0/00000000000000000002.txnindex"
+
+
+def aborted_in_second_segment() -> tuple[SimDisk, Log]:
+    """A transaction that ends in a segment of its own."""
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    write(log, 1, b"a")
+    append(log, build([b"z"], [b"other"], NOW.wall_ms))
+    log.roll()
+    sync(log)
+    end(log, 1, ABORT)
+    assert log.aborted_transactions(0, 3) == [(1, 0, 2, 3)]
+    return disk, log
+
+
+@pytest.mark.parametrize("way", ["truncated", "torn", "lost"])
+def test_an_end_that_is_gone_from_the_log_is_gone_from_the_index(way: str) -> None:
+    disk, log = aborted_in_second_segment()
+    if way == "truncated":
+        log.truncate_to(2)
+    else:
+        disk.open("t-0/00000000000000000002.log").truncate(30 if way == "torn" else 0)
+        log = Log.open(disk, "t-0", CONFIG, NOW)
+    assert (log.log_end_offset, log.last_stable_offset) == (2, 0)
+    assert end(log, 1, COMMIT) == 0
+    assert log.aborted_transactions(0, 3) == []
+    log.close()
+    assert Log.open(disk, "t-0", CONFIG, NOW, clean=True).aborted_transactions(0, 3) == []
+
+
+@pytest.mark.parametrize("left", [ENTRY.pack(0, 1, 0, 2, 3)[:20], bytes(ENTRY.size), b"\0" * (ENTRY.size + 7)])
+def test_what_a_power_cut_left_of_the_index_does_not_spoil_what_follows(left: bytes) -> None:
+    disk, log = aborted_in_second_segment()
+    write(log, 2, b"b")
+    disk.write_file(INDEX, ENTRY.pack(0, 1, 0, 2, 3) + left)
+    log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=3)
+    assert end(log, 2, ABORT) == 0
+    wanted = [(1, 0, 2, 3), (2, 3, 4, 5)]
+    assert log.aborted_transactions(0, 5) == wanted
+    log.close()
+    assert Log.open(disk, "t-0", CONFIG, NOW, clean=True).aborted_transactions(0, 5) == wanted
+
+
+def test_a_log_that_was_emptied_knows_no_transactions_any_more() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    write(log, 1, b"a")
+    end(log, 1, ABORT)
+    log.truncate_to(0)
+    write(log, 1, b"a")
+    end(log, 1, COMMIT)
+    assert log.aborted_transactions(0, 2) == []
+    log.close()
+    assert Log.open(disk, "t-0", CONFIG, NOW, clean=True).aborted_transactions(0, 2) == []
+
+
+def test_readers_of_committed_records_are_not_sent_before_the_start_of_the_log() -> None:
+    log = Log.open(SimDisk(), "t-0", CONFIG, NOW)
+    write(log, 1, b"a")
+    write(log, 1, b"b", sequence=1)
+    log.delete_records(1)
+    assert log.last_stable_offset == 1
+
+
+def test_an_index_that_was_built_anew_outlives_a_power_cut_though_the_log_is_not_read_again_there() -> None:
+    disk, log = aborted_in_second_segment()
+    sync(log)
+    disk.write_file(INDEX, b"")
+    log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=2)
+    log.roll()
+    append(log, build([b"z"], [b"another"], NOW.wall_ms))
+    sync(log)
+    recovery_point = log.checkpoint()
+    assert recovery_point == 4
+    for seed in range(10):
+        copy = deepcopy(disk)
+        copy.crash(Random(seed))
+        log = Log.open(copy, "t-0", CONFIG, NOW, recovery_point=recovery_point)
+        assert log.aborted_transactions(0, 4) == [(1, 0, 2, 3)]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_a_sealed_segment_aborted_outlives_a_power_cut_once_the_recovery_point_is_past_it(more: int) -> None:
+    disk, config = SimDisk(), replace(CONFIG, index_interval_bytes=0)  # so that the marker is not read again
+    log = Log.open(disk, "t-0", config, NOW)
+    write(log, 1, b"a")
+    end(log, 1, ABORT)
+    append(log, build([b"z"], [b"other"], NOW.wall_ms))
+    sync(log)
+    for _ in range(more):
+        append(log, build([b"z"], [b"more"], NOW.wall_ms))
+    log.roll()
+    recovery_point = log.checkpoint()
+    assert recovery_point == 3
+    for seed in range(10):
+        copy = deepcopy(disk)
+        copy.crash(Random(seed))
+        log = Log.open(copy, "t-0", config, NOW, recovery_point=recovery_point)
+        assert log.aborted_transactions(0, 3) == [(1, 0, 1, 2)]
+
+
+def test_an_index_that_a_killed_broker_left_in_the_page_cache_outlives_a_later_power_cut() -> None:
+    disk, log = aborted_in_second_segment()
+    append(log, build([b"z"], [b"another"], NOW.wall_ms))
+    log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=2)
+    append(log, build([b"z"], [b"more"], NOW.wall_ms))
+    sync(log)
+    recovery_point = log.checkpoint()
+    for seed in range(10):
+        copy = deepcopy(disk)
+        copy.crash(Random(seed))
+        log = Log.open(copy, "t-0", CONFIG, NOW, recovery_point=recovery_point)
+        assert log.aborted_transactions(0, 3) == [(1, 0, 2, 3)]

@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.net.disk import RealDisk
+from ottla.net.disk import LARGE_BYTES, RealDisk
 from ottla.ports import Buffer, FileSlice, StorageFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
@@ -106,6 +106,46 @@ def test_a_slice_stays_readable_when_its_file_is_renamed_and_removed(disk: RealD
     assert not disk.exists("log.deleted")
 
 
+def test_a_directory_that_is_removed_some_time_is_gone_when_the_disk_is_closed(disk: RealDisk) -> None:
+    disk.make_dir("t-0")
+    held = disk.open("t-0/log", create=True)
+    held.append([bytes(LARGE_BYTES)])
+    disk.open("t-0/index", create=True)
+    disk.rename("t-0", "t-0.gone", sync=False)
+    disk.remove_tree_soon("t-0.gone")
+    disk.remove_tree_soon("none")
+    disk.make_dir("t-0")
+    disk.close()
+    assert disk.list("") == ["t-0"]
+    assert len(held.read(0, LARGE_BYTES)) == LARGE_BYTES
+
+
+def test_freeing_large_files_keeps_no_sync_waiting(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, real = threading.Event(), os.close
+
+    def close(fd: int) -> None:
+        if threading.current_thread().name == "ottla-janitor":
+            assert go_on.wait(10)
+        real(fd)
+
+    monkeypatch.setattr(os, "close", close)
+    disk.open("large", create=True).append([bytes(LARGE_BYTES)])
+    disk.remove("large")
+    assert not disk.exists("large")
+    done = list[object]()
+    disk.sync_soon([disk.open("log", create=True), disk.directory("")], done.append)
+    calls.get(timeout=10)()
+    assert done == [None]
+    go_on.set()
+
+
+def test_a_directory_that_cannot_be_synced_is_told(disk: RealDisk, calls: Calls) -> None:
+    done = list[StorageFailed | None]()
+    disk.sync_soon([disk.directory("none"), disk.directory("none")], done.append)
+    calls.get(timeout=10)()
+    assert [str(failure) for failure in done] == ["none: No such file or directory"]
+
+
 def test_a_directory_made_anew_holds_new_files(disk: RealDisk) -> None:
     disk.make_dir("t-0")
     old = disk.open("t-0/log", create=True)
@@ -131,6 +171,7 @@ def test_a_log_on_it_is_there_again_after_a_restart(disk: RealDisk) -> None:
         log = Log.open(disk, "t-0", LogConfig(segment_bytes=500), NOW, clean=clean, recovery_point=80)
         assert read_all(log) == before
     log.delete()
+    disk.close()  # what may take long is done by then
     assert disk.list("") == []
 
 

@@ -7,14 +7,19 @@ from functools import cache
 
 from ottla.broker import apis
 from ottla.broker.broker import Broker
+from ottla.broker.releases import TODAY, Release, find
+from ottla.broker.releases.traits import TooNew
 from ottla.broker.request import Handlers, Reply, Request
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 
-PRODUCE = 0
+PRODUCE, CONTROLLED_SHUTDOWN, API_VERSIONS = 0, 7, 18
 NAMED_FROM = 3
 ADDRESSED_FROM = 5
 UNKNOWN_NODE = -1
+
+UNTOLD = {CONTROLLED_SHUTDOWN}
+"""Served to those that do not ask. Today's brokers tell of none of them."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
@@ -23,13 +28,13 @@ def handle_api_versions(broker: Broker, request: Request) -> Reply:
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
     body: ApiVersionsRequest | None = request.body
     if body is None:
-        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_served())
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_told_to_newer(request.release))
     error_code = _error(broker, body, request.version)
     if error_code:
         return ApiVersionsResponse(error_code=error_code)
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
-    return ApiVersionsResponse(api_keys=_served())
+    return ApiVersionsResponse(api_keys=_told(request.release.name))
 
 
 def _error(broker: Broker, body: ApiVersionsRequest, version: int) -> int:
@@ -45,14 +50,32 @@ def _error(broker: Broker, body: ApiVersionsRequest, version: int) -> int:
     return NONE
 
 
+def _told_to_newer(release: Release) -> list[ApiVersionsResponse.ApiVersion]:
+    """What goes with the error to a client whose ApiVersions is newer than ours, by release."""
+    told = _told(release.name)
+    match release.too_new:
+        case TooNew.EMPTY:
+            return []
+        case TooNew.ITSELF:
+            return [version for version in told if version.api_key == API_VERSIONS]
+        case TooNew.ALL:
+            return told
+
+
 @cache
-def _served() -> list[ApiVersionsResponse.ApiVersion]:
-    # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off.
+def _told(name: str) -> list[ApiVersionsResponse.ApiVersion]:
+    """What a release announces. Without one, all that is served, from version 0 on: as Kafka did until 3.9, so that clients of
+    0.10 to 2.0, which ask and know no Fetch above 3 or 8, find what they need; newer ones take the highest.
+    """
+    served = apis.served(find(name) if name else TODAY)
+    # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off; that is
+    # why Kafka 4 announces what it does not serve.
     return [
         ApiVersionsResponse.ApiVersion(
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
         )
-        for key, (versions, _) in sorted(apis.handlers().items())
+        for key, versions in served.items()
+        if name or key not in UNTOLD
     ]
 
 

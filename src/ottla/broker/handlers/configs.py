@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: settings of topics and of this broker.
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: settings of topics, of groups and of this broker.
 
 A change is checked whole before any of it is made; each resource of a request has its own result.
 """
@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.described import Row, described_broker, described_changes, described_topic
+from ottla.broker.described import DEFAULT_CONFIG, Row, described_broker, described_changes, described_group, described_topic
 from ottla.broker.request import Handlers, Reply, Request
 from ottla.broker.settings import BrokerSettings, SettingError, TopicSettings
+from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
+from ottla.broker.settings.setting import SettingsOf
 from ottla.cluster.names import name_error
 from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -45,7 +47,11 @@ class Operation(NamedTuple):
 
 def handle_describe_configs(broker: Broker, request: Request) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
-    return DescribeConfigsResponse(results=[_described(broker, resource, request) for resource in request.body.resources])
+    response = DescribeConfigsResponse(results=[_described(broker, resource, request) for resource in request.body.resources])
+    if request.version == 0:
+        for entry in (entry for result in response.results for entry in result.configs):
+            entry.is_default = entry.config_source == DEFAULT_CONFIG  # all that version 0 tells of where a value comes from
+    return response
 
 
 def _described(broker: Broker, resource: Resource, request: Request) -> Described:
@@ -64,12 +70,11 @@ def _rows(broker: Broker, kind: int, name: str, request: Request) -> Iterable[Ro
     if kind == TOPIC:
         return described_topic(broker.settings, _topic_configs(broker, name))
     if kind == GROUP:
-        if not name:
-            raise Refused(INVALID_REQUEST, "The group's name is empty: name a group.")
-        return ()
+        return described_group(broker.settings, _group_configs(broker, name))
     if kind != BROKER:
         raise Refused(
-            INVALID_REQUEST, f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}) or a broker ({BROKER})."
+            INVALID_REQUEST,
+            f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
         )
     if _node_id(broker, name) is None:
         return described_changes(broker.settings.of_all_brokers)
@@ -85,6 +90,13 @@ def _topic_configs(broker: Broker, name: str) -> Mapping[str, str]:
     if sentence is not None:
         raise Refused(INVALID_TOPIC_EXCEPTION, sentence)
     raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} here: create it first.")
+
+
+def _group_configs(broker: Broker, name: str) -> Mapping[str, str]:
+    """What was set for a group, which need not be there."""
+    if not name:
+        raise Refused(INVALID_REQUEST, "The group's name is empty: name a group.")
+    return broker.topics.image.group_configs.get(name, {})
 
 
 def _node_id(broker: Broker, name: str) -> int | None:
@@ -169,7 +181,7 @@ def _altered(
 ) -> tuple[int, str | None]:
     """Make one resource's changes over `base` (None: over what it has); returns (error code, sentence)."""
     alter: Callable[[Broker, Request, str, list[Operation], Mapping[str, str] | None], tuple[int, str | None]]
-    alter = {TOPIC: _alter_topic, BROKER: _alter_broker}.get(resource.resource_type, _alter_nothing)
+    alter = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}.get(resource.resource_type, _alter_nothing)
     try:
         if times > 1:
             raise Refused(INVALID_REQUEST, f"The request names {resource.resource_name!r} twice: name it once.")
@@ -197,7 +209,7 @@ def _check(operations: list[Operation]) -> None:
 def _alter_nothing(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
-    raise Refused(INVALID_REQUEST, f"Only settings of topics ({TOPIC}) and of brokers ({BROKER}) can be changed here.")
+    raise Refused(INVALID_REQUEST, f"Only settings of topics ({TOPIC}), brokers ({BROKER}) and groups ({GROUP}) can be changed.")
 
 
 def _alter_topic(
@@ -210,6 +222,19 @@ def _alter_topic(
         shown = None if in_force is None else in_force.show(broker.settings.topic_value(operation.name, present))
         _apply(after, operation, TopicSettings, shown)
     outcome = broker.topics.set_configs(name, after, request.now, validate_only=request.body.validate_only)
+    return outcome.error_code, outcome.message
+
+
+def _alter_group(
+    broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
+) -> tuple[int, str | None]:
+    present = _group_configs(broker, name)
+    after = dict(present if base is None else base)
+    for operation in operations:
+        declared = GroupConfigs.DECLARED.get(operation.name)
+        shown = None if declared is None else declared.show(group_value(broker.settings, operation.name, present))
+        _apply(after, operation, GroupConfigs, shown)
+    outcome = broker.topics.set_group_configs(name, after, request.now, validate_only=request.body.validate_only)
     return outcome.error_code, outcome.message
 
 
@@ -227,9 +252,7 @@ def _alter_broker(
     return outcome.error_code, outcome.message
 
 
-def _apply(
-    after: dict[str, str], operation: Operation, declared: type[TopicSettings] | type[BrokerSettings], in_force: str | None
-) -> None:
+def _apply(after: dict[str, str], operation: Operation, declared: type[SettingsOf], in_force: str | None) -> None:
     """One operation on the texts of a resource; `in_force` is what a list that was not set of its own begins with."""
     name, what, value = operation
     if what == DELETE:
@@ -253,7 +276,7 @@ def _apply(
 
 
 HANDLERS: Handlers = {
-    32: (range(1, 5), handle_describe_configs),
+    32: (range(5), handle_describe_configs),
     33: (range(3), handle_alter_configs),
     44: (range(2), handle_incremental_alter_configs),
 }

@@ -1,4 +1,5 @@
-"""Groups: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups.
+"""Groups: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups, and
+ConsumerGroupHeartbeat and ConsumerGroupDescribe of KIP-848.
 
 Each goes to the coordinator of its group, or in parts to several; nothing about groups is decided here.
 """
@@ -8,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.broker import Broker
+from ottla.broker.coordination import OFFSETS_TOPIC
 from ottla.broker.request import Handlers, Reply, Request
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -29,7 +32,8 @@ def handle_find_coordinator(broker: Broker, request: Request) -> Reply:
     """This broker coordinates everything. The first that looks for a group's coordinator has `__consumer_offsets` made."""
     body: FindCoordinatorRequest = request.body
     error_code = INVALID_REQUEST if body.key_type not in (GROUP, TRANSACTION) else NONE
-    if body.key_type == GROUP and broker.coordination.ensure(request.now):
+    takes_a_moment = not request.release.is_today and broker.topics.get(OFFSETS_TOPIC) is None  # as in every release of Kafka
+    if body.key_type == GROUP and (broker.coordination.ensure(request.now) or takes_a_moment):
         error_code = COORDINATOR_NOT_AVAILABLE
     node_id = -1 if error_code else broker.node_id
     host, port = ("", -1) if error_code else broker.advertised(request.peer)
@@ -53,6 +57,8 @@ def handle_join_group(broker: Broker, request: Request) -> Reply:
         response = messages[0]
         if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
             response.protocol_name = ""
+        if response.error_code:
+            response.generation_id = request.release.failed_generation
         return response
 
     coordination = broker.coordination
@@ -60,7 +66,7 @@ def handle_join_group(broker: Broker, request: Request) -> Reply:
 
 
 def handle_of_one_group(broker: Broker, request: Request) -> Reply:
-    """SyncGroup, Heartbeat, LeaveGroup: the group's coordinator answers."""
+    """SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: the group's coordinator answers."""
     coordination = broker.coordination
     return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], _only, blocking=True)
 
@@ -90,6 +96,21 @@ def handle_describe_groups(broker: Broker, request: Request) -> Reply:
     return broker.coordination.reply(asked, combine)
 
 
+def handle_consumer_group_describe(broker: Broker, request: Request) -> Reply:
+    body: ConsumerGroupDescribeRequest = request.body
+
+    def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
+        groups = [group for message in messages for group in message.groups]
+        for group in groups:
+            if body.include_authorized_operations and not group.error_code:
+                group.authorized_operations = EVERY_GROUP_OPERATION
+        return ConsumerGroupDescribeResponse(groups=groups)
+
+    coordination = broker.coordination
+    asked = [coordination.ask(name, ConsumerGroupDescribeRequest(group_ids=[name]), request) for name in body.group_ids]
+    return coordination.reply(asked, combine)
+
+
 def handle_delete_groups(broker: Broker, request: Request) -> Reply:
     names = dict.fromkeys(request.body.groups_names)
 
@@ -112,4 +133,6 @@ HANDLERS: Handlers = {
     15: (range(7), handle_describe_groups),
     16: (range(6), handle_list_groups),
     42: (range(4), handle_delete_groups),
+    68: (range(2), handle_of_one_group),
+    69: (range(2), handle_consumer_group_describe),
 }

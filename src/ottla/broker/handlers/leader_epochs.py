@@ -42,4 +42,4 @@ def _end(broker: Broker, topic: str, asked: PartitionRequest) -> EpochEndOffset:
     return answer
 
 
-HANDLERS: Handlers = {23: (range(2, 5), handle_offset_for_leader_epoch)}
+HANDLERS: Handlers = {23: (range(5), handle_offset_for_leader_epoch)}

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at a time, or at one of the log's marks. Knows no records, only the log's indexes."""
+"""ListOffsets: the offset at a time, or at one of the log's marks. Knows no records, only the log's indexes and its segments."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ from ottla.broker.broker import Broker
 from ottla.broker.handlers.fetch import READ_COMMITTED, epoch_error
 from ottla.broker.partitions import Partition
 from ottla.broker.request import Handlers, Reply, Request
-from ottla.ports import StorageFailed
+from ottla.log.segment_times import segment_times
+from ottla.ports import Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from ottla.wire.errors import INVALID_REQUEST, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
+from ottla.wire.errors import (
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 """Marks that came later (KIP-734, KIP-405, KIP-1005, KIP-1023); a lower version that asks for one is refused."""
 
 NOTHING = (-1, -1)
+ONE_OFFSET_FROM = 1
+STORAGE_ERROR_FROM = 4
 LEADER_EPOCH_FROM = 4
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -28,36 +38,71 @@ def handle_list_offsets(broker: Broker, request: Request) -> Reply:
         asked = [part.partition_index for part in topic.partitions]
         parts = [
             PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
-            if asked.count(part.partition_index) > 1
-            else _answer(broker, topic.name, part, body.isolation_level, request.version)
+            if request.version >= ONE_OFFSET_FROM and asked.count(part.partition_index) > 1
+            else _answer(broker, topic.name, part, request)
             for part in topic.partitions
         ]
         response.topics.append(TopicResponse(name=topic.name, partitions=parts))
     return response
 
 
-def _answer(
-    broker: Broker, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, isolation_level: int, version: int
-) -> PartitionResponse:
+def _answer(broker: Broker, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, request: Request) -> PartitionResponse:
+    version = request.version
     answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
     partition = broker.partitions.get(topic, part.partition_index)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif partition.offline is not None:
-        answer.error_code = KAFKA_STORAGE_ERROR
-    elif part.timestamp < LATEST and version < FIRST_VERSION.get(part.timestamp, 0 if part.timestamp == EARLIEST else version + 1):
+        answer.error_code = _storage_error(version)
+    elif version >= ONE_OFFSET_FROM and not request.release.any_time and version < _first_version(part.timestamp, version):
         answer.error_code = UNSUPPORTED_VERSION
     else:
         answer.error_code = epoch_error(partition, part.current_leader_epoch)
     if partition is None or answer.error_code:
         return answer
     try:
-        answer.timestamp, answer.offset = _find(partition, part.timestamp, isolation_level)
+        if version < ONE_OFFSET_FROM:
+            if part.max_num_offsets < 0:
+                answer.error_code = UNKNOWN_SERVER_ERROR
+            else:
+                answer.old_style_offsets = _segment_offsets(broker, partition, part, request.now)
+            return answer
+        sought = 0 if request.release.any_time and part.timestamp < EARLIEST else part.timestamp
+        answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
     except StorageFailed:
-        answer.error_code = KAFKA_STORAGE_ERROR
+        answer.error_code = _storage_error(version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
     return answer
+
+
+def _first_version(timestamp: int, version: int) -> int:
+    """From which version on a time may be asked for; one after `version` where its mark has no meaning."""
+    return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
+
+
+def _storage_error(version: int) -> int:
+    """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
+    return KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
+
+
+def _segment_offsets(broker: Broker, partition: Partition, part: ListOffsetsRequest.ListOffsetsPartition, now: Now) -> list[int]:
+    """Version 0: where segments begin, and the log's end, newest first: those that were last written at or before a time.
+
+    -1 asks for all, -2 for the first. `max_num_offsets` of them are given, none beyond the high watermark.
+    """
+    offset_times = segment_times(broker.disk, partition.log, now.wall_ms)
+    match part.timestamp:
+        case -1:
+            count = len(offset_times)
+        case -2:
+            count = 1
+        case _:
+            count = max((number for number, (_, time) in enumerate(offset_times, 1) if time <= part.timestamp), default=0)
+    found = [offset for offset, _ in reversed(offset_times[:count])][: part.max_num_offsets]
+    high_watermark = partition.high_watermark
+    visible = [offset for offset in found if offset <= high_watermark]
+    return visible if len(visible) == len(found) else [high_watermark, *visible]
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int]:
@@ -76,4 +121,4 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
     return found if found is not None and found[1] < latest else NOTHING
 
 
-HANDLERS: Handlers = {2: (range(1, 12), handle_list_offsets)}
+HANDLERS: Handlers = {2: (range(12), handle_list_offsets)}

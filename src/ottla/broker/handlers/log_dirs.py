@@ -43,4 +43,4 @@ def _asked(broker: Broker, topics: list[DescribeLogDirsRequest.DescribableLogDir
     return [partition for partition in found.values() if partition is not None]
 
 
-HANDLERS: Handlers = {35: (range(1, 6), handle_describe_log_dirs)}
+HANDLERS: Handlers = {35: (range(6), handle_describe_log_dirs)}

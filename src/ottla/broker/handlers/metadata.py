@@ -65,14 +65,18 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
 
 
 def _make_missing(broker: Broker, request: Request) -> dict[str, int]:
-    """Make the topics that are asked for by name and are not there; returns error codes of those that can't be made."""
+    """Make the topics that are asked for by name and are not there; returns error codes of those that can't be made.
+
+    Today a topic is there at once. A release whose topics took a moment has an error for that first answer, too.
+    """
     if not broker.settings.auto_create_topics_enable:
         return {}
     known = broker.topics.image.topics
     names = {topic.name: None for topic in request.body.topics if topic.topic_id == NO_ID and topic.name not in known}
     missing = [name for name in names if name is not None and name_error(name) is None]
     outcomes = broker.topics.create_by_default(missing, request.now) if missing else []
-    return {outcome.name: outcome.error_code for outcome in outcomes if outcome.error_code}
+    at_first = request.release.first_topic_error
+    return {name: code for name, code in ((outcome.name, outcome.error_code or at_first) for outcome in outcomes) if code}
 
 
 def _answered(broker: Broker, asked: Asked, refused: dict[str, int]) -> TopicResponse:
@@ -84,7 +88,7 @@ def _answered(broker: Broker, asked: Asked, refused: dict[str, int]) -> TopicRes
     if asked.name is None:
         return TopicResponse(error_code=INVALID_REQUEST, name="")
     topic = broker.topics.get(asked.name)
-    if topic is not None:
+    if topic is not None and asked.name not in refused:
         return _described(broker, topic)
     if name_error(asked.name) is not None:
         return TopicResponse(error_code=INVALID_TOPIC_EXCEPTION, name=asked.name)

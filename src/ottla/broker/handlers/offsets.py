@@ -1,16 +1,24 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the cluster; coordinators do the rest."""
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the cluster; coordinators do the rest.
+
+Version 0 has a store of its own (`ottla.broker.registry_offsets`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ottla.broker import registry_offsets
 from ottla.broker.broker import Broker
+from ottla.broker.coordination import Owed
+from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.request import Handlers, Reply, Request
+from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 
+ANY_NUMBER = 1 << 31
 TOPIC_IDS_FROM = 10
 TOP_LEVEL_ERROR_FROM = 2
 MANY_GROUPS_FROM = 8
@@ -29,11 +37,15 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 def handle_offset_commit(broker: Broker, request: Request) -> Reply:
     """Commit for those partitions that exist; the others have an error of their own."""
+    if request.version == 0:
+        return registry_offsets.commit(broker, request)
     body: OffsetCommitRequest = request.body
+    if request.release.commits_checked is CommitsChecked.NOTHING:
+        body = replace(body, generation_id_or_member_epoch=-1, member_id="")
     known: list[CommitTopic] = []
     unknown: list[CommittedTopic] = []
     for topic in body.topics:
-        _sort_out(broker, topic, request.version, known, unknown)
+        _sort_out(broker, topic, request, known, unknown)
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
@@ -44,14 +56,19 @@ def handle_offset_commit(broker: Broker, request: Request) -> Reply:
     return broker.coordination.reply([broker.coordination.ask(body.group_id, part, request)], combine)
 
 
-def _sort_out(broker: Broker, topic: CommitTopic, version: int, known: list[CommitTopic], unknown: list[CommittedTopic]) -> None:
+def _sort_out(
+    broker: Broker, topic: CommitTopic, request: Request, known: list[CommitTopic], unknown: list[CommittedTopic]
+) -> None:
     """Find a topic by its id or name, and part its partitions in those that exist and those that don't."""
+    version, checked = request.version, request.release.commits_checked
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
         topic.name = broker.topics.name_of(topic.topic_id) or ""
         missing = missing if topic.name else UNKNOWN_TOPIC_ID
     image = broker.topics.get(topic.name)
     count = 0 if image is None else len(image.partitions)
+    if checked is CommitsChecked.NOTHING or (checked is CommitsChecked.TOPICS and image is not None):
+        count = ANY_NUMBER
     if image is not None and version < TOPIC_IDS_FROM:
         topic.topic_id = image.topic_id
     absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
@@ -76,6 +93,8 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
 
 def handle_offset_fetch(broker: Broker, request: Request) -> Reply:
     """What one group, or several, have committed."""
+    if request.version == 0:
+        return registry_offsets.fetch(broker, request)
     body: OffsetFetchRequest = request.body
     if request.version < MANY_GROUPS_FROM:
         return _fetch_one(broker, request)
@@ -87,7 +106,13 @@ def handle_offset_fetch(broker: Broker, request: Request) -> Reply:
                 _identify(broker, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return broker.coordination.reply([broker.coordination.ask(group.group_id, group, request) for group in wanted], combine)
+    return broker.coordination.reply([_ask(broker, request, group) for group in wanted], combine)
+
+
+def _ask(broker: Broker, request: Request, group: FetchGroup) -> Owed:
+    """Have a group's coordinator answer, as sure of it as the request wants."""
+    wanted = StableFetch(group) if request.body.require_stable else group
+    return broker.coordination.ask(group.group_id, wanted, request)
 
 
 def _named(broker: Broker, group: FetchGroup) -> FetchGroup:
@@ -137,9 +162,21 @@ def _fetch_one(broker: Broker, request: Request) -> Reply:
         answered = messages[0]
         if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
             return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in topics or []])
-        return OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
+        response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
+        if request.release.offsets_of_unknown_topics:
+            _deny_unknown(broker, response)
+        return response
 
-    return broker.coordination.reply([broker.coordination.ask(body.group_id, wanted, request)], combine)
+    return broker.coordination.reply([_ask(broker, request, wanted)], combine)
+
+
+def _deny_unknown(broker: Broker, response: OffsetFetchResponse) -> None:
+    """Release 0.8.2 has an error, and no offset, for partitions that there are not."""
+    for topic in response.topics:
+        image = broker.topics.get(topic.name)
+        for part in topic.partitions:
+            if image is None or part.partition_index >= len(image.partitions):
+                part.error_code, part.committed_offset, part.metadata = UNKNOWN_TOPIC_OR_PARTITION, -1, ""
 
 
 def _old(topic: FetchedTopic) -> OldTopic:
@@ -199,7 +236,7 @@ def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]])
 
 
 HANDLERS: Handlers = {
-    8: (range(2, 11), handle_offset_commit),
-    9: (range(1, 11), handle_offset_fetch),
+    8: (range(11), handle_offset_commit),
+    9: (range(11), handle_offset_fetch),
     47: (range(1), handle_offset_delete),
 }

@@ -1,26 +1,42 @@
-"""Produce: batches of records from clients into logs. Knows headers of batches; `ottla.records` looks at what is in them."""
+"""Produce: batches of records from clients into logs. Knows headers of batches; `ottla.records` looks at what is in them.
+
+Before version 3 a client may send message sets of magic 0 or 1, or a batch, whatever the version is: they become batches first, in
+slices, so that a large set keeps nobody waiting.
+"""
 
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
+from ottla.broker.releases import Release
+from ottla.broker.releases.traits import MoreAcks
 from ottla.broker.request import NO_REPLY, Close, Handlers, Reply, Request, Waiting
-from ottla.ports import Now
-from ottla.records.batch import check
+from ottla.broker.slices import Steps
+from ottla.ports import Buffer, Now
+from ottla.records.arrivals import Arrived, arrive
+from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
 from ottla.records.verify import Refused
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE,
     error_name,
 )
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+ONE_BATCH_FROM = 3
+"""From here on a partition's records are one batch of magic 2 (KIP-98); before, they are of any format."""
+
+STORAGE_ERROR_FROM = 4
 TOPIC_IDS_FROM = 13
 
 TopicResponse = ProduceResponse.TopicProduceResponse
@@ -28,34 +44,96 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
+Conversions = dict[int, Arrived]
+"""`id` of a partition's part of the request -> what its old messages became."""
+
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
 """What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
 
 
 def handle_produce(broker: Broker, request: Request) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
+    if request.version < ONE_BATCH_FROM:
+        return broker.slices.reply(_convert(broker, request))
+    if request.release.bad_batches_close and not all(
+        _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
+    ):
+        return Close("a produce request carries something else than one batch of magic 2 for a partition")
+    return _produce(broker, request, {})
+
+
+def _convert(broker: Broker, request: Request) -> Steps:
+    """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause."""
+    converted: Conversions = {}
+    for topic in request.body.topic_data:
+        for data in topic.partition_data:
+            if data.records is None:
+                continue
+            data.records = memoryview(bytearray(data.records))
+            partition = broker.partitions.get(topic.name, data.index)
+            if partition is not None and not _is_batch(data.records):
+                release = request.release
+                terms = partition.terms(request.now)._replace(newest_codec=release.newest_codec, opened_magic=release.opened_magic)
+                converted[id(data)] = yield from arrive(data.records, terms)
+    return _produce(broker, request, converted)
+
+
+def _is_batch(records: Buffer) -> bool:
+    return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
+
+
+def _produce(broker: Broker, request: Request, converted: Conversions) -> Reply:
     body: ProduceRequest = request.body
     unsynced: Unsynced = []
     response = ProduceResponse()
-    refusal = _refusal(body)
+    refusal = _refusal(body, request)
     for topic in body.topic_data:
         name, unknown = _topic_name(broker, topic, request.version)
         parts = [
-            _failed(data.index, refusal or unknown) if refusal or unknown else _append(broker, name, data, request, unsynced)
+            _failed(data.index, refusal or unknown)
+            if refusal or unknown
+            else _append(broker, name, data, request, converted.get(id(data)), unsynced)
             for data in topic.partition_data
         ]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
+    _tell_the_old(response, request)
     if body.acks == ACKS_NONE:
         return _unanswered(response)
+    if body.acks > ACKS_LEADER and request.release.more_acks is MoreAcks.COUNTED:
+        return _too_few_replicas(response, request)
     if unsynced:
-        return _when_synced(response, unsynced)
+        return _when_synced(response, unsynced, request.version)
     return response
 
 
-def _refusal(body: ProduceRequest) -> int:
-    if body.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
+def _refusal(body: ProduceRequest, request: Request) -> int:
+    if body.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and (request.version or request.release.more_acks is MoreAcks.REFUSED):
         return INVALID_REQUIRED_ACKS
     return INVALID_TXN_STATE if body.transactional_id is not None else NONE
+
+
+def _tell_the_old(response: ProduceResponse, request: Request) -> None:
+    """Codes that came up after a version, as the codes that its clients know."""
+    if request.version >= STORAGE_ERROR_FROM:
+        return
+    instead = {KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
+    if request.version < ONE_BATCH_FROM and request.release.is_today:
+        instead[INVALID_RECORD] = CORRUPT_MESSAGE
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            part.error_code = instead.get(part.error_code, part.error_code)
+
+
+def _too_few_replicas(response: ProduceResponse, request: Request) -> Reply:
+    """Release 0.8.2 waits until as many replicas as acks says have the records: here there is one, and the time runs out."""
+
+    def retry(now: Now, expired: bool) -> Reply:
+        for topic in response.responses:
+            for part in topic.partition_responses:
+                part.error_code = part.error_code or REQUEST_TIMED_OUT
+        return response
+
+    return Waiting((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
 
 
 def _topic_name(broker: Broker, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
@@ -69,24 +147,25 @@ def _failed(index: int, error_code: int, message: str | None = None) -> Partitio
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
-def _append(broker: Broker, topic: str, data: PartitionData, request: Request, unsynced: Unsynced) -> PartitionResponse:
+def _append(
+    broker: Broker, topic: str, data: PartitionData, request: Request, arrived: Arrived | None, unsynced: Unsynced
+) -> PartitionResponse:
     partition = broker.partitions.get(topic, data.index)
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
     if data.records is None:
         return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
-    error_code, header = check(data.records, request.version)
-    if header is None:
-        return _failed(data.index, error_code)
-    if header.is_transactional:
-        return _failed(data.index, INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
-    header, refused = partition.check(data.records, header, request.now)
-    if refused is not None:
-        return _refused(data.index, refused)
-    records, header, refused = partition.encode(data.records, header)
-    if refused is not None:
-        return _refused(data.index, refused)
-    appended = partition.append(records, (header,), request.now)
+    if arrived is None:
+        checked = _checked(partition, data.records, request)
+        if isinstance(checked, Refused):
+            return _refused(data.index, checked)
+        appended = partition.append(*checked, request.now)
+    elif arrived.error_code:
+        return _failed(data.index, arrived.error_code, arrived.sentence)
+    elif not arrived.headers:  # all was one message torn at the end
+        return PartitionResponse(index=data.index, base_offset=-1)
+    else:
+        appended = partition.append(arrived.view, arrived.headers, request.now)
     if appended.error_code:
         return _failed(data.index, appended.error_code)
     response = PartitionResponse(
@@ -95,13 +174,38 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset,
     )
-    if partition.must_sync(acks_all=request.body.acks == ACKS_ALL):
+    if partition.must_sync(acks_all=request.body.acks not in (ACKS_NONE, ACKS_LEADER)):
         unsynced.append((partition, appended.last_offset + 1, response))
     return response
 
 
+def _checked(
+    partition: Partition, records: memoryview, request: Request
+) -> tuple[memoryview | bytearray, tuple[BatchHeader]] | Refused:
+    """A batch as it is to be appended, or why not."""
+    error_code, header = check(records, request.version)
+    if header is None:
+        return Refused(error_code, "")
+    if header.is_transactional:
+        return Refused(INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
+    if not request.release.is_today and (error_code := _came_later(request.release, header)):
+        return Refused(error_code, "")
+    header, refused = partition.check(records, header, request.now)
+    if refused is not None:
+        return refused
+    encoded, header, refused = partition.encode(records, header)
+    return (encoded, (header,)) if refused is None else refused
+
+
+def _came_later(release: Release, header: BatchHeader) -> int:
+    """What a release says of a batch, or of a codec, that came after it."""
+    if header.magic > release.newest_magic:
+        return CORRUPT_MESSAGE
+    return UNSUPPORTED_COMPRESSION_TYPE if header.codec > release.newest_codec else NONE
+
+
 def _refused(index: int, refused: Refused) -> PartitionResponse:
-    response = _failed(index, refused.error_code, refused.sentence)
+    response = _failed(index, refused.error_code, refused.sentence or None)
     response.record_errors = [
         RecordError(batch_index=record, batch_index_error_message=sentence) for record, sentence in refused.records
     ]
@@ -119,14 +223,15 @@ def _unanswered(response: ProduceResponse) -> Reply:
     return NO_REPLY
 
 
-def _when_synced(response: ProduceResponse, unsynced: Unsynced) -> Reply:
+def _when_synced(response: ProduceResponse, unsynced: Unsynced, version: int) -> Reply:
     """Wait without an end: a timeout would make the client send again what is being written."""
+    storage_error = KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
 
     def retry(now: Now, expired: bool) -> Reply:
         waiting = False
         for partition, offset, part in unsynced:
             if partition.offline is not None:
-                part.error_code, part.base_offset = KAFKA_STORAGE_ERROR, -1
+                part.error_code, part.base_offset = storage_error, -1
             elif not partition.is_synced(offset):
                 waiting = True
         return keep if waiting else response
@@ -135,4 +240,4 @@ def _when_synced(response: ProduceResponse, unsynced: Unsynced) -> Reply:
     return retry(Now(0, 0), False)
 
 
-HANDLERS: Handlers = {0: (range(3, 14), handle_produce)}
+HANDLERS: Handlers = {0: (range(14), handle_produce)}

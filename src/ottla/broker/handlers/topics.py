@@ -154,7 +154,7 @@ def _grown(broker: Broker, topic: CreatePartitionsRequest.CreatePartitionsTopic,
 
 
 HANDLERS: Handlers = {
-    19: (range(2, 8), handle_create_topics),
-    20: (range(1, 7), handle_delete_topics),
+    19: (range(8), handle_create_topics),
+    20: (range(7), handle_delete_topics),
     37: (range(4), handle_create_partitions),
 }

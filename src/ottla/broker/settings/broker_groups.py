@@ -2,15 +2,76 @@
 
 from __future__ import annotations
 
-from ottla.broker.settings.kinds import INT, LARGEST_INT, LONG, SHORT, at_least
+from ottla.broker.settings.kinds import INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf
 
 MINUTE_MS = 60_000
+
+LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
+"""Kafka writes these names in capitals too."""
+
+ASSIGNORS: Check[tuple[str, ...]] = Check(
+    lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
+    "must list uniform, range, or your own as module:Class",
+    "uniform, range, module:Class",
+)
 
 
 class CoordinatorSettings(SettingsOf):
     """What members of groups may ask for, and how long offsets are kept."""
 
+    group_consumer_assignment_interval_ms = Setting(
+        INT,
+        1000,
+        "Time between two assignments of one consumer group, for many members to come at once.",
+        check=at_least(0),
+        dynamic=True,
+    )
+    group_consumer_assignors = Setting(
+        LIST,
+        ("uniform", "range"),
+        "Assignors that members of consumer groups may ask for, built-in ones or your own as module:Class; the first one serves "
+        "those that ask for none.",
+        check=ASSIGNORS,
+    )
+    group_consumer_heartbeat_interval_ms = Setting(
+        INT, 5000, "How often members of consumer groups are told to send heartbeats.", check=at_least(1)
+    )
+    group_consumer_max_assignment_interval_ms = Setting(
+        INT, 15_000, "Longest consumer.assignment.interval.ms that may be set for one group.", check=at_least(0)
+    )
+    group_consumer_max_heartbeat_interval_ms = Setting(
+        INT, 15_000, "Longest consumer.heartbeat.interval.ms that may be set for one group.", check=at_least(1)
+    )
+    group_consumer_max_session_timeout_ms = Setting(
+        INT, 60_000, "Longest consumer.session.timeout.ms that may be set for one group.", check=at_least(1)
+    )
+    group_consumer_max_size = Setting(INT, LARGEST_INT, "Members that a consumer group may have.", check=at_least(1))
+    group_consumer_migration_policy = Setting(
+        LOWER,
+        "bidirectional",
+        "Which way groups may change between the classic and the consumer protocol while they have members.",
+        check=one_of("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+    group_consumer_min_assignment_interval_ms = Setting(
+        INT, 0, "Shortest consumer.assignment.interval.ms that may be set for one group.", check=at_least(0)
+    )
+    group_consumer_min_heartbeat_interval_ms = Setting(
+        INT, 5000, "Shortest consumer.heartbeat.interval.ms that may be set for one group.", check=at_least(1)
+    )
+    group_consumer_min_session_timeout_ms = Setting(
+        INT, 45_000, "Shortest consumer.session.timeout.ms that may be set for one group.", check=at_least(1)
+    )
+    group_consumer_regex_refresh_interval_ms = Setting(
+        INT,
+        10 * MINUTE_MS,
+        "How often patterns are matched with all topics again, even where no topic came or went.",
+        check=at_least(10_000),
+        hidden=True,
+    )
+    group_consumer_session_timeout_ms = Setting(
+        INT, 45_000, "How long a member of a consumer group may be silent before it is out.", check=at_least(1)
+    )
     group_initial_rebalance_delay_ms = Setting(
         INT, 3000, "How long a new group waits for more members before it begins.", check=at_least(0)
     )

@@ -91,6 +91,12 @@ class LogSettings(SettingsOf):
     message_max_bytes = Setting(INT, 1_048_588, "Default of max.message.bytes.", check=at_least(0), dynamic=True)
     min_insync_replicas = Setting(INT, 1, "Default of min.insync.replicas.", check=at_least(1), dynamic=True)
     ottla_acks_all_sync = Setting(BOOLEAN, True, "Default of the topic setting ottla.acks.all.sync.", dynamic=True)
+    ottla_max_open_files = Setting(
+        INT,
+        512,
+        "Files that are kept open, about; those that were not used lately are closed first, and opened again when they are needed.",
+        check=at_least(16),
+    )
     producer_id_expiration_ms = Setting(
         INT, DAY_MS, "How long an idle producer's sequence numbers are remembered.", check=at_least(1), dynamic=True
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LONG, STRING, Check, Kind, Refused, at_least
+from ottla.broker.releases import UnknownRelease, find
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, STRING, Check, Kind, Refused, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 LIST_CODE = 7
@@ -38,11 +39,30 @@ def _listeners(text: str) -> tuple[Listener, ...]:
 
 LISTENERS: Kind[tuple[Listener, ...]] = Kind("list", LIST_CODE, _listeners, lambda value: ",".join(map(str, value)))
 
+SECURE = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN: Check[tuple[Listener, ...]] = Check(
-    lambda value: all(listener.name == "PLAINTEXT" for listener in value),
+    lambda value: all(listener.name not in SECURE for listener in value),
     "may name PLAINTEXT listeners only",
-    "PLAINTEXT://host:port",
+    "PLAINTEXT://host:port, or NAME://host:port for more of the kind",
 )
+PLAIN_PROTOCOLS: Check[tuple[str, ...]] = Check(
+    lambda value: all(pair.partition(":")[2] == "PLAINTEXT" for pair in value), "may map to PLAINTEXT only", "NAME:PLAINTEXT,…"
+)
+
+
+def _releases(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [(name.strip().upper(), release.strip()) for name, _, release in (item.partition(":") for item in text.split(","))]
+    for name, release in pairs if text.strip() else ():
+        if not name or not release:
+            raise Refused("must be listeners with their releases, as OLD:0.9.0, separated by commas")
+        try:
+            find(release)
+        except UnknownRelease as unknown:
+            raise Refused(f"is no such list: {str(unknown).rstrip('.')}") from None
+    return tuple(pairs) if text.strip() else ()
+
+
+RELEASES: Kind[tuple[tuple[str, str], ...]] = Kind("list", LIST_CODE, _releases, lambda value: ",".join(map(":".join, value)))
 
 
 class ServerSettings(SettingsOf):
@@ -60,11 +80,17 @@ class ServerSettings(SettingsOf):
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is made without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
     fetch_max_bytes = Setting(INT, 57_671_680, "Bytes that one fetch is answered with at most.", check=at_least(1024))
+    listener_security_protocol_map = Setting(
+        LIST, ("PLAINTEXT:PLAINTEXT",), "The protocol behind each listener's name.", check=PLAIN_PROTOCOLS
+    )
     listeners = Setting(
         LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen goes before it.", check=PLAIN
     )
     max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
     node_id = unset(INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0))
+    ottla_listener_releases = Setting(
+        RELEASES, (), "The release of Apache Kafka that a listener is, by its name: OLD:0.9.0,OLDER:0.8.2. The others are of today."
+    )
     num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
     socket_receive_buffer_bytes = Setting(INT, -1, "The sockets' receive buffer; -1 lets the system size it as it needs.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.broker.settings.group import GroupConfigs
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings
@@ -37,7 +38,17 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "Given when the topic is made, or changed at any time; the default is the broker's setting beside it, where there is one."
     yield ""
-    yield from _table(TopicSettings, "default from", lambda setting: f"`{setting.broker}`" if setting.broker else "")
+    yield from _table(TopicSettings, "default from", _broker_setting)
+    yield ""
+    yield "## Of a group"
+    yield ""
+    yield (
+        "Set by IncrementalAlterConfigs on resource type GROUP (`kafka-configs --entity-type groups`), even before the group is "
+        "there; members hear of it with their next heartbeat. The broker's settings with `min` and `max` in their names "
+        "bound what can be set."
+    )
+    yield ""
+    yield from _table(GroupConfigs, "default from", _broker_setting)
 
 
 def _table(settings: type[SettingsOf], title: str, last: Any) -> Iterator[str]:
@@ -47,6 +58,10 @@ def _table(settings: type[SettingsOf], title: str, last: Any) -> Iterator[str]:
         if not setting.hidden:
             cells = (f"`{name}`", setting.kind.name, _default(setting), _allowed(setting), setting.documentation, last(setting))
             yield f"| {' | '.join(cells)} |"
+
+
+def _broker_setting(setting: Setting[Any]) -> str:
+    return f"`{setting.broker}`" if setting.broker else ""
 
 
 def _default(setting: Setting[Any]) -> str:

@@ -62,7 +62,13 @@ class TopicSettings(SettingsOf):
         check=minus_one_or(1, 9),
         broker="compression.gzip.level",
     )
-    compression_lz4_level = Setting(INT, 9, "Level for compression.type=lz4.", check=between(1, 17), broker="compression.lz4.level")
+    compression_lz4_level = Setting(
+        INT,
+        9,
+        "Level for compression.type=lz4; 9 is its fast compressor, as in Apache Kafka, and every other level the thorough one.",
+        check=between(1, 17),
+        broker="compression.lz4.level",
+    )
     compression_type = Setting(
         STRING,
         "producer",
@@ -179,7 +185,12 @@ class TopicSettings(SettingsOf):
         "Whether acks=all waits until the records are on stable storage; false promises the page cache only, as Apache Kafka does.",
         broker="ottla.acks.all.sync",
     )
-    preallocate = Setting(BOOLEAN, False, "Give a new segment's file its full size at once.", broker="log.preallocate", later=True)
+    preallocate = Setting(
+        BOOLEAN,
+        False,
+        "Give a new segment's file its full size at once; what is left over goes when the segment is closed.",
+        broker="log.preallocate",
+    )
     remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
     remote_storage_enable = Setting(BOOLEAN, False, "Whether old segments move to remote storage.", check=only(False, NO_TIERS))

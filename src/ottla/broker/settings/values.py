@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self
 
+from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
 from ottla.broker.settings.broker_server import ServerSettings
+from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
+from ottla.broker.settings.group import broker_bounds_error
 from ottla.broker.settings.setting import Setting, SettingError
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.without_effect import WITHOUT_EFFECT
@@ -20,7 +23,7 @@ log = logging.getLogger("ottla.broker")
 SEGMENT_BYTES = "segment.bytes"
 
 
-class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings):
+class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings):
     """Every setting of a broker as a typed attribute; made from the texts that were given for some of them.
 
     Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses.
@@ -52,10 +55,18 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings):
         self.of_this_broker = dict(of_this_broker or {})
         self._take(self.of_all_brokers)
         self._take(self.of_this_broker)
+        refusal = broker_bounds_error(self)
+        if refusal is not None:
+            raise SettingError(refusal)
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
         """The same broker's settings with these set while it runs, instead of what was before."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
+
+    def release_of(self, listener: str) -> Release:
+        """The release of Kafka that a listener is told to be."""
+        name = dict(self.ottla_listener_releases).get(listener)
+        return TODAY if name is None else find(name)
 
     @property
     def default_retention_ms(self) -> int:

@@ -46,9 +46,9 @@ def described(group: Group) -> Described:
     )
 
 
-def not_found(group_id: str, version: int) -> Described:
-    """A group that is not there is dead, and, since KIP-1043, an error."""
+def not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
+    """A group that is not there, or `exists` as one of another kind, is dead, and, since KIP-1043, an error."""
     if version < NOT_FOUND_FROM:
         return Described(group_id=group_id, group_state=State.DEAD.value)
-    message = f"Group {group_id} not found."
+    message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."
     return Described(group_id=group_id, group_state=State.DEAD.value, error_code=GROUP_ID_NOT_FOUND, error_message=message)

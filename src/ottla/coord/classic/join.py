@@ -48,7 +48,7 @@ Ask = Asked[JoinGroupRequest]
 def join(draft: Draft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
     """Decide a JoinGroup. `exists` is False if the draft's group is only about to be made."""
     body = ask.body
-    error_code = _request_error(body, draft.settings)
+    error_code = request_error(body, draft.settings)
     if error_code:
         _refuse(draft, error_code, body.member_id)
     elif not exists and body.member_id:
@@ -63,7 +63,8 @@ def join(draft: Draft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> 
         _join_known(draft, ask)
 
 
-def _request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
+def request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
+    """What is wrong with a request, whatever its group."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if not settings.group_min_session_timeout_ms <= body.session_timeout_ms <= settings.group_max_session_timeout_ms:

@@ -194,9 +194,14 @@ def remove(draft: Draft, member_id: str) -> None:
 
 
 def recall(draft: Draft) -> None:
-    """After a restart: members have their full session timeout to be heard of. A group that is over its size shrinks."""
+    """After a restart: members have their full session timeout to be heard of. A group that is over its size shrinks.
+
+    One without a leader was a consumer group until shortly before, and its members have not shared out yet what others left.
+    """
     group = draft.group
     for member_id in group.members:
         draft.expect(member_id)
     if len(group.members) > draft.settings.group_max_size:
         begin(draft, f"{len(group.members)} members are more than group.max.size ({draft.settings.group_max_size}) allows")
+    elif group.leader is None:
+        begin(draft, "the group became a classic one before the restart")

@@ -38,11 +38,19 @@ def sync(draft: Draft, ask: Asked[SyncGroupRequest]) -> None:
         _wait(draft, ask)
 
 
-def _error(group: Group, body: SyncGroupRequest, version: int) -> int:
+def request_error(body: SyncGroupRequest, version: int) -> int:
+    """What is wrong with a request, whatever its group."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if version >= PROTOCOL_NAMED_FROM and (body.protocol_type is None or body.protocol_name is None):
         return INCONSISTENT_GROUP_PROTOCOL
+    return NONE
+
+
+def _error(group: Group, body: SyncGroupRequest, version: int) -> int:
+    error_code = request_error(body, version)
+    if error_code:
+        return error_code
     if group.state is State.EMPTY:
         return UNKNOWN_MEMBER_ID
     error_code = generation_error(group, body.member_id, body.group_instance_id, body.generation_id)

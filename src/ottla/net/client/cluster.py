@@ -72,7 +72,7 @@ class Cluster:
         pause = self._backoff.get(key, 0)
         self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
         await asyncio.sleep(pause / 1000)
-        link = await Link.open(node.host, node.port, settings.client_id, settings.request_timeout_ms)
+        link = await Link.open(node.host, node.port, settings.client_id, settings.request_timeout_ms, settings.api_version)
         self._backoff.pop(key, None)
         return link
 
@@ -86,11 +86,12 @@ class Cluster:
         return await asyncio.shield(self._first)
 
     async def _open_first(self) -> Link:
+        settings = self.settings
         known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
         for host, port in dict.fromkeys(self._bootstrap + known):
             try:
-                return await Link.open(host, port, self.settings.client_id, self.settings.request_timeout_ms)
+                return await Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version)
             except KafkaError as error:
                 failures.append(str(error))
         raise ConnectionFailed(

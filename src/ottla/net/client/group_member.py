@@ -153,14 +153,26 @@ class GroupMember:
 
     async def coordinator(self) -> int:
         """The node id of the group's coordinator. Raises `KafkaError`."""
-        if self._coordinator is None or self.machine.coordinator_lost:
+        if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
             request = FindCoordinatorRequest(key=self.group_id, key_type=0)
             answer = await self._cluster.ask_any(FIND_COORDINATOR, request)
             raise_for(answer.error_code, f"Group {self.group_id}", answer.error_message)
             self._cluster.metadata.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
             self._coordinator = answer.node_id
             self.machine.coordinator_lost = False
+        assert self._coordinator is not None
         return self._coordinator
+
+    async def _any_coordinates(self) -> bool:
+        """Whether every broker keeps every group's offsets, in ZooKeeper, as until 0.8.1; takes one of them then."""
+        link = await self._cluster.any_link()
+        if link.version(FIND_COORDINATOR) >= 0 or link.version(OFFSET_COMMIT) < 0:
+            return False
+        if not self._cluster.metadata.nodes:
+            await self._cluster.refresh([])
+        self._coordinator = min(self._cluster.metadata.nodes)
+        self.machine.coordinator_lost = False
+        return True
 
     async def _request(self, api_key: int, body: Message) -> Any:
         node_id = await self.coordinator()
@@ -192,6 +204,8 @@ class GroupMember:
         for where, code in read_commit(await self._request(OFFSET_COMMIT, request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:
+                machine.commit_refused(code, request.generation_id_or_member_epoch)
+                self._stirred.set()
                 reason = broker_error(code, context)
                 raise CommitFailed(f"{reason} The records since the last commit will be read again.") from reason
             self._check(code, context)

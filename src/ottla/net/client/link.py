@@ -11,31 +11,37 @@ from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.ports import Buffer
 from ottla.wire.schema import Message
 
+PERHAPS_OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name its release with api_version='0.9.0'."
+
 
 class Link(asyncio.BufferedProtocol):
     """Requests are pipelined, answers resolve the futures they belong to. Once broken it stays so, and every future says why."""
 
-    def __init__(self, client_id: str | None, where: str) -> None:
+    def __init__(self, client_id: str | None, where: str, release: str | None = None) -> None:
         self.where = where
         self.closed = False
-        self._connection = Connection(client_id)
+        self._connection = Connection(client_id, release)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def open(cls, host: str, port: int, client_id: str | None, timeout_ms: int) -> Link:
-        """Connect and learn what the broker serves. Raises `ConnectionFailed`, `TimedOut`, `BrokerError`."""
+    async def open(cls, host: str, port: int, client_id: str | None, timeout_ms: int, release: str | None = None) -> Link:
+        """Connect and learn what the broker serves, unless it is held to be of a `release`.
+
+        Raises `ConnectionFailed`, `TimedOut`, `BrokerError`.
+        """
         loop = asyncio.get_running_loop()
-        link = cls(client_id, f"{host}:{port}")
+        link = cls(client_id, f"{host}:{port}", release)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: link, host, port)
-                await link._greet()
+                if not release:
+                    await link._greet()
         except TimeoutError as error:
             link.close()
             if isinstance(error, KafkaError):
                 raise
-            raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}.") from None
+            raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}. {PERHAPS_OLD}") from None
         except BaseException as error:
             link.close()
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
@@ -47,7 +53,11 @@ class Link(asyncio.BufferedProtocol):
         for version in ({}, {"version": 0}):
             answer: asyncio.Future[Any] = self._loop.create_future()
             self._write(self._connection.hello(answer, **version))
-            if self._connection.greeted(await answer):
+            try:
+                greeted = self._connection.greeted(await answer)
+            except ConnectionFailed as error:
+                raise ConnectionFailed(f"{error} {PERHAPS_OLD}") from error
+            if greeted:
                 return
 
     def version(self, api_key: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ottla.client.errors import TimedOut, broker_error, raise_for
-from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, fetch_request, read_fetch
+from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, cut_short, fetch_request, read_fetch
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.metadata import TopicInfo
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
@@ -188,18 +188,20 @@ class _RangeReader:
 
         def once() -> FetchedPartition:
             link, token = first.pop() if first else self._send(offset)
-            return self._read(link.wait(token))
+            return self._read(link.wait(token), link.version(FETCH), offset)
 
         return self._cluster.retried(once, [self._where.topic])
 
-    def _read(self, answer: Any) -> FetchedPartition:
+    def _read(self, answer: Any, version: int, offset: int) -> FetchedPartition:
         context = f"Fetching {self._where.topic}-{self._where.partition}"
         raise_for(answer.error_code, context)
-        for found in read_fetch(answer):
+        for found in read_fetch(answer, version):
             if found.where == self._where:
                 if found.error_code not in (0, OFFSET_OUT_OF_RANGE):
                     self._cluster.metadata.forget_leader(*self._where)
                 raise_for(found.error_code, context)
+                if found.cut_short:
+                    raise cut_short(self._where, offset, self._limits)
                 return found
         raise broker_error(-1, context, "The broker's answer leaves the partition out.")
 

@@ -92,8 +92,9 @@ class Reader:
     async def _run(self, fetch: Fetch) -> None:
         timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
         try:
-            answer = await self._cluster.ask(fetch.node_id, FETCH, fetch.request, lane=FETCH_LANE, timeout_ms=timeout_ms)
-            self.fetcher.answered(fetch, answer, now_ms())
+            link = await self._cluster.link(fetch.node_id, FETCH_LANE)
+            answer = await link.ask(FETCH, fetch.request, timeout_ms)
+            self.fetcher.answered(fetch, answer, now_ms(), link.version(FETCH))
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
             if not error.retriable:

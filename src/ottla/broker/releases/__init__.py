@@ -1,0 +1,8 @@
+"""Releases of Apache Kafka that a listener can be, so that a client of any age can be tested against what it was written for."""
+
+from __future__ import annotations
+
+from ottla.broker.releases.release import TODAY, Release, find
+from ottla.wire.releases import NAMES, UnknownRelease
+
+__all__ = ["NAMES", "TODAY", "Release", "UnknownRelease", "find"]

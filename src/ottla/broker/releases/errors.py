@@ -1,0 +1,37 @@
+"""Error codes as an older release would have told them. Knows every message by its fields, and no API."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ottla.broker.releases.release import Release
+from ottla.wire.schema import Message
+
+
+def tell(message: Message, release: Release) -> None:
+    """Replace the error codes in a reply that came up after `release`, in place."""
+    _tell(message, release)
+
+
+def _tell(part: Any, release: Release) -> None:
+    has_code, lists = _layout(type(part))
+    if has_code and part.error_code > release.newest_error:
+        part.error_code = release.error_code(part.error_code)
+    for name in lists:
+        for each in getattr(part, name) or ():
+            if is_dataclass(each):
+                _tell(each, release)
+
+
+_LAYOUTS: dict[type, tuple[bool, tuple[str, ...]]] = {}
+
+
+def _layout(kind: type) -> tuple[bool, tuple[str, ...]]:
+    """Whether a message or struct has an error code, and its fields that are lists."""
+    found = _LAYOUTS.get(kind)
+    if found is None:
+        names = {field.name: str(field.type) for field in fields(kind)}
+        lists = tuple(name for name, text in names.items() if text.startswith("list["))
+        found = _LAYOUTS[kind] = "error_code" in names, lists
+    return found

@@ -1,0 +1,136 @@
+"""What else differed from release to release: one row for each trait, with the release from which each value held. Facts only.
+
+Seen in recorded answers and in the releases' own sources; `ottla.broker.releases.release` looks them up.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, TypeVar
+
+from ottla.records import codecs
+from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+T = TypeVar("T")
+Since = tuple[tuple[str, T], ...]
+"""(first release, value from then on), oldest first."""
+
+
+class Unreadable(Enum):
+    """What happens to a connection whose request is of an unknown API or version, or cannot be read."""
+
+    CLOSED = "closed"
+    SILENCE = "no answer, and the connection stays open"
+
+
+class TooNew(Enum):
+    """How ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION (KIP-35)."""
+
+    EMPTY = "with an empty list"
+    ITSELF = "with the versions of ApiVersions alone (KIP-511)"
+    ALL = "with the whole list"
+
+
+class MoreAcks(Enum):
+    """What acks above 1 mean in Produce."""
+
+    AS_ALL = "as many as there are: with one replica, as acks=all"
+    COUNTED = "so many replicas in sync, or REQUEST_TIMED_OUT"
+    REFUSED = "INVALID_REQUIRED_ACKS"
+
+
+class CommitsChecked(Enum):
+    """What OffsetCommit looks for before it commits, from version 1 on."""
+
+    NOTHING = "nothing: neither members nor topics"
+    TOPICS = "the topic"
+    PARTITIONS = "the partition"
+
+
+UNREADABLE: Final[Since[Unreadable]] = (
+    ("0.8.0", Unreadable.CLOSED),
+    ("0.9.0", Unreadable.SILENCE),
+    ("0.10.0", Unreadable.CLOSED),
+)
+
+CLOSES_ALL_THE_SAME: Final[Since[frozenset[int]]] = (
+    ("0.8.0", frozenset()),
+    ("0.9.0", frozenset(range(10, 17))),
+    ("0.10.0", frozenset()),
+)
+"""APIs whose broken bodies close the connection even where unknown ones meet silence: they had a schema already."""
+
+VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
+    ("0.8.0", frozenset({0, 1, 2, 3, 7, 8, 9})),
+    ("0.8.2", frozenset({0, 1, 2, 3, 7, 9, 10})),
+    ("0.9.0", frozenset({0, 1, 2, 3, 7, 9})),
+    ("0.10.0", frozenset({1, 7})),
+    ("0.10.2", frozenset()),
+)
+"""APIs whose version number is not checked: one that is too high is read, and answered, as the highest that there is."""
+
+TOO_NEW: Final[Since[TooNew]] = (("0.8.0", TooNew.EMPTY), ("2.4", TooNew.ITSELF))
+
+MORE_ACKS: Final[Since[MoreAcks]] = (("0.8.0", MoreAcks.AS_ALL), ("0.8.2", MoreAcks.COUNTED), ("0.9.0", MoreAcks.REFUSED))
+
+FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0", UNKNOWN_TOPIC_OR_PARTITION))
+"""What Metadata answers at first about a topic that it has just made; the client asks again."""
+
+OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))
+"""Whether OffsetFetch from version 1 on answers UNKNOWN_TOPIC_OR_PARTITION where there is no such partition."""
+
+COMMITS_CHECKED: Final[Since[CommitsChecked]] = (
+    ("0.8.0", CommitsChecked.NOTHING),
+    ("0.9.0", CommitsChecked.TOPICS),
+    ("2.0", CommitsChecked.PARTITIONS),
+)
+
+FAILED_GENERATION: Final[Since[int]] = (("0.8.0", 0), ("2.2", -1))
+"""The generation in an answer to a JoinGroup that failed."""
+
+STABLE_OFFSET_FOR_ALL: Final[Since[bool]] = (("0.8.0", False), ("2.1", True))
+"""Whether Fetch tells the last stable offset to those, too, who read what is not committed."""
+
+ANY_TIME: Final[Since[bool]] = (("0.8.0", True), ("3.0", False))
+"""Whether ListOffsets takes a negative time that has no meaning for a time to look for."""
+
+BAD_BATCHES_CLOSE: Final[Since[bool]] = (("0.8.0", False), ("0.11.0", True), ("2.1", False))
+"""Whether a Produce of version 3 or later that carries anything but one batch of magic 2 closes the connection."""
+
+OPENED_MAGIC: Final[Since[int]] = (("0.8.0", 0), ("0.10.0", 1))
+"""The newest format of compressed messages that could be opened; UNKNOWN_SERVER_ERROR for others."""
+
+NEWEST_MAGIC: Final[Since[int]] = (("0.8.0", 1), ("0.11.0", 2))
+"""0.8 and 0.9 look at no magic, and a few clients send them 1; a batch of magic 2 has its CRC elsewhere and looks corrupt."""
+
+NEWEST_CODEC: Final[Since[int]] = (("0.8.0", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
+
+NEWEST_ERROR: Final[Since[int]] = (
+    ("0.8.0", 11), ("0.8.1", 13), ("0.8.2", 20), ("0.9.0", 31), ("0.10.0", 35), ("0.10.1", 43), ("0.10.2", 44), ("0.11.0", 55),
+    ("1.0", 60), ("1.1", 71), ("2.0", 72), ("2.1", 76), ("2.2", 81), ("2.3", 82), ("2.4", 87), ("2.5", 88), ("2.7", 96),
+    ("2.8", 104), ("3.0", 105), ("3.1", 106), ("3.3", 108), ("3.5", 112), ("3.6", 113), ("3.7", 119), ("3.8", 120), ("3.9", 127),
+    ("4.0", 32767),
+)  # fmt: skip
+"""The highest error code that a release knew."""
+
+BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
+"""Error code -> the one that was answered before it came up; UNKNOWN_SERVER_ERROR for the others."""
+
+SETTINGS: Final[dict[str, Since[str]]] = {
+    "delete.topic.enable": (("0.8.0", "false"), ("1.0", "true")),
+    "group.initial.rebalance.delay.ms": (("0.8.0", "0"), ("0.11.0", "3000")),
+    "group.max.session.timeout.ms": (("0.8.0", "30000"), ("0.10.0", "300000"), ("2.3", "1800000")),
+    "log.cleaner.enable": (("0.8.0", "false"), ("0.9.0", "true")),
+    "log.message.timestamp.after.max.ms": (("0.8.0", str(2**63 - 1)), ("4.0", "3600000")),
+    "message.max.bytes": (("0.8.0", "1000012"), ("2.5", "1048588")),
+    "offset.metadata.max.bytes": (("0.8.0", "1024"), ("0.8.2", "4096")),
+    "offsets.retention.minutes": (("0.8.0", "1440"), ("2.0", "10080")),
+}
+"""Broker setting -> its default. Only those that are told apart from outside."""

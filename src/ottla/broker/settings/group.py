@@ -1,0 +1,194 @@
+"""Every setting of one group, declared once: Kafka's name, type, default, check, and the broker setting it takes its default from.
+
+A broker setting whose name has `min` or `max` in it bounds what can be set; when bounds change later, what was set is kept, and the
+nearest allowed value is in force. Knows no groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
+from ottla.broker.settings.setting import Setting, SettingError, SettingsOf
+
+if TYPE_CHECKING:
+    from ottla.broker.settings.values import BrokerSettings
+
+DURATION = re.compile(r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
+
+OFFSET_RESET: Check[str] = Check(
+    lambda value: value in ("latest", "earliest") or (value.startswith("by_duration:") and _is_duration(value[12:])),
+    "must be latest, earliest, or by_duration: and a duration such as PT1H",
+    "latest, earliest, by_duration:PnDTnHnMn.nS",
+)
+
+
+def _is_duration(text: str) -> bool:
+    return DURATION.fullmatch(text) is not None
+
+
+_later = partial(Setting[int], INT, later=True)
+
+
+class GroupConfigs(SettingsOf):
+    """The settings of one group. Constructed from the texts that were set for it, it checks them, though not against the bounds."""
+
+    WHAT = "group setting"
+
+    consumer_assignment_interval_ms = Setting(
+        INT,
+        1000,
+        "Time between two assignments, for many members to come and go at once.",
+        check=at_least(0),
+        broker="group.consumer.assignment.interval.ms",
+    )
+    consumer_heartbeat_interval_ms = Setting(
+        INT,
+        5000,
+        "How often members are told to send heartbeats.",
+        check=at_least(1),
+        broker="group.consumer.heartbeat.interval.ms",
+    )
+    consumer_session_timeout_ms = Setting(
+        INT,
+        45_000,
+        "How long a member may be silent before its partitions go to others.",
+        check=at_least(1),
+        broker="group.consumer.session.timeout.ms",
+    )
+    share_assignment_interval_ms = _later(
+        1000, "Time between two assignments of a share group.", check=at_least(0), broker="group.share.assignment.interval.ms"
+    )
+    share_auto_offset_reset = Setting(STRING, "latest", "Where a share group begins to read.", check=OFFSET_RESET, later=True)
+    share_delivery_count_limit = _later(
+        5, "How often a record is delivered at most.", check=at_least(2), broker="group.share.delivery.count.limit"
+    )
+    share_heartbeat_interval_ms = _later(
+        5000, "How often members of a share group send heartbeats.", check=at_least(1), broker="group.share.heartbeat.interval.ms"
+    )
+    share_isolation_level = Setting(
+        STRING,
+        "read_uncommitted",
+        "Whether a share group reads records of transactions that are not committed.",
+        check=one_of("read_committed", "read_uncommitted"),
+        later=True,
+    )
+    share_partition_max_record_locks = _later(
+        2000,
+        "Records of a partition that may be locked at a time.",
+        check=at_least(100),
+        broker="group.share.partition.max.record.locks",
+    )
+    share_record_lock_duration_ms = _later(
+        30_000,
+        "How long a record is a share group member's own.",
+        check=at_least(1000),
+        broker="group.share.record.lock.duration.ms",
+    )
+    share_renew_acknowledge_enable = Setting(BOOLEAN, True, "Whether members may lock a record for longer.", later=True)
+    share_session_timeout_ms = _later(
+        45_000, "How long a member of a share group may be silent.", check=at_least(1), broker="group.share.session.timeout.ms"
+    )
+    streams_assignment_interval_ms = _later(
+        1000, "Time between two assignments of a streams group.", check=at_least(0), broker="group.streams.assignment.interval.ms"
+    )
+    streams_heartbeat_interval_ms = _later(
+        5000,
+        "How often members of a streams group send heartbeats.",
+        check=at_least(1),
+        broker="group.streams.heartbeat.interval.ms",
+    )
+    streams_initial_rebalance_delay_ms = _later(
+        3000,
+        "How long a new streams group waits for members.",
+        check=at_least(0),
+        broker="group.streams.initial.rebalance.delay.ms",
+    )
+    streams_num_standby_replicas = _later(
+        0, "Standby replicas of each task.", check=at_least(0), broker="group.streams.num.standby.replicas"
+    )
+    streams_session_timeout_ms = _later(
+        45_000, "How long a member of a streams group may be silent.", check=at_least(1), broker="group.streams.session.timeout.ms"
+    )
+
+
+_MAX = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
+"""Where the name of a bound is not made of the setting's."""
+
+HEARTBEATS = {
+    "consumer.session.timeout.ms": "consumer.heartbeat.interval.ms",
+    "share.session.timeout.ms": "share.heartbeat.interval.ms",
+    "streams.session.timeout.ms": "streams.heartbeat.interval.ms",
+}
+"""A session must be longer than the time between two heartbeats."""
+
+
+def bounds(settings: BrokerSettings, name: str) -> tuple[str | None, str | None]:
+    """The broker settings that say the least and the most that a group's setting may be."""
+    kind, _, rest = name.partition(".")
+    least, most = f"group.{kind}.min.{rest}", _MAX.get(name, f"group.{kind}.max.{rest}")
+    return (least if least in settings.DECLARED else None), (most if most in settings.DECLARED else None)
+
+
+def group_default(settings: BrokerSettings, setting: Setting[Any]) -> Any:
+    """The value in force for a group for which none is set."""
+    return setting.default if setting.broker is None else settings.value(setting.broker)
+
+
+def group_value(settings: BrokerSettings, name: str, overrides: Mapping[str, str]) -> Any:
+    """The value in force for a group with these settings of its own."""
+    setting = GroupConfigs.DECLARED[name]
+    if name not in overrides:
+        return group_default(settings, setting)
+    least, most = bounds(settings, name)
+    value = setting.parse(overrides[name])
+    value = value if least is None else max(value, settings.value(least))
+    return value if most is None else min(value, settings.value(most))
+
+
+def in_force(settings: BrokerSettings, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """What was set for a group, as it holds within today's bounds."""
+    return {name: group_value(settings, name, overrides) for name in overrides}
+
+
+def group_config_error(settings: BrokerSettings, texts: Mapping[str, str]) -> str | None:
+    """Why these can't be all of a group's own settings (INVALID_CONFIG), as a sentence; None if they can."""
+    for name, text in texts.items():
+        try:
+            value = GroupConfigs.find(name).parse(text)
+        except SettingError as error:
+            return str(error)
+        least, most = bounds(settings, name)
+        if least is not None and value < settings.value(least):
+            return f"{name}={text} is refused: it must be at least {settings.value(least)}, as {least} says."
+        if most is not None and value > settings.value(most):
+            return f"{name}={text} is refused: it must be at most {settings.value(most)}, as {most} says."
+    return _too_short(settings, texts)
+
+
+def _too_short(settings: BrokerSettings, texts: Mapping[str, str]) -> str | None:
+    for timeout, interval in HEARTBEATS.items():
+        if timeout in texts or interval in texts:
+            timeout_ms, interval_ms = group_value(settings, timeout, texts), group_value(settings, interval, texts)
+            if timeout_ms <= interval_ms:
+                return (
+                    f"{timeout} would be {timeout_ms}, and must be more than {interval}, which would be {interval_ms}: change one."
+                )
+    return None
+
+
+def broker_bounds_error(settings: BrokerSettings) -> str | None:
+    """Why the broker's own defaults for groups can't be, as a sentence: one lies outside what may be set for a group."""
+    for name, setting in GroupConfigs.DECLARED.items():
+        least, most = bounds(settings, name)
+        if setting.broker is None:
+            continue
+        value = settings.value(setting.broker)
+        if least is not None and value < settings.value(least):
+            return f"{setting.broker}={value} is refused: it must be at least {least}, which is {settings.value(least)}."
+        if most is not None and value > settings.value(most):
+            return f"{setting.broker}={value} is refused: it must be at most {most}, which is {settings.value(most)}."
+    return None

@@ -1,0 +1,52 @@
+"""Assignors: who of a group's members reads which partitions (KIP-848). Pure functions of subscriptions; they know no groups.
+
+An assignor is any object with a `name` and an `assign`; those of `uniform` and `range` are built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from ottla.wire.schema import Uuid
+
+Partitions = Mapping[Uuid, frozenset[int]]
+"""Partitions by the id of their topic; no topic stands there with an empty set."""
+
+
+NO_PARTITIONS: Partitions = MappingProxyType({})
+
+
+class Subscriber(NamedTuple):
+    """A member as an assignor sees it. `owned` is its present target assignment, which it should keep where it can."""
+
+    topic_ids: frozenset[Uuid]
+    instance_id: str | None = None
+    rack_id: str | None = None
+    owned: Partitions = NO_PARTITIONS
+
+
+class TopicShape(NamedTuple):
+    """How many partitions a topic has, numbered from 0, and the racks of each one's replicas (empty: not known)."""
+
+    partitions: int
+    racks: tuple[frozenset[str], ...] = ()
+
+
+class Assignor(Protocol):
+    """What a group's coordinator asks of an assignor, built in or a user's own."""
+
+    @property
+    def name(self) -> str:
+        """The name that members ask for it by."""
+        ...
+
+    def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
+        """The target assignment of every member, by its id.
+
+        Every partition of a topic to which somebody subscribes goes to one of its subscribers. A topic without a shape is not
+        there and is passed over. The same arguments give the same answer. A member that keeps just what it owned has the very
+        mapping that was passed in as `owned`, so that who keeps what is seen without a comparison.
+        """
+        ...

@@ -1,0 +1,65 @@
+"""A user's own assignor, held to what every assignor promises: no mistake in it does worse to a group than that nothing changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ottla.coord.consumer.assign import Assignor, Partitions, Subscriber, TopicShape
+from ottla.coord.consumer.assign.draft import Draft
+from ottla.wire.schema import Uuid
+
+log = logging.getLogger("ottla.coord")
+
+
+class Checked:
+    """An assignor whose answers are checked. If it fails, or its answer can't be, everybody keeps what is still there for them.
+
+    Partitions that nobody has stay unread then until it is asked again, at the next change of the group; each time, the log
+    says what was wrong.
+    """
+
+    def __init__(self, assignor: Assignor) -> None:
+        self._assignor = assignor
+        self.name = assignor.name
+
+    def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
+        """See `Assignor`. Partitions may come in any collection, and members without any may be missing."""
+        try:
+            found = self._assignor.assign(subscribers, topics)
+            assigned = {member_id: _frozen(found.get(member_id, {}), subscribers[member_id].owned) for member_id in subscribers}
+            fault = _fault(subscribers, topics, assigned)
+            if found.keys() - subscribers.keys():
+                fault = f"it gives partitions to {min(found.keys() - subscribers.keys())}, who is no member"
+        except Exception as error:
+            fault = f"it raised {error!r}"
+        if fault is None:
+            return assigned
+        log.error("assignor %s: %s; everybody keeps what they have: mend the assignor", self.name, fault)
+        return Draft(subscribers, topics).assigned()
+
+
+def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitions:
+    partitions = {topic_id: frozenset(numbers) for topic_id, numbers in found.items() if numbers}
+    return owned if partitions == owned else partitions
+
+
+def _fault(
+    subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape], assigned: Mapping[str, Partitions]
+) -> str | None:
+    """Why this can't be an assignment."""
+    free = {
+        topic_id: set(range(topics[topic_id].partitions))
+        for subscriber in subscribers.values()
+        for topic_id in subscriber.topic_ids
+        if topic_id in topics
+    }
+    for member_id, partitions in assigned.items():
+        for topic_id, numbers in partitions.items():
+            if topic_id not in subscribers[member_id].topic_ids:
+                return f"it gives {member_id} partitions of a topic to which it does not subscribe"
+            if not numbers <= free.get(topic_id, set()):
+                return f"it gives {member_id} partitions {sorted(numbers)} of a topic that has no such ones, or gives some twice"
+            free[topic_id] -= numbers
+    left = sum(map(len, free.values()))
+    return f"it leaves {left} partitions unassigned" if left else None

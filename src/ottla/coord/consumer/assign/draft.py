@@ -1,0 +1,103 @@
+"""An assignment in the making: what each member keeps of its partitions, and which partitions nobody has yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
+from ottla.wire.schema import Uuid
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic_id: Uuid
+    number: int
+
+
+class Draft:
+    """Who has what: at first what the members own, as far as they subscribe to it, it is there, and nobody else owns it too."""
+
+    def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
+        self.members = sorted(subscribers)
+        self.subscribers = subscribers
+        self.topics = topics
+        wanted: set[Uuid] = set()
+        for topic_ids in {subscriber.topic_ids for subscriber in subscribers.values()}:
+            wanted |= topic_ids
+        self.free: dict[Uuid, set[int]] = {
+            topic_id: set(range(topics[topic_id].partitions)) for topic_id in sorted(wanted & topics.keys())
+        }
+        self.total = sum(map(len, self.free.values()))
+        self.sizes = dict.fromkeys(self.members, 0)
+        self._assigned: dict[str, Partitions] = {member_id: self._kept(member_id) for member_id in self.members}
+        self._changed: dict[str, dict[Uuid, set[int]]] = {}
+
+    def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
+        """The partitions that a member has now; not to be changed."""
+        changed = self._changed.get(member_id)
+        return self._assigned[member_id] if changed is None else changed
+
+    def owned(self, member_id: str, partition: Partition) -> bool:
+        """Whether a member had the partition before all this."""
+        return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
+
+    def give(self, member_id: str, partition: Partition) -> None:
+        """Let a member have a partition that is free, or that was taken."""
+        self._own(member_id).setdefault(partition.topic_id, set()).add(partition.number)
+        self.free[partition.topic_id].discard(partition.number)
+        self.sizes[member_id] += 1
+
+    def take(self, member_id: str, partition: Partition) -> None:
+        """Take a partition from the member that has it; it is free then."""
+        self._own(member_id)[partition.topic_id].remove(partition.number)
+        self.free[partition.topic_id].add(partition.number)
+        self.sizes[member_id] -= 1
+
+    def unassigned(self) -> Iterator[Partition]:
+        """The partitions that nobody has, by topic and number."""
+        for topic_id, indexes in self.free.items():
+            for index in sorted(indexes):
+                yield Partition(topic_id, index)
+
+    def assigned(self) -> dict[str, Partitions]:
+        """The assignment, as `Assignor.assign` gives it."""
+        for member_id, changed in self._changed.items():
+            partitions = {topic_id: frozenset(indexes) for topic_id, indexes in changed.items() if indexes}
+            owned = self.subscribers[member_id].owned
+            self._assigned[member_id] = owned if partitions == owned else partitions
+        return self._assigned
+
+    def _kept(self, member_id: str) -> Partitions:
+        """What a member keeps of what it owned, taken out of what is free: the very mapping, if it keeps all."""
+        subscriber = self.subscribers[member_id]
+        kept: dict[Uuid, frozenset[int]] = {}
+        whole = True
+        for topic_id, owned in subscriber.owned.items():
+            free = self.free.get(topic_id) if topic_id in subscriber.topic_ids else None
+            indexes = owned if free and owned <= free else owned & (free or frozenset())
+            if indexes and free:
+                kept[topic_id] = indexes
+                free -= indexes
+                self.sizes[member_id] += len(indexes)
+            whole = whole and indexes is owned
+        return subscriber.owned if whole else kept
+
+    def _own(self, member_id: str) -> dict[Uuid, set[int]]:
+        """A member's partitions for changing."""
+        changed = self._changed.get(member_id)
+        if changed is None:
+            before = self._assigned[member_id]
+            changed = self._changed[member_id] = {topic_id: set(indexes) for topic_id, indexes in before.items()}
+        return changed
+
+
+def spread(partitions: Iterable[Partition]) -> list[Partition]:
+    """The same, ordered so that every beginning of the list has about as much of each topic."""
+    seen: dict[Uuid, int] = {}
+    ranked = []
+    for partition in partitions:
+        rank = seen[partition.topic_id] = seen.get(partition.topic_id, 0) + 1
+        ranked.append((rank, partition))
+    return [partition for _, partition in sorted(ranked)]

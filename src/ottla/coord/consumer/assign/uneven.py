@@ -1,0 +1,196 @@
+"""The even shares of `uniform` where members subscribe to different topics: as level as the subscriptions allow.
+
+Partitions that nobody has go to the member with fewest. Then, as long as a member can be relieved of one by a chain, in which
+each passes on one partition and the last has at least two fewer than the first, it is. When there is no such chain, no assignment
+is more level (what is sought is an optimal semi-matching of partitions and members).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import pairwise
+
+from ottla.coord.consumer.assign.draft import Draft, Partition
+from ottla.wire.schema import Uuid
+
+
+class Class:
+    """The members of one subscription; `holders`: who of them has partitions of a topic, in an order that is always the same.
+
+    `closed`: none of its members can be relieved, nor take what would relieve others.
+    """
+
+    def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
+        self.number = number
+        self.topic_ids = topic_ids
+        self.members: list[str] = []
+        self.holders: dict[Uuid, dict[str, None]] = {}
+        self.closed = False
+        self._heap: list[tuple[int, str]] = []
+
+    def fill(self, draft: Draft) -> None:
+        """Learn what the members have."""
+        self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
+        heapify(self._heap)
+        for member_id in self.members:
+            for topic_id in draft.held(member_id):
+                self.holders.setdefault(topic_id, {})[member_id] = None
+
+    def least(self, sizes: dict[str, int]) -> tuple[int, str]:
+        """How many partitions the member with fewest has, and which it is."""
+        while (size := sizes[self._heap[0][1]]) != self._heap[0][0]:
+            heapreplace(self._heap, (size, self._heap[0][1]))
+        return self._heap[0]
+
+    def shrank(self, size: int, member_id: str) -> None:
+        """A member has fewer than before."""
+        heappush(self._heap, (size, member_id))
+
+
+class Topic:
+    """A topic and the classes that subscribe to it."""
+
+    def __init__(self, topic_id: Uuid, classes: list[Class]) -> None:
+        self.topic_id = topic_id
+        self.classes = classes
+        self._numbered = {each.number: each for each in classes}
+        self._heap = [(0, each.number) for each in classes]
+
+    def least(self, sizes: dict[str, int]) -> tuple[int, Class]:
+        """How many partitions the subscriber with fewest has, and its class."""
+        while True:
+            size, number = self._heap[0]
+            now = self._numbered[number].least(sizes)[0]
+            if now == size:
+                return size, self._numbered[number]
+            heapreplace(self._heap, (now, number))
+
+    def shrank(self, size: int, number: int) -> None:
+        """A class has a member with fewer than before."""
+        heappush(self._heap, (size, number))
+
+
+class Leveller:
+    """The draft with all that is needed to find the next step quickly."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.class_of: dict[str, Class] = {}
+        subscriptions: dict[frozenset[Uuid], Class] = {}
+        for member_id in draft.members:
+            topic_ids = draft.subscribers[member_id].topic_ids
+            found = subscriptions.get(topic_ids)
+            if found is None:
+                found = subscriptions[topic_ids] = Class(len(subscriptions), sorted(topic_ids & draft.free.keys()))
+            found.members.append(member_id)
+            self.class_of[member_id] = found
+        subscribed: dict[Uuid, list[Class]] = {topic_id: [] for topic_id in draft.free}
+        for each in subscriptions.values():
+            each.fill(draft)
+            for topic_id in each.topic_ids:
+                subscribed[topic_id].append(each)
+        self.topics = {topic_id: Topic(topic_id, classes) for topic_id, classes in subscribed.items()}
+
+    def hand_out(self) -> None:
+        """Give what nobody has to those with fewest; first the topics with least choice."""
+        for topic in sorted(self.topics.values(), key=self._choice):
+            for index in sorted(self.draft.free[topic.topic_id]):
+                self._give(topic, Partition(topic.topic_id, index))
+
+    def relieve(self) -> None:
+        """Take from those with most, as long as that makes the shares more level."""
+        sizes = self.draft.sizes
+        most = [(-size, member_id) for member_id, size in sizes.items()]
+        heapify(most)
+        while most:
+            size, member_id = heappop(most)
+            if -size != sizes[member_id] or self.class_of[member_id].closed:
+                continue
+            chain = self._chain(member_id)
+            if chain:
+                taker = self._pass_on(member_id, chain)
+                heappush(most, (-sizes[member_id], member_id))
+                heappush(most, (-sizes[taker], taker))
+
+    def _choice(self, topic: Topic) -> tuple[float, int, Uuid]:
+        subscribers = sum(len(each.members) for each in topic.classes)
+        return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
+
+    def _give(self, topic: Topic, partition: Partition) -> str:
+        """To the subscriber with fewest; returns its id."""
+        taker = topic.least(self.draft.sizes)[1]
+        member_id = taker.least(self.draft.sizes)[1]
+        self._enter(member_id, partition)
+        return member_id
+
+    def _chain(self, member_id: str) -> list[Topic]:
+        """The topics of which one partition each is to be passed on, the first by this member; empty if nobody relieves it."""
+        sizes = self.draft.sizes
+        enough = sizes[member_id] - 2
+        begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
+        begins.sort(key=lambda topic: topic.least(sizes)[0])
+        before: dict[Uuid, Topic | None] = {topic.topic_id: None for topic in begins}
+        queue = begins
+        seen: dict[int, Class] = {}
+        for topic in queue:
+            if topic.least(sizes)[0] <= enough:
+                return self._back(topic, before)
+            for each in topic.classes:
+                if each.number not in seen and not each.closed:
+                    seen[each.number] = each
+                    found = [topic_id for topic_id in each.holders if topic_id not in before]
+                    before.update(dict.fromkeys(found, topic))
+                    queue.extend(self.topics[topic_id] for topic_id in found)
+        for each in (self.class_of[member_id], *seen.values()):
+            each.closed = True
+        return []
+
+    def _back(self, last: Topic, before: dict[Uuid, Topic | None]) -> list[Topic]:
+        chain: list[Topic] = []
+        topic: Topic | None = last
+        while topic is not None:
+            chain.append(topic)
+            topic = before[topic.topic_id]
+        return chain[::-1]
+
+    def _pass_on(self, member_id: str, chain: list[Topic]) -> str:
+        """Let everybody in the chain pass on one partition; returns who has one more in the end."""
+        giver = member_id
+        for topic, following in pairwise(chain):
+            partition = self._withdraw(giver, topic)
+            giver = self._holder(topic, following)
+            self._enter(giver, partition)
+        return self._give(chain[-1], self._withdraw(giver, chain[-1]))
+
+    def _holder(self, topic: Topic, following: Topic) -> str:
+        """Who takes a partition of one topic, and has one of the following to pass on."""
+        return next(member_id for each in topic.classes for member_id in each.holders.get(following.topic_id, ()))
+
+    def _withdraw(self, member_id: str, topic: Topic) -> Partition:
+        """Take a partition of a topic from a member: rather one that it has not had for long."""
+        held = self.draft.held(member_id)[topic.topic_id]
+        owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
+        partition = Partition(topic.topic_id, max(held - frozenset(owned) or held))
+        self.draft.take(member_id, partition)
+        its = self.class_of[member_id]
+        if not self.draft.held(member_id)[topic.topic_id]:
+            del its.holders[topic.topic_id][member_id]
+            if not its.holders[topic.topic_id]:
+                del its.holders[topic.topic_id]
+        size = self.draft.sizes[member_id]
+        its.shrank(size, member_id)
+        for topic_id in its.topic_ids:
+            self.topics[topic_id].shrank(size, its.number)
+        return partition
+
+    def _enter(self, member_id: str, partition: Partition) -> None:
+        self.draft.give(member_id, partition)
+        self.class_of[member_id].holders.setdefault(partition.topic_id, {})[member_id] = None
+
+
+def level(draft: Draft) -> None:
+    """Complete the draft."""
+    leveller = Leveller(draft)
+    leveller.hand_out()
+    leveller.relieve()

@@ -1,0 +1,122 @@
+"""What a ConsumerGroupHeartbeat must fulfil before anything is done: in itself, and as its member knows its epoch. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ottla.coord.consumer.draft import Refused
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, Member
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.errors import (
+    FENCED_INSTANCE_ID,
+    FENCED_MEMBER_EPOCH,
+    GROUP_MAX_SIZE_REACHED,
+    INVALID_REQUEST,
+    UNKNOWN_MEMBER_ID,
+    UNRELEASED_INSTANCE_ID,
+    UNSUPPORTED_ASSIGNOR,
+)
+from ottla.wire.schema import Uuid
+
+OWN_MEMBER_ID_FROM = 1
+"""Since this version clients choose their member id (KIP-1082)."""
+
+Owned = Mapping[Uuid, Collection[int]]
+"""The partitions that a member says it has."""
+
+_BLANKS = "".join(map(chr, range(33)))
+
+
+def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refused | None:
+    """What is wrong with a request, whatever the group."""
+    epoch = body.member_epoch
+    needs_id = version >= OWN_MEMBER_ID_FROM or epoch > 0 or epoch == LEAVING_EPOCH
+    for name, text in (
+        ("MemberId", body.member_id if needs_id else None),
+        ("GroupId", body.group_id),
+        ("InstanceId", body.instance_id),
+        ("RackId", body.rack_id),
+    ):
+        if text is not None and not text.strip(_BLANKS):
+            return Refused(INVALID_REQUEST, f"{name} is empty: give one, or none at all where that is allowed.")
+    return _epoch_error(body) or _assignor_error(body.server_assignor, assignors)
+
+
+def _epoch_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
+    epoch = body.member_epoch
+    if epoch == JOINING_EPOCH:
+        return _joining_error(body)
+    if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
+        return Refused(INVALID_REQUEST, "MemberEpoch is -2, which only a member with an InstanceId may send.")
+    if epoch < STATIC_LEAVING_EPOCH:
+        return Refused(INVALID_REQUEST, f"MemberEpoch is {epoch}: it is the member's own, or 0 to join, -1 or -2 to leave.")
+    return None
+
+
+def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
+    if body.rebalance_timeout_ms == -1:
+        return Refused(INVALID_REQUEST, "RebalanceTimeoutMs is missing: a member that joins has to say it.")
+    if body.topic_partitions is None or body.topic_partitions:
+        return Refused(INVALID_REQUEST, "TopicPartitions must be an empty list: a member that joins owns nothing yet.")
+    if body.subscribed_topic_names is None and body.subscribed_topic_regex is None:
+        return Refused(
+            INVALID_REQUEST, "SubscribedTopicNames and SubscribedTopicRegex are both missing: a member that joins gives one."
+        )
+    return None
+
+
+def _assignor_error(name: str | None, assignors: Collection[str]) -> Refused | None:
+    if name is None or name in assignors:
+        return None
+    return Refused(UNSUPPORTED_ASSIGNOR, f"There is no assignor '{name}': ask for one of {', '.join(assignors)}.")
+
+
+def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refused | None:
+    """Whether the group is full for somebody who is no member; a static member that comes back takes nobody's room."""
+    if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
+        return None
+    return Refused(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
+
+
+def epoch_error(member: Member, epoch: int, owned: Owned | None) -> Refused | None:
+    """A member must know its epoch, or join anew (0).
+
+    One that comes with its previous epoch may have lost the reply that told the new one: it is believed as long as it owns nothing
+    that it was not given.
+    """
+    if epoch in (JOINING_EPOCH, member.epoch):
+        return None
+    if epoch < member.epoch and epoch == member.previous_epoch and owned is not None and _has_all(member, owned):
+        return None
+    kind = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The member's epoch {epoch} is {kind} than {member.epoch}, which it has here: let it give up its partitions and join anew."
+    )
+    return Refused(FENCED_MEMBER_EPOCH, message)
+
+
+def _has_all(member: Member, owned: Owned) -> bool:
+    return all(partition in member.assigned.get(topic_id, {}) for topic_id, partitions in owned.items() for partition in partitions)
+
+
+def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
+    return Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member {member_id}.")
+
+
+def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refused | None:
+    """Whether somebody may speak for a static member: it is known, and nobody came after it under a newer member id."""
+    holder = group.static.get(instance_id)
+    if holder is None:
+        return Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
+    if holder != member_id:
+        return Refused(FENCED_INSTANCE_ID, f"The instance id {instance_id} belongs to member {holder}, which came later.")
+    return None
+
+
+def release_error(holder: Member) -> Refused | None:
+    """A static member may be replaced once it has said that it is away (-2)."""
+    if holder.epoch == STATIC_LEAVING_EPOCH:
+        return None
+    message = f"The instance id {holder.instance_id} belongs to member {holder.member_id}, which has not left."
+    return Refused(UNRELEASED_INSTANCE_ID, message)

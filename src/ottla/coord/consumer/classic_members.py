@@ -1,0 +1,270 @@
+"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup for them.
+
+A group has such members while it changes its protocol. They are led to their targets by the rules of the consumer protocol: a
+heartbeat tells them to join again, a join takes what they gave back and is answered at once, a sync tells what they have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.coord.classic.join import MEMBER_ID_REQUIRED_FROM, protocols_of, rebalance_timeout_ms
+from ottla.coord.classic.leave import MANY_MEMBERS_FROM
+from ottla.coord.classic.rebalance import join_error
+from ottla.coord.consumer.checks import room_error, static_error, unknown_member
+from ottla.coord.consumer.draft import Draft, Refused, member_record
+from ottla.coord.consumer.embedded import PROTOCOL_TYPE, Subscription, read_subscription, write_assignment
+from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
+from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
+from ottla.coord.consumer.heartbeat import lead, replace_member
+from ottla.coord.consumer.leave import fence
+from ottla.coord.consumer.member import Classic, Member
+from ottla.coord.consumer.migrate import DISABLED, can_downgrade, downgrade_with
+from ottla.coord.consumer.reconcile import Target
+from ottla.coord.consumer.states import MemberState
+from ottla.coord.consumer.subscription import Look, look
+from ottla.coord.consumer.target import target
+from ottla.coord.outcome import Asked, RejoinKey, ResyncKey
+from ottla.wire import Malformed
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.errors import (
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+Identity = LeaveGroupRequest.MemberIdentity
+
+
+def join(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
+    """Decide a JoinGroup to a consumer group that has members. It is answered at once; there is no generation to wait for."""
+    body = ask.body
+    refused = _join_error(draft, ask)
+    if refused is not None:
+        return refused
+    if not body.member_id and body.group_instance_id is None and ask.version >= MEMBER_ID_REQUIRED_FROM:
+        draft.answer(join_error(MEMBER_ID_REQUIRED, draft.context.new_id()))
+        return None
+    try:
+        subscription = read_subscription(bytes(body.protocols[0].metadata), draft.context.topics)
+    except Malformed as malformed:
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, f"The subscription can't be read: {malformed}")
+    member = _joining_member(draft, body)
+    if isinstance(member, Refused):
+        return member
+    if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
+        # It was out and does not know: what it still reads belongs to others, and it must hear of that before it is obeyed.
+        return Refused(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
+    updated = _told(member, ask, subscription)
+    if updated != member:
+        draft.store(member_record(draft.group_id, updated))
+    looked = look(draft, member, updated)
+    if isinstance(looked, Refused):
+        return looked
+    return _settle(draft, ask, member, updated, looked, subscription)
+
+
+def _join_error(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
+    body, settings = ask.body, draft.context.settings
+    if settings.group_consumer_migration_policy == DISABLED:
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, "group.consumer.migration.policy keeps members of the classic protocol out.")
+    refused = room_error(draft.group, body.member_id, body.group_instance_id, settings.group_consumer_max_size)
+    if refused is not None:
+        return refused
+    if not _supports(draft.group, body):
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, "The other members of the classic protocol know none of these protocols.")
+    return None
+
+
+def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
+    known = (group.protocols.get(protocol.name, 0) == group.classic_count for protocol in body.protocols)
+    return body.protocol_type == PROTOCOL_TYPE and any(known)
+
+
+def _joining_member(draft: Draft, body: JoinGroupRequest) -> Member | Refused:
+    """Who joins. Any member id is taken: whoever has one was given it here."""
+    group, instance_id = draft.group, body.group_instance_id
+    if instance_id is None:
+        member_id = body.member_id or draft.context.new_id()
+        return group.members.get(member_id) or Member(member_id)
+    if body.member_id:
+        return static_error(group, body.member_id, instance_id) or group.members[body.member_id]
+    holder = group.static_member(instance_id)
+    member_id = f"{instance_id}-{draft.context.new_id()}"
+    return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
+
+
+def _told(member: Member, ask: Asked[JoinGroupRequest], subscription: Subscription) -> Member:
+    timeout_ms = rebalance_timeout_ms(ask)
+    return replace(
+        member,
+        instance_id=ask.body.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        client_id=ask.client_id,
+        client_host=ask.client_host,
+        topics=subscription.topics,
+        pattern="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        classic=Classic(ask.body.session_timeout_ms, protocols_of(ask.body)),
+    )
+
+
+def _settle(
+    draft: Draft, ask: Asked[JoinGroupRequest], member: Member, updated: Member, looked: Look, subscription: Subscription
+) -> Refused | None:
+    """Lead the member on, unless its coming back leaves no member of the consumer protocol at all."""
+    group = draft.group
+    holder = None if draft.replaced is None else group.members[draft.replaced]
+    if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
+        settled = group.assignment_epoch >= looked.epoch
+        aim = Target(group.assignment_epoch, group.targets.get(holder.member_id, NO_TARGET))
+        led = lead(draft, looked, updated, aim, subscription.owned) if settled else updated
+        if isinstance(led, Refused):
+            return led
+        downgrade_with(draft, led, settled=settled)
+    else:
+        led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
+        if isinstance(led, Refused):
+            return led
+        draft.expect(led)
+        draft.after(ResyncKey(group.group_id, led.member_id), led.rebalance_timeout_ms)
+        _seen(draft, led.member_id)
+    draft.answer(_joined(led))
+    return None
+
+
+def _leaves_only_classic(draft: Draft, holder: Member) -> bool:
+    """As it takes the holder's seat: were it a member more, or the only one, the group would not become classic by this."""
+    return len(draft.group.members) == 1 or can_downgrade(draft, [holder])
+
+
+def _seen(draft: Draft, member_id: str) -> None:
+    if member_id in draft.group.rejoining:
+        draft.store(RejoinSeen(draft.group_id, member_id))
+        draft.cancel(RejoinKey(draft.group_id, member_id))
+
+
+def _joined(member: Member) -> JoinGroupResponse:
+    """Nobody leads: the coordinator assigns."""
+    return JoinGroupResponse(
+        member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
+    )
+
+
+def _protocol(member: Member) -> str:
+    assert member.classic is not None
+    return member.classic.protocols[0][0]
+
+
+def sync(draft: Draft, ask: Asked[SyncGroupRequest]) -> Refused | None:
+    """Decide a SyncGroup: the member is told what it has, unless there is a newer target to join for."""
+    body = ask.body
+    member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
+    if isinstance(member, Refused):
+        return member
+    if _differs(body.protocol_type, PROTOCOL_TYPE) or _differs(body.protocol_name, _protocol(member)):
+        return Refused(INCONSISTENT_GROUP_PROTOCOL, "The member joined with another protocol.")
+    if draft.group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        _await_rejoin(draft, member)
+        draft.answer(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        return None
+    assert member.classic is not None
+    draft.cancel(ResyncKey(draft.group_id, member.member_id))
+    draft.expect(member)
+    assignment = write_assignment(member.assigned, draft.context.topics, member.classic.protocols[0][1])
+    draft.answer(SyncGroupResponse(protocol_type=body.protocol_type, protocol_name=body.protocol_name, assignment=assignment))
+    return None
+
+
+def _differs(said: str | None, known: str) -> bool:
+    return said is not None and said != known
+
+
+def _known(draft: Draft, member_id: str, instance_id: str | None, generation: int) -> Member | Refused:
+    """The member that asks, if it is of the classic protocol and knows its generation."""
+    group = draft.group
+    if instance_id is not None:
+        refused = static_error(group, member_id, instance_id)
+        if refused is not None:
+            return refused
+    member = group.members.get(member_id)
+    if member is None or member.classic is None:
+        return unknown_member(group, member_id)
+    if member.epoch != generation:
+        return Refused(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, and not {generation}.")
+    return member
+
+
+def heartbeat(draft: Draft, ask: Asked[HeartbeatRequest]) -> Refused | None:
+    """Decide a Heartbeat: the member lives, and is told to join again when it has to give something back, or can get something."""
+    body = ask.body
+    member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
+    if isinstance(member, Refused):
+        return member
+    draft.expect(member)
+    must_join = _must_join(draft.group, member)
+    if must_join:
+        _await_rejoin(draft, member)
+    draft.answer(HeartbeatResponse(error_code=REBALANCE_IN_PROGRESS if must_join else NONE))
+    return None
+
+
+def _must_join(group: ConsumerGroup, member: Member) -> bool:
+    if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
+
+
+def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+    """Whether anything that it shall have is still with somebody else."""
+    return any(
+        partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
+        for topic_id, partitions in group.targets.get(member.member_id, NO_TARGET).items()
+        for partition in partitions
+    )
+
+
+def _await_rejoin(draft: Draft, member: Member) -> None:
+    """Give a member its rebalance timeout to join again, counted from when it was first told to."""
+    if member.member_id not in draft.group.rejoining:
+        draft.store(RejoinAwaited(draft.group_id, member.member_id))
+        draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
+
+
+def leave(draft: Draft, ask: Asked[LeaveGroupRequest]) -> None:
+    """Decide a LeaveGroup: each member has its own error code, and members of both protocols may be put out by it."""
+    leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
+    going: dict[str, Member] = {}
+    results = []
+    for identity in leaving:
+        member = _leaving(draft.group, identity)
+        error_code = member.error_code if isinstance(member, Refused) else NONE
+        if isinstance(member, Member):
+            going[member.member_id] = member
+        results.append(
+            LeaveGroupResponse.MemberResponse(
+                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error_code
+            )
+        )
+    if ask.version >= MANY_MEMBERS_FROM:
+        draft.answer(LeaveGroupResponse(members=results))
+    else:
+        draft.answer(LeaveGroupResponse(error_code=results[0].error_code))
+    fence(draft, list(going.values()), f"left; client reason: {leaving[0].reason or 'not provided'}" if leaving else "left")
+
+
+def _leaving(group: ConsumerGroup, identity: Identity) -> Member | Refused:
+    """An operator removes a static member by its instance id alone; the member id is empty then."""
+    instance_id = identity.group_instance_id
+    if instance_id is None:
+        return group.members.get(identity.member_id) or unknown_member(group, identity.member_id)
+    if not identity.member_id:
+        held = group.static_member(instance_id)
+        return held or Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
+    return static_error(group, identity.member_id, instance_id) or group.members[identity.member_id]

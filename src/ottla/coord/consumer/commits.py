@@ -1,0 +1,64 @@
+"""Who may commit offsets for a consumer group, ask for them, or have them deleted (KIP-848, KIP-1251). Answers are error codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.member import Member
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.errors import (
+    ILLEGAL_GENERATION,
+    NONE,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
+)
+from ottla.wire.schema import Uuid
+
+MEMBER_EPOCH_FROM = 9
+"""Before this version of OffsetCommit its reply has no error that a member of the consumer protocol understands."""
+
+Place = tuple[Uuid, int]
+
+
+def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) -> int:
+    """Without an epoch it is a commit of somebody in no group: allowed while the group has no members."""
+    epoch = body.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return NONE
+    member = group.members.get(body.member_id)
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    if member.classic is None and version < MEMBER_EPOCH_FROM:
+        return UNSUPPORTED_VERSION
+    if epoch == member.epoch:
+        return NONE
+    places = ((bytes(topic.topic_id), wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
+    if epoch < member.epoch and _had_all(member, epoch, places):
+        return NONE
+    return _stale(member)
+
+
+def _had_all(member: Member, epoch: int, places: Iterable[Place]) -> bool:
+    """Whether a member that has not yet heard of its epoch was given all these at the one it knows, or before."""
+    for topic_id, partition in places:
+        given_at = member.given_at(topic_id, partition)
+        if given_at is None or epoch < given_at:
+            return False
+    return True
+
+
+def _stale(member: Member) -> int:
+    return STALE_MEMBER_EPOCH if member.classic is None else ILLEGAL_GENERATION
+
+
+def fetch_error(group: ConsumerGroup, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
+    """Who names no member and no epoch may ask; a member must know its epoch."""
+    if wanted.member_id is None and wanted.member_epoch < 0:
+        return NONE
+    member = group.members.get(wanted.member_id or "")
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    return NONE if wanted.member_epoch == member.epoch else _stale(member)

@@ -1,0 +1,77 @@
+"""How a consumer group looks from outside: ListGroups and ConsumerGroupDescribe. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.coord.consumer.embedded import PROTOCOL_TYPE
+from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
+from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.topics import Topics
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
+from ottla.wire.api.list_groups import ListGroupsResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND
+from ottla.wire.schema import Uuid
+
+GROUP_TYPE = "consumer"
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+Described = ConsumerGroupDescribeResponse.DescribedGroup
+DescribedMember = ConsumerGroupDescribeResponse.Member
+Assignment = ConsumerGroupDescribeResponse.Assignment
+
+
+def listed(group: ConsumerGroup) -> ListGroupsResponse.ListedGroup:
+    return ListGroupsResponse.ListedGroup(
+        group_id=group.group_id, protocol_type=PROTOCOL_TYPE, group_state=group.state.value, group_type=GROUP_TYPE
+    )
+
+
+def described(group: ConsumerGroup, topics: Topics, assignor: str) -> Described:
+    return Described(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=assignor,
+        members=[_member(group, member, topics) for member in group.members.values()],
+    )
+
+
+def not_found(group_id: str, message: str) -> Described:
+    return Described(group_id=group_id, error_code=GROUP_ID_NOT_FOUND, error_message=message)
+
+
+def _member(group: ConsumerGroup, member: Member, topics: Topics) -> DescribedMember:
+    """What a member has includes what it has to give back: until it does, it reads it."""
+    held: dict[Uuid, set[int]] = {}
+    for part in (member.assigned, member.revoking):
+        for topic_id, partitions in part.items():
+            held.setdefault(topic_id, set()).update(partitions)
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.pattern,
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment(group.targets.get(member.member_id, NO_TARGET), topics),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: Topics) -> Assignment:
+    """Topics that are no more are left out: they have no name to be shown by."""
+    named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
+    return Assignment(
+        topic_partitions=[
+            ConsumerGroupDescribeResponse.TopicPartitions(
+                topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(indexes)
+            )
+            for topic, indexes in named
+            if topic is not None
+        ]
+    )

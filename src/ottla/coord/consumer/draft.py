@@ -1,0 +1,144 @@
+"""A decision about one consumer group in the making: records, replies and timers are collected, and nothing is changed.
+
+Knows no rules: they call it. Members and targets are values, so that a rule hands on what they become instead of a changed group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ottla.coord.classic.events import Event as ClassicEvent
+from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.events import Event
+from ottla.coord.consumer.group import ConsumerGroup, apply
+from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberStored
+from ottla.coord.consumer.topics import Topics
+from ottla.coord.outcome import NOBODY, Outcome, RebalanceKey, RejoinKey, Reply, ResyncKey, SessionKey, Timer, TimerKey
+from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.coord.settings import GroupSettings
+from ottla.ports import Now
+
+SESSION_TIMEOUT, HEARTBEAT_INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+
+Happening = ConsumerStored | Event | GroupStored | GroupForgotten | ClassicEvent
+OfGroup = Callable[[str], Mapping[str, int]]
+"""Group id -> what was set for this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
+
+
+class Refused(NamedTuple):
+    """Why a request can't be granted: nothing of what was decided so far holds. `message` is one sentence for the client's log."""
+
+    error_code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every decision may look at besides its group. The first of the `assignors` is the one of who names none."""
+
+    settings: GroupSettings
+    of_group: OfGroup
+    assignors: Mapping[str, Assignor]
+    topics: Topics
+    new_id: Callable[[], str]
+
+
+class Draft:
+    """Collects what is decided.
+
+    `group` is the group as it is, which nobody may change; `replaced` the member whose seat somebody else takes; `unsettled` says
+    that the group needs a new assignment whatever is asked.
+    """
+
+    __slots__ = ("_of_group", "_records", "_replies", "_timers", "context", "group", "now", "replaced", "token", "unsettled")
+
+    def __init__(self, group: ConsumerGroup, context: Context, now: Now, token: int = NOBODY) -> None:
+        self.group = group
+        self.context = context
+        self.now = now
+        self.token = token
+        self.replaced: str | None = None
+        self.unsettled = False
+        self._of_group: Mapping[str, int] | None = None
+        self._records: list[Happening] = []
+        self._replies: list[Reply] = []
+        self._timers: dict[TimerKey, int | None] = {}
+
+    @property
+    def group_id(self) -> str:
+        return self.group.group_id
+
+    def store(self, record: Happening) -> None:
+        self._records.append(record)
+
+    def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
+        """Let a new group stand in place of the present one, with these records as its beginning."""
+        for record in records:
+            apply(group, record)
+            self._records.append(record)
+        self.group = group
+
+    def answer(self, message: Any) -> None:
+        """Reply to the input at hand."""
+        self._replies.append(Reply(self.token, message))
+
+    def take_over(self, outcome: Outcome) -> None:
+        """Let what another machine decided be a part of this decision."""
+        self._records += outcome.records
+        self._replies += outcome.replies
+        self._timers |= {timer.key: timer.deadline_ms for timer in outcome.timers}
+
+    def after(self, key: TimerKey, delay_ms: int) -> None:
+        self._timers[key] = self.now.mono_ms + delay_ms
+
+    def cancel(self, key: TimerKey) -> None:
+        self._timers[key] = None
+
+    def setting(self, name: str, otherwise: int) -> int:
+        """What was set for this group alone, or for all."""
+        if self._of_group is None:
+            self._of_group = self.context.of_group(self.group_id)
+        return self._of_group.get(name, otherwise)
+
+    def expect(self, member: Member) -> None:
+        """Begin a member's session timeout anew. Those that speak the classic protocol ask for their own."""
+        timeout_ms = self.context.settings.group_consumer_session_timeout_ms
+        timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
+        self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
+
+    def forget(self, member: Member) -> None:
+        """Stop all that waits for a member."""
+        for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, ResyncKey):
+            self.cancel(kind(self.group_id, member.member_id))
+
+    def outcome(self) -> Outcome:
+        timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
+        return Outcome(tuple(self._records), tuple(self._replies), timers)
+
+
+def member_record(group_id: str, member: Member) -> MemberStored:
+    """The record that keeps what a member said of itself."""
+    return MemberStored(
+        group_id,
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.topics,
+        member.pattern,
+        member.rebalance_timeout_ms,
+        member.assignor,
+        member.classic,
+    )
+
+
+def current_record(group_id: str, member: Member) -> CurrentStored:
+    """The record that keeps what a member has."""
+    return CurrentStored(
+        group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
+    )

@@ -1,0 +1,61 @@
+"""What consumers of the classic protocol hand to one another as bytes, read and written by the coordinator of a mixed group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.topics import Topics
+from ottla.wire import Malformed
+from ottla.wire.data import decode_from_member, encode_value, peek
+from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.schema import Uuid
+
+PROTOCOL_TYPE = "consumer"
+NEWEST = 3
+
+
+class Subscription(NamedTuple):
+    """What a member wants and has; `owned`, by the id of topics that there are, was assigned in `generation` (-1: not said)."""
+
+    topics: frozenset[str]
+    rack_id: str | None
+    owned: Mapping[Uuid, frozenset[int]]
+    generation: int
+
+
+class UnreadableAssignment(ValueError):
+    """An assignment of the classic protocol that the coordinator can't take over: one sentence that tells why."""
+
+
+def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
+    """Raises `Malformed`."""
+    _, held = decode_from_member(ConsumerProtocolSubscription, metadata)
+    owned = topics.by_id({each.topic: each.partitions for each in held.owned_partitions})
+    return Subscription(frozenset(held.topics), held.rack_id or None, owned, held.generation_id)
+
+
+def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
+    """The partitions that a member was assigned; none if it never was. Raises `Malformed` and `UnreadableAssignment`."""
+    if not assignment:
+        return {}
+    _, held = decode_from_member(ConsumerProtocolAssignment, assignment)
+    if held.user_data:
+        raise UnreadableAssignment("its assignor keeps data of its own with the assignments")
+    return topics.by_id({each.topic: each.partitions for each in held.assigned_partitions})
+
+
+def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: Topics, metadata: bytes) -> bytes:
+    """An assignment in the version of the member's own subscription; topics that are no more are left out."""
+    named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
+    held = ConsumerProtocolAssignment.TopicPartition
+    assigned = [held(topic=topic.name, partitions=sorted(indexes)) for topic, indexes in named if topic is not None]
+    return encode_value(ConsumerProtocolAssignment(assigned_partitions=assigned), _version(metadata))
+
+
+def _version(metadata: bytes) -> int:
+    try:
+        return max(0, min(peek(metadata), NEWEST))
+    except Malformed:
+        return 0

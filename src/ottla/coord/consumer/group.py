@@ -1,0 +1,331 @@
+"""The state of one consumer group (KIP-848), and `apply`, which alone changes it; knows no requests and takes no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.events import Event, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
+from ottla.coord.consumer.member import LEAVING_EPOCH, Epochs, Member
+from ottla.coord.consumer.records import (
+    ConsumerStored,
+    CurrentForgotten,
+    CurrentStored,
+    EpochForgotten,
+    EpochStored,
+    MemberForgotten,
+    MemberStored,
+    OldMetadataForgotten,
+    OldMetadataStored,
+    PatternForgotten,
+    PatternStored,
+    TargetEpochForgotten,
+    TargetEpochStored,
+    TargetForgotten,
+    TargetStored,
+)
+from ottla.coord.consumer.states import GroupState, MemberState
+from ottla.wire.schema import Uuid
+
+FIRST_EPOCH = 1
+NO_TARGET: Partitions = {}
+
+
+class Resolved(NamedTuple):
+    """The topics that a regular expression stands for, and when they were looked up."""
+
+    topics: frozenset[str]
+    wall_ms: int
+
+
+class ConsumerGroup:
+    """One consumer group.
+
+    Members and targets are immutable values. `names` counts for each subscribed topic the members that name it and the regular
+    expressions that match it; `patterns` counts each expression's members, `assignors` each assignor's, and `protocols` each
+    classic protocol's. `owners` says who has a partition, or has it to give back. `stale` and `stale_patterns` say that the
+    topics may have changed since they were looked at, `seeking` that patterns are being looked up; `rejoining` are members of the
+    classic protocol that have to join again.
+    """
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignment_wall_ms",
+        "assignors",
+        "classic_count",
+        "epoch",
+        "group_id",
+        "has_old_metadata",
+        "members",
+        "metadata_hash",
+        "names",
+        "owners",
+        "patterns",
+        "protocols",
+        "rejoining",
+        "resolved",
+        "seeking",
+        "stale",
+        "stale_patterns",
+        "static",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_wall_ms = 0
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.owners: dict[Uuid, dict[int, str]] = {}
+        self.names: dict[str, int] = {}
+        self.patterns: dict[str, int] = {}
+        self.resolved: dict[str, Resolved] = {}
+        self.assignors: dict[str, int] = {}
+        self.protocols: dict[str, int] = {}
+        self.classic_count = 0
+        self.has_old_metadata = False
+        self.stale = True
+        self.stale_patterns = True
+        self.seeking = False
+        self.rejoining: set[str] = set()
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def static_member(self, instance_id: str) -> Member | None:
+        """Who has this instance id now."""
+        member_id = self.static.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member may be reading this topic."""
+        return topic in self.names
+
+    def owner(self, topic_id: Uuid, partition: int) -> str | None:
+        """The member that has a partition, or has not given it back yet."""
+        return self.owners.get(topic_id, {}).get(partition)
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        """The topics that a member subscribes to, by name or by its regular expression; an unresolved one stands for none."""
+        resolved = self.resolved.get(member.pattern) if member.pattern else None
+        return member.topics if resolved is None else member.topics | resolved.topics
+
+    def patterns_looked_up_at(self) -> int | None:
+        """When the regular expressions were last looked up; None if they never were."""
+        return min((resolved.wall_ms for resolved in self.resolved.values()), default=None)
+
+
+def apply(group: ConsumerGroup, event: ConsumerStored | Event) -> None:
+    """Let one record or event change the group."""
+    _APPLY[type(event)](group, event)
+
+
+def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
+    for name in names:
+        count = counts.get(name, 0) + by
+        if count:
+            counts[name] = count
+        else:
+            counts.pop(name, None)
+
+
+def _reckon(group: ConsumerGroup, member: Member, by: int) -> None:
+    """Count a member in, or out."""
+    _count(group.names, member.topics, by)
+    if member.pattern:
+        _count(group.patterns, (member.pattern,), by)
+    if member.assignor is not None:
+        _count(group.assignors, (member.assignor,), by)
+    if member.classic is not None:
+        group.classic_count += by
+        _count(group.protocols, dict(member.classic.protocols), by)
+    if member.instance_id is None:
+        return
+    if by > 0:
+        group.static[member.instance_id] = member.member_id
+    elif group.static.get(member.instance_id) == member.member_id:
+        del group.static[member.instance_id]
+
+
+def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
+    for topic_id, partitions in held.items():
+        group.owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
+
+
+def _disown(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
+    """Let go of what a member had, unless somebody else has it by now."""
+    for topic_id, partitions in held.items():
+        owners = group.owners.get(topic_id, {})
+        for partition in partitions:
+            if owners.get(partition) == member_id:
+                del owners[partition]
+        if not owners:
+            group.owners.pop(topic_id, None)
+
+
+def _epoch_stored(group: ConsumerGroup, event: EpochStored) -> None:
+    group.epoch = event.epoch
+    group.metadata_hash = event.metadata_hash
+
+
+def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
+    member = group.members.get(event.member_id)
+    if member is None:
+        member = Member(event.member_id)
+    else:
+        _reckon(group, member, -1)
+    member = described(member, event)
+    group.members[event.member_id] = member
+    _reckon(group, member, 1)
+
+
+def described(member: Member, stored: MemberStored) -> Member:
+    """A member that says this of itself, where it is as it was."""
+    return replace(
+        member,
+        instance_id=stored.instance_id,
+        rack_id=stored.rack_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        topics=stored.topics,
+        pattern=stored.pattern,
+        rebalance_timeout_ms=stored.rebalance_timeout_ms,
+        assignor=stored.assignor,
+        classic=stored.classic,
+    )
+
+
+def _member_forgotten(group: ConsumerGroup, event: MemberForgotten) -> None:
+    member = group.members.pop(event.member_id, None)
+    if member is not None:
+        _reckon(group, member, -1)
+        _disown(group, event.member_id, member.assigned)
+        _disown(group, event.member_id, member.revoking)
+    group.rejoining.discard(event.member_id)
+
+
+def _target_epoch_stored(group: ConsumerGroup, event: TargetEpochStored) -> None:
+    group.assignment_epoch = event.epoch
+    group.assignment_wall_ms = event.wall_ms
+
+
+def _target_epoch_forgotten(group: ConsumerGroup, event: TargetEpochForgotten) -> None:
+    group.assignment_epoch = -1
+    group.assignment_wall_ms = 0
+
+
+def _target_stored(group: ConsumerGroup, event: TargetStored) -> None:
+    group.targets[event.member_id] = event.partitions
+
+
+def _target_forgotten(group: ConsumerGroup, event: TargetForgotten) -> None:
+    group.targets.pop(event.member_id, None)
+
+
+def _current_stored(group: ConsumerGroup, event: CurrentStored) -> None:
+    member = group.members.get(event.member_id) or Member(event.member_id)
+    _disown(group, event.member_id, member.assigned)
+    _disown(group, event.member_id, member.revoking)
+    group.members[event.member_id] = replace(
+        member,
+        epoch=event.epoch,
+        previous_epoch=event.previous_epoch,
+        state=event.state,
+        assigned=event.assigned,
+        revoking=event.revoking,
+    )
+    _own(group, event.member_id, event.assigned)
+    _own(group, event.member_id, event.revoking)
+
+
+def _current_forgotten(group: ConsumerGroup, event: CurrentForgotten) -> None:
+    if event.member_id in group.members:
+        nothing: Mapping[Uuid, Mapping[int, int]] = {}
+        gone = CurrentStored(*event, LEAVING_EPOCH, LEAVING_EPOCH, MemberState.STABLE, nothing, nothing)
+        _current_stored(group, gone)
+
+
+def _pattern_stored(group: ConsumerGroup, event: PatternStored) -> None:
+    _pattern_forgotten(group, PatternForgotten(event.group_id, event.pattern))
+    group.resolved[event.pattern] = Resolved(event.topics, event.wall_ms)
+    _count(group.names, event.topics, 1)
+
+
+def _pattern_forgotten(group: ConsumerGroup, event: PatternForgotten) -> None:
+    known = group.resolved.pop(event.pattern, None)
+    if known is not None:
+        _count(group.names, known.topics, -1)
+
+
+def _old_metadata_stored(group: ConsumerGroup, event: OldMetadataStored) -> None:
+    group.has_old_metadata = True
+
+
+def _old_metadata_forgotten(group: ConsumerGroup, event: OldMetadataForgotten) -> None:
+    group.has_old_metadata = False
+
+
+def _refreshed(group: ConsumerGroup, event: MetadataRefreshed) -> None:
+    group.stale = False
+
+
+def _patterns_sought(group: ConsumerGroup, event: PatternsSought) -> None:
+    group.stale_patterns = False
+    group.seeking = True
+
+
+def _patterns_found(group: ConsumerGroup, event: PatternsFound) -> None:
+    group.seeking = False
+
+
+def _rejoin_awaited(group: ConsumerGroup, event: RejoinAwaited) -> None:
+    group.rejoining.add(event.member_id)
+
+
+def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
+    group.rejoining.discard(event.member_id)
+
+
+def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
+    """The coordinator drops the group; there is nothing to change in it."""
+
+
+_APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
+    EpochStored: _epoch_stored,
+    EpochForgotten: _gone,
+    OldMetadataStored: _old_metadata_stored,
+    OldMetadataForgotten: _old_metadata_forgotten,
+    MemberStored: _member_stored,
+    MemberForgotten: _member_forgotten,
+    TargetEpochStored: _target_epoch_stored,
+    TargetEpochForgotten: _target_epoch_forgotten,
+    TargetStored: _target_stored,
+    TargetForgotten: _target_forgotten,
+    CurrentStored: _current_stored,
+    CurrentForgotten: _current_forgotten,
+    PatternStored: _pattern_stored,
+    PatternForgotten: _pattern_forgotten,
+    MetadataRefreshed: _refreshed,
+    PatternsSought: _patterns_sought,
+    PatternsFound: _patterns_found,
+    RejoinAwaited: _rejoin_awaited,
+    RejoinSeen: _rejoin_seen,
+}
+FOUNDING = frozenset((EpochStored, MemberStored, TargetEpochStored, TargetStored, CurrentStored, PatternStored, OldMetadataStored))
+"""The types of the records that tell of a group: it is there from the first of them on. The others take something away."""
+
+EVENTS = frozenset((MetadataRefreshed, PatternsSought, PatternsFound, RejoinAwaited, RejoinSeen))
+"""The types of the events that are not stored."""

@@ -1,0 +1,245 @@
+"""The consumer groups of one coordinator, beside its classic ones: which decision a request gets, and which group a record changes.
+
+`decide` reads and answers; None means that the request is none of a consumer group's. `apply` alone changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ottla.coord.classic.group import Group as ClassicGroup
+from ottla.coord.classic.join import request_error
+from ottla.coord.classic.rebalance import join_error
+from ottla.coord.classic.states import State
+from ottla.coord.classic.sync import request_error as sync_request_error
+from ottla.coord.consumer import classic_members, describe, leave, migrate
+from ottla.coord.consumer import group as consumer
+from ottla.coord.consumer import heartbeat as heartbeats
+from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.assign.range import RangeAssignor
+from ottla.coord.consumer.assign.uniform import UniformAssignor
+from ottla.coord.consumer.checks import request_error as heartbeat_error
+from ottla.coord.consumer.draft import Context, Draft, OfGroup, Refused
+from ottla.coord.consumer.events import Event, TopicsSeen
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
+from ottla.coord.consumer.records import ConsumerStored, EpochForgotten
+from ottla.coord.consumer.states import MemberState
+from ottla.coord.consumer.subscription import preferred, seek
+from ottla.coord.consumer.topics import Topics
+from ottla.coord.outcome import (
+    NOTHING,
+    Asked,
+    Due,
+    Outcome,
+    PatternsKey,
+    RebalanceKey,
+    RejoinKey,
+    Reply,
+    ResyncKey,
+    SessionKey,
+    TopicsChanged,
+)
+from ottla.coord.records import GroupForgotten
+from ottla.coord.settings import GroupSettings
+from ottla.ports import Now
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
+
+BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
+OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, ResyncKey, PatternsKey)
+CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+
+ClassicGroups = Mapping[str, ClassicGroup]
+
+
+def nothing_of_its_own(group_id: str) -> Mapping[str, int]:
+    """What was set for a group alone, where nothing ever is."""
+    return {}
+
+
+class ConsumerGroups:
+    """All consumer groups of one coordinator, and the topics that it was told of."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_id: Callable[[], str],
+        assignors: tuple[Assignor, ...] = BUILT_IN,
+        of_group: OfGroup = nothing_of_its_own,
+    ) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+        self.topics = Topics()
+        self._settings = settings
+        self._new_id = new_id
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._of_group = of_group
+
+    def configure(self, settings: GroupSettings) -> None:
+        """Go by other settings from now on."""
+        self._settings = settings
+
+    def decide(self, asked: Asked[Any], now: Now, classic: ClassicGroups) -> Outcome | None:
+        """Decide an input; None if it concerns no consumer group, and is the classic groups' to decide."""
+        decision = _DECISIONS.get(type(asked.body))
+        return None if decision is None else decision(self, asked, now, classic)
+
+    def apply(self, record: ConsumerStored | Event | TopicsSeen) -> None:
+        """Let one record, or event, take effect. What is taken away from a group that is not there changes nothing."""
+        if isinstance(record, TopicsSeen):
+            self._see(record)
+        elif isinstance(record, EpochForgotten):
+            self.groups.pop(record.group_id, None)
+        else:
+            group = self.groups.get(record.group_id)
+            if group is None and type(record) in consumer.FOUNDING:
+                group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+            if group is not None:
+                consumer.apply(group, record)
+
+    def recall(self, now: Now) -> list[Outcome]:
+        """After a restart: members have their full time to be heard of, and to give back what they still have to."""
+        outcomes = []
+        for group in self.groups.values():
+            draft = self._draft(group, now)
+            for member in group.members.values():
+                draft.expect(member)
+                if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                    draft.after(RebalanceKey(group.group_id, member.member_id), member.rebalance_timeout_ms)
+            outcomes.append(draft.outcome())
+        return outcomes
+
+    def is_empty(self, group_id: str) -> bool:
+        """Whether there is such a group, without members."""
+        group = self.groups.get(group_id)
+        return group is not None and not group.members
+
+    def tombstones(self, group_id: str) -> list[ConsumerStored]:
+        """What lets a group be no more."""
+        return migrate.tombstones(self.groups[group_id])
+
+    def _see(self, event: TopicsSeen) -> None:
+        self.topics = event.topics
+        for group in self.groups.values():
+            group.stale_patterns = group.stale_patterns or event.new
+            group.stale = group.stale or not event.names.isdisjoint(group.names)
+
+    def _draft(self, group: ConsumerGroup, now: Now, token: int = -1) -> Draft:
+        context = Context(self._settings, self._of_group, self._assignors, self.topics, self._new_id)
+        return Draft(group, context, now, token)
+
+    def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> Outcome:
+        body = asked.body
+        refused = heartbeat_error(body, asked.version, self._assignors)
+        draft = self._draft(self.groups.get(body.group_id) or ConsumerGroup(body.group_id), now, asked.token)
+        if refused is None and body.group_id not in self.groups:
+            refused = self._begin(draft, body.member_epoch, classic.get(body.group_id))
+        if refused is None:
+            leaves = body.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
+            refused = leave.leave(draft, asked) if leaves else heartbeats.heartbeat(draft, asked)
+        return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
+
+    def _begin(self, draft: Draft, epoch: int, known: ClassicGroup | None) -> Refused | None:
+        """Who joins begins a group, or has a classic one become a consumer group."""
+        if epoch != JOINING_EPOCH:
+            return Refused(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
+        if known is None:
+            return None
+        if known.state is not State.EMPTY:
+            return migrate.upgrade(draft, known)
+        draft.store(GroupForgotten(draft.group_id))
+        return None
+
+    def _describe(self, asked: Asked[ConsumerGroupDescribeRequest], now: Now, classic: ClassicGroups) -> Outcome:
+        described = [self._described(group_id, now, classic) for group_id in asked.body.group_ids]
+        return _answered(asked, ConsumerGroupDescribeResponse(groups=described))
+
+    def _described(self, group_id: str, now: Now, classic: ClassicGroups) -> describe.Described:
+        group = self.groups.get(group_id)
+        if not group_id:
+            return describe.Described(error_code=INVALID_GROUP_ID)
+        if group is not None:
+            return describe.described(group, self.topics, preferred(self._draft(group, now)))
+        if group_id in classic:
+            return describe.not_found(group_id, f"Group {group_id} is not a consumer group.")
+        return describe.not_found(group_id, f"Group {group_id} not found.")
+
+    def _classic(self, asked: Asked[Any], now: Now, classic: ClassicGroups) -> Outcome | None:
+        """A request of the classic protocol to a consumer group. Who joins one without members begins a classic group instead."""
+        body = asked.body
+        group = self.groups.get(body.group_id)
+        if group is None or (type(body) is JoinGroupRequest and not group.members):
+            return None
+        draft = self._draft(group, now, asked.token)
+        refused = _CLASSIC[type(body)](self, draft, asked)
+        return draft.outcome() if refused is None else _answered(asked, _REFUSED[type(body)](refused))
+
+    def _join(self, draft: Draft, asked: Asked[JoinGroupRequest]) -> Refused | None:
+        error_code = request_error(asked.body, self._settings)
+        if error_code:
+            draft.answer(join_error(error_code, asked.body.member_id))
+            return None
+        return classic_members.join(draft, asked)
+
+    def _sync(self, draft: Draft, asked: Asked[SyncGroupRequest]) -> Refused | None:
+        error_code = sync_request_error(asked.body, asked.version)
+        return Refused(error_code, "") if error_code else classic_members.sync(draft, asked)
+
+    def _live(self, draft: Draft, asked: Asked[HeartbeatRequest]) -> Refused | None:
+        return classic_members.heartbeat(draft, asked)
+
+    def _leave(self, draft: Draft, asked: Asked[LeaveGroupRequest]) -> Refused | None:
+        classic_members.leave(draft, asked)
+        return None
+
+    def _due(self, asked: Asked[Due], now: Now, classic: ClassicGroups) -> Outcome | None:
+        key = asked.body.key
+        if not isinstance(key, OUR_KEYS):
+            return None
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return None if isinstance(key, SessionKey) else NOTHING
+        draft = self._draft(group, now, asked.token)
+        if isinstance(key, PatternsKey):
+            seek(draft, key)
+        else:
+            leave.timed_out(draft, key)
+        return draft.outcome()
+
+    def _topics(self, asked: Asked[TopicsChanged], now: Now, classic: ClassicGroups) -> Outcome:
+        return Outcome((TopicsSeen(asked.body.topics, asked.body.names, asked.body.new),))
+
+
+def _answered(asked: Asked[Any], message: Any) -> Outcome:
+    return Outcome(replies=(Reply(asked.token, message),))
+
+
+_CLASSIC: dict[type, Callable[[ConsumerGroups, Draft, Asked[Any]], Refused | None]] = {
+    JoinGroupRequest: ConsumerGroups._join,
+    SyncGroupRequest: ConsumerGroups._sync,
+    HeartbeatRequest: ConsumerGroups._live,
+    LeaveGroupRequest: ConsumerGroups._leave,
+}
+
+_REFUSED: dict[type, Callable[[Refused], Any]] = {
+    JoinGroupRequest: lambda refused: join_error(refused.error_code),
+    SyncGroupRequest: lambda refused: SyncGroupResponse(error_code=refused.error_code),
+    HeartbeatRequest: lambda refused: HeartbeatResponse(error_code=refused.error_code),
+}
+
+_DECISIONS: dict[type, Callable[[ConsumerGroups, Asked[Any], Now, ClassicGroups], Outcome | None]] = {
+    ConsumerGroupHeartbeatRequest: ConsumerGroups._heartbeat,
+    ConsumerGroupDescribeRequest: ConsumerGroups._describe,
+    JoinGroupRequest: ConsumerGroups._classic,
+    SyncGroupRequest: ConsumerGroups._classic,
+    HeartbeatRequest: ConsumerGroups._classic,
+    LeaveGroupRequest: ConsumerGroups._classic,
+    TopicsChanged: ConsumerGroups._topics,
+    Due: ConsumerGroups._due,
+}

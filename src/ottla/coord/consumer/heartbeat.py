@@ -1,0 +1,179 @@
+"""ConsumerGroupHeartbeat (KIP-848): a member joins, lives, changes its mind, and is led to its assignment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ottla.coord.consumer.checks import Owned, epoch_error, release_error, request_error, room_error, static_error, unknown_member
+from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, Draft, Refused, current_record, member_record
+from ottla.coord.consumer.events import RejoinSeen
+from ottla.coord.consumer.member import JOINING_EPOCH, Member
+from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
+from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
+from ottla.coord.consumer.states import MemberState
+from ottla.coord.consumer.subscription import Look, look
+from ottla.coord.consumer.target import target
+from ottla.coord.outcome import Asked, RebalanceKey, RejoinKey, ResyncKey
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ottla.wire.errors import FENCED_MEMBER_EPOCH
+from ottla.wire.schema import Uuid
+
+Ask = Asked[ConsumerGroupHeartbeatRequest]
+Assignment = ConsumerGroupHeartbeatResponse.Assignment
+TopicPartitions = ConsumerGroupHeartbeatResponse.TopicPartitions
+
+
+def refusal(refused: Refused) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=refused.error_code, error_message=refused.message)
+
+
+def heartbeat(draft: Draft, ask: Ask) -> Refused | None:
+    """Decide the heartbeat of somebody who joins, or is a member. The draft's group may be one that is only about to be."""
+    body = ask.body
+    refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
+    if refused is not None:
+        return refused
+    owned = None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
+    member = _member(draft, body, owned)
+    if isinstance(member, Refused):
+        return member
+    updated = told(member, ask)
+    if member.classic is not None:
+        _end_classic(draft, member)
+    if updated is not member:
+        draft.store(member_record(draft.group_id, updated))
+    looked = look(draft, member, updated)
+    if isinstance(looked, Refused):
+        return looked
+    settled = lead(draft, looked, updated, target(draft, looked, member, updated), owned)
+    if isinstance(settled, Refused):
+        return settled
+    draft.expect(settled)
+    draft.answer(_response(draft, body, member, settled))
+    return None
+
+
+def invalid(ask: Ask, assignors: list[str]) -> Refused | None:
+    """What is wrong with a request, whatever its group."""
+    return request_error(ask.body, ask.version, assignors)
+
+
+def _member(draft: Draft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> Member | Refused:
+    """Who asks: a member as it is known, or a new one."""
+    if body.instance_id is not None:
+        return _static_member(draft, body, body.instance_id, owned)
+    member_id = body.member_id or draft.context.new_id()
+    member = draft.group.members.get(member_id)
+    if member is None:
+        return Member(member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group, member_id)
+    return epoch_error(member, body.member_epoch, owned) or member
+
+
+def _static_member(draft: Draft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None) -> Member | Refused:
+    """A static member is known by its instance id; one that joins takes the seat of whoever had it and is away (KIP-345)."""
+    member_id = body.member_id or draft.context.new_id()
+    holder = draft.group.static_member(instance_id)
+    if body.member_epoch != JOINING_EPOCH:
+        refused = static_error(draft.group, member_id, instance_id)
+        return refused or epoch_error(draft.group.members[member_id], body.member_epoch, owned) or draft.group.members[member_id]
+    if holder is None:
+        return draft.group.members.get(member_id) or Member(member_id)
+    if holder.classic is None:
+        refused = release_error(holder)
+        if refused is not None:
+            return refused
+    return replace_member(draft, holder, member_id)
+
+
+def replace_member(draft: Draft, holder: Member, member_id: str) -> Member:
+    """Let somebody under a new member id have the seat of a static member, its target and its partitions."""
+    newcomer = replace(holder, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    remove_member(draft, holder)
+    draft.store(member_record(draft.group_id, newcomer))
+    draft.store(TargetStored(draft.group_id, member_id, draft.group.targets.get(holder.member_id, {})))
+    draft.store(current_record(draft.group_id, newcomer))
+    draft.replaced = holder.member_id
+    return newcomer
+
+
+def remove_member(draft: Draft, member: Member) -> None:
+    """Let a member be no more, with all that waits for it."""
+    draft.store(CurrentForgotten(draft.group_id, member.member_id))
+    draft.store(TargetForgotten(draft.group_id, member.member_id))
+    draft.store(MemberForgotten(draft.group_id, member.member_id))
+    draft.forget(member)
+
+
+def told(member: Member, ask: Ask) -> Member:
+    """The member with what it says of itself now; what it does not say stays. The very same if nothing changes."""
+    body = ask.body
+    says: dict[str, Any] = {
+        "instance_id": body.instance_id,
+        "rack_id": body.rack_id,
+        "client_id": ask.client_id,
+        "client_host": ask.client_host,
+        "topics": None if body.subscribed_topic_names is None else frozenset(body.subscribed_topic_names),
+        "pattern": body.subscribed_topic_regex,
+        "rebalance_timeout_ms": None if body.rebalance_timeout_ms == -1 else body.rebalance_timeout_ms,
+        "assignor": body.server_assignor,
+    }
+    news = {name: value for name, value in says.items() if value is not None and value != getattr(member, name)}
+    if member.classic is not None:
+        return replace(member, classic=None, **news)
+    return replace(member, **news) if news else member
+
+
+def _end_classic(draft: Draft, member: Member) -> None:
+    """A member of the classic protocol speaks the other one now: it need neither join nor sync."""
+    draft.cancel(RejoinKey(draft.group_id, member.member_id))
+    draft.cancel(ResyncKey(draft.group_id, member.member_id))
+    if member.member_id in draft.group.rejoining:
+        draft.store(RejoinSeen(draft.group_id, member.member_id))
+
+
+def lead(draft: Draft, looked: Look, member: Member, aim: Target, owned: Owned | None) -> Member | Refused:
+    """Lead a member towards its target, as far as it can go now, and give it its time to revoke."""
+    if not looked.changed and member.is_reconciled_to(aim.epoch):
+        return member
+    wanted = looked.topics_of(member)
+
+    def subscribes(topic_id: Uuid) -> bool:
+        topic = draft.context.topics.with_id(topic_id)
+        return topic is not None and topic.name in wanted
+
+    around = Surroundings(draft.group.owner, subscribes, owned, looked.changed)
+    if must_begin_anew(member, around):
+        return Refused(FENCED_MEMBER_EPOCH, "The member's state is not known here: let it give up its partitions and join anew.")
+    led = reconcile(member, aim, around)
+    if led == member:
+        return member
+    draft.store(current_record(draft.group_id, led))
+    if led.classic is None:
+        _time_revocation(draft, member, led)
+    return led
+
+
+def _time_revocation(draft: Draft, member: Member, led: Member) -> None:
+    """A member that has to give back has its rebalance timeout for it. Joins and syncs time those of the classic protocol."""
+    key = RebalanceKey(draft.group_id, led.member_id)
+    if led.state is MemberState.UNREVOKED_PARTITIONS:
+        draft.after(key, led.rebalance_timeout_ms)
+    elif member.state is MemberState.UNREVOKED_PARTITIONS:
+        draft.cancel(key)
+
+
+def _response(draft: Draft, body: ConsumerGroupHeartbeatRequest, member: Member, settled: Member) -> ConsumerGroupHeartbeatResponse:
+    """A member is told what it has when it joins, when it tells all of itself, and when that has changed."""
+    interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
+    subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
+    is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=settled.member_id,
+        member_epoch=settled.epoch,
+        heartbeat_interval_ms=draft.setting(HEARTBEAT_INTERVAL, interval_ms),
+    )
+    if body.member_epoch == JOINING_EPOCH or is_full or member.assigned != settled.assigned:
+        held = [TopicPartitions(topic_id=topic_id, partitions=sorted(has)) for topic_id, has in settled.assigned.items()]
+        response.assignment = Assignment(topic_partitions=held)
+    return response

@@ -1,0 +1,109 @@
+"""Members of a consumer group go: by themselves, because they were not heard of in time, or for a while (KIP-848, KIP-345)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ottla.coord.consumer.checks import static_error, unknown_member
+from ottla.coord.consumer.draft import Draft, Refused, current_record
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.heartbeat import Ask, remove_member
+from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH, Epochs, Member
+from ottla.coord.consumer.migrate import can_downgrade, downgrade
+from ottla.coord.consumer.records import PatternForgotten
+from ottla.coord.consumer.states import MemberState
+from ottla.coord.consumer.subscription import bump_epoch
+from ottla.coord.outcome import RebalanceKey, RejoinKey, ResyncKey, SessionKey
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+log = logging.getLogger("ottla.coord")
+
+
+def leave(draft: Draft, ask: Ask) -> Refused | None:
+    """Decide a heartbeat that says goodbye: for good (-1), or as a static member that will be back (-2)."""
+    body = ask.body
+    group = draft.group
+    refused = _leaving_error(group, body.member_id, body.instance_id)
+    if refused is not None:
+        return refused
+    member = group.members[body.member_id]
+    draft.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=body.member_epoch))
+    if body.member_epoch == STATIC_LEAVING_EPOCH:
+        away = replace(member, epoch=STATIC_LEAVING_EPOCH, assigned=_since_ever(member.assigned), revoking={})
+        draft.store(current_record(group.group_id, away))
+    else:
+        fence(draft, [member], "left")
+    return None
+
+
+def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Refused | None:
+    if instance_id is not None:
+        return static_error(group, member_id, instance_id)
+    return None if member_id in group.members else unknown_member(group, member_id)
+
+
+def _since_ever(held: Epochs) -> Epochs:
+    """A static member that comes back has its partitions as of epoch 0: its commits count whatever epoch it will have."""
+    nothing: Mapping[int, int]
+    since = {}
+    for topic_id, partitions in held.items():
+        nothing = dict.fromkeys(partitions, 0)
+        since[topic_id] = nothing
+    return since
+
+
+def timed_out(draft: Draft, key: SessionKey | RebalanceKey | RejoinKey | ResyncKey) -> None:
+    """A member's deadline has passed. That to revoke counts only while it still has to."""
+    member = draft.group.members.get(key.member_id)
+    if member is None:
+        return
+    if isinstance(key, RebalanceKey) and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return
+    fence(draft, [member], _REASONS[type(key)])
+
+
+_REASONS = {
+    SessionKey: "was not heard of in time",
+    RebalanceKey: "did not give back its partitions in time",
+    RejoinKey: "did not join again in time",
+    ResyncKey: "did not ask for its assignment in time",
+}
+
+
+def fence(draft: Draft, members: Sequence[Member], reason: str) -> None:
+    """Put members out, which gives the group a new epoch; if only members of the classic protocol are left, it becomes theirs."""
+    if not members:
+        return
+    group = draft.group
+    log.info("group %s: %s %s", group.group_id, ", ".join(member.member_id for member in members), reason)
+    if can_downgrade(draft, members):
+        downgrade(draft, members, reason)
+        return
+    for member in members:
+        remove_member(draft, member)
+    for pattern, count in _counts([member.pattern for member in members if member.pattern]).items():
+        if group.patterns.get(pattern) == count:
+            draft.store(PatternForgotten(group.group_id, pattern))
+    bump_epoch(draft, draft.context.topics.hash_of(_names_without(group, members)))
+
+
+def _counts(names: Sequence[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _names_without(group: ConsumerGroup, members: Sequence[Member]) -> set[str]:
+    """The topics that anybody subscribes to once these members are gone."""
+    counts = dict(group.names)
+    for member in members:
+        for name in member.topics:
+            counts[name] -= 1
+    for pattern, count in _counts([member.pattern for member in members if member.pattern]).items():
+        if group.patterns.get(pattern) == count and pattern in group.resolved:
+            for name in group.resolved[pattern].topics:
+                counts[name] -= 1
+    return {name for name, count in counts.items() if count > 0}

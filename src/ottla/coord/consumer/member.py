@@ -1,0 +1,58 @@
+"""One member of a consumer group, as a value (KIP-848); knows nothing of the group that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.coord.consumer.states import MemberState
+from ottla.wire.schema import Uuid
+
+Epochs = Mapping[Uuid, Mapping[int, int]]
+"""Topic id -> partition -> the epoch at which the member was given it; a commit that names an older one is refused (KIP-1251)."""
+
+JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
+"""What a member says instead of its epoch; a static member that is away, and shall come back, has the last one stored."""
+
+
+class Classic(NamedTuple):
+    """What a member that speaks the classic protocol said of itself: (name, metadata) in its order of preference."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member. `assigned` is what it may use, `revoking` what it must give back; nobody else may have either.
+
+    `pattern` is a regular expression for topics, or empty. `classic` is None for a member that speaks the consumer protocol.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    pattern: str = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: Classic | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Epochs = field(default_factory=dict)
+    revoking: Epochs = field(default_factory=dict)
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    def given_at(self, topic_id: Uuid, partition: int) -> int | None:
+        """The epoch at which it was given a partition that it has; None if it does not have it."""
+        for held in (self.assigned, self.revoking):
+            epoch = held.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None

@@ -1,0 +1,263 @@
+"""A group changes its protocol while it lives: from classic as the first member of the consumer protocol joins, and back as the
+last one goes (KIP-848). Members of the other protocol keep their partitions, and speak as they did before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ottla.coord.classic import rebalance
+from ottla.coord.classic.draft import Draft as ClassicDraft
+from ottla.coord.classic.events import Member as ClassicMember
+from ottla.coord.classic.events import MemberJoined
+from ottla.coord.classic.group import Group as ClassicGroup
+from ottla.coord.classic.group import apply as apply_classic
+from ottla.coord.classic.states import State
+from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.draft import Draft, Refused, current_record, member_record
+from ottla.coord.consumer.embedded import (
+    PROTOCOL_TYPE,
+    Subscription,
+    UnreadableAssignment,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
+from ottla.coord.consumer.member import Classic, Member
+from ottla.coord.consumer.records import (
+    ConsumerStored,
+    CurrentForgotten,
+    EpochForgotten,
+    EpochStored,
+    MemberForgotten,
+    OldMetadataForgotten,
+    PatternForgotten,
+    TargetEpochForgotten,
+    TargetEpochStored,
+    TargetForgotten,
+    TargetStored,
+)
+from ottla.coord.consumer.topics import Topics
+from ottla.coord.outcome import NOBODY, JoinKey, SyncKey
+from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.wire import Malformed
+from ottla.wire.api.sync_group import SyncGroupResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS
+
+log = logging.getLogger("ottla.coord")
+
+UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
+DISABLED = "disabled"
+
+
+def upgrade(draft: Draft, classic: ClassicGroup) -> Refused | None:
+    """Let a classic group with members be a consumer group, where everybody has what the classic group assigned.
+
+    A rebalance that is under way ends: what it was for, the consumer group's first assignment does.
+    """
+    refused = _upgrade_error(draft, classic)
+    if refused is not None:
+        return refused
+    try:
+        members = _taken_over(classic, draft.context.topics)
+    except (Malformed, UnreadableAssignment) as problem:
+        return _not_a_consumer_group(classic, f"what its members sent can't be taken over: {problem}")
+    log.info("group %s: from the classic to the consumer protocol at generation %d", classic.group_id, classic.generation)
+    _send_away(draft, classic)
+    draft.unsettled = classic.state is not State.STABLE
+    draft.store(GroupForgotten(classic.group_id))
+    draft.found(ConsumerGroup(classic.group_id), _beginning(draft, classic, members))
+    for member in members:
+        draft.expect(member)
+    return None
+
+
+def _upgrade_error(draft: Draft, classic: ClassicGroup) -> Refused | None:
+    settings = draft.context.settings
+    if settings.group_consumer_migration_policy not in UPGRADES:
+        return _not_a_consumer_group(classic, "group.consumer.migration.policy does not let it become one")
+    if classic.protocol_type != PROTOCOL_TYPE:
+        return _not_a_consumer_group(classic, f"its members are of the type '{classic.protocol_type}'")
+    if len(classic.members) > settings.group_consumer_max_size:
+        return _not_a_consumer_group(classic, "it has more members than group.consumer.max.size allows")
+    return None
+
+
+def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refused:
+    return Refused(GROUP_ID_NOT_FOUND, f"Group {classic.group_id} is a classic group, and stays one: {why}.")
+
+
+def _taken_over(classic: ClassicGroup, topics: Topics) -> list[Member]:
+    """The members as those of a consumer group, with what they were assigned, and with what else they still own.
+
+    In a rebalance assignments may be none yet, but whoever rebalances cooperatively reads on meanwhile. Of two that say they own
+    a partition, the one has it to whom it was assigned later. Raises `Malformed` and `UnreadableAssignment`.
+    """
+    subscriptions = {member_id: _subscription(member, classic, topics) for member_id, member in classic.members.items()}
+    held = {member_id: read_assignment(member.assignment, topics) for member_id, member in classic.members.items()}
+    taken = {(topic_id, index) for partitions in held.values() for topic_id, indexes in partitions.items() for index in indexes}
+    for member_id in sorted(subscriptions, key=lambda member_id: -subscriptions[member_id].generation):
+        owned = dict(held[member_id])
+        for topic_id, indexes in subscriptions[member_id].owned.items():
+            free = frozenset(index for index in indexes if (topic_id, index) not in taken)
+            taken |= {(topic_id, index) for index in free}
+            if free:
+                owned[topic_id] = owned.get(topic_id, frozenset()) | free
+        held[member_id] = owned
+    return [_as_member(member, classic, subscriptions[member_id], held[member_id]) for member_id, member in classic.members.items()]
+
+
+def _subscription(member: ClassicMember, classic: ClassicGroup, topics: Topics) -> Subscription:
+    return read_subscription(member.metadata(classic.protocol) or member.protocols[0][1], topics)
+
+
+def _as_member(member: ClassicMember, classic: ClassicGroup, subscription: Subscription, held: Partitions) -> Member:
+    generation = classic.generation
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=subscription.topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=Classic(member.session_timeout_ms, member.protocols),
+        epoch=generation,
+        previous_epoch=generation,
+        assigned={topic_id: dict.fromkeys(sorted(indexes), generation) for topic_id, indexes in held.items()},
+    )
+
+
+def _send_away(draft: Draft, classic: ClassicGroup) -> None:
+    """Whoever waits in a rebalance of the classic group is told to join again."""
+    waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
+    for member_id, token in classic.joining.items():
+        waiting.answer_to(token, rebalance.join_error(REBALANCE_IN_PROGRESS, member_id))
+    for token in classic.syncing.values():
+        waiting.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+    waiting.cancel(JoinKey(classic.group_id))
+    waiting.cancel(SyncKey(classic.group_id))
+    draft.take_over(waiting.outcome())
+
+
+def _beginning(draft: Draft, classic: ClassicGroup, members: Sequence[Member]) -> list[ConsumerStored]:
+    """The records of a consumer group that begins where a classic one was."""
+    group_id, epoch = classic.group_id, classic.generation
+    names = {name for member in members for name in member.topics}
+    records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
+    records.append(EpochStored(group_id, epoch, draft.context.topics.hash_of(names)))
+    for member in members:
+        target = {topic_id: frozenset(held) for topic_id, held in member.assigned.items()}
+        records.append(TargetStored(group_id, member.member_id, target))
+    records.append(TargetEpochStored(group_id, epoch, 0))
+    records += [current_record(group_id, member) for member in members]
+    return records
+
+
+def can_downgrade(draft: Draft, leaving: Sequence[Member]) -> bool:
+    """Whether members of the classic protocol alone, and not too many, are left without these."""
+    settings = draft.context.settings
+    left = len(draft.group.members) - len(leaving)
+    classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
+    allowed = settings.group_consumer_migration_policy in DOWNGRADES and left <= settings.group_max_size
+    return allowed and 0 < left == classic_left
+
+
+def downgrade(draft: Draft, leaving: Sequence[Member], reason: str) -> None:
+    """Let a consumer group be a classic one without these members, whose partitions the others share out anew."""
+    gone = {member.member_id for member in leaving}
+    members = [member for member_id, member in draft.group.members.items() if member_id not in gone]
+    for member in draft.group.members.values():
+        draft.forget(member)
+    for record in tombstones(draft.group):
+        draft.store(record)
+    _begin_classic(draft, members, draft.group.targets, reason)
+
+
+def downgrade_with(draft: Draft, joined: Member, *, settled: bool) -> None:
+    """Let a consumer group be a classic one as its last member of the consumer protocol, a static one, came back with the classic.
+
+    The records that put `joined` in its place are a part of the draft already. If the assignment is `settled` nobody need join.
+    """
+    group = draft.group
+    members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
+    for member in group.members.values():
+        draft.forget(member)
+    for record in tombstones(group, draft.replaced, joined.member_id):
+        draft.store(record)
+    targets = {**group.targets, joined.member_id: group.targets.get(draft.replaced or "", NO_TARGET)}
+    reason = f"static member {joined.member_id} is back with the classic protocol"
+    _begin_classic(draft, members, targets, None if settled else reason)
+
+
+def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str = "") -> list[ConsumerStored]:
+    """What lets a consumer group be no more; a newcomer stands where it replaced a member."""
+    group_id = group.group_id
+    member_ids = [newcomer if member_id == replaced else member_id for member_id in group.members]
+    records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
+    records += [TargetForgotten(group_id, member_id) for member_id in member_ids]
+    records.append(TargetEpochForgotten(group_id))
+    records += [MemberForgotten(group_id, member_id) for member_id in member_ids]
+    records += [PatternForgotten(group_id, pattern) for pattern in group.resolved]
+    records += [OldMetadataForgotten(group_id), EpochForgotten(group_id)]
+    return records
+
+
+def _begin_classic(draft: Draft, members: Sequence[Member], targets: Mapping[str, Partitions], reason: str | None) -> None:
+    """Store the classic group with what its members shall have; if all is not settled with what they have, and let them join again.
+
+    What they have matters if the group becomes a consumer group once more before they have joined.
+    """
+    if reason is not None:
+        targets = {member.member_id: _held(member) for member in members}
+    waiting = ClassicDraft(None, draft.group_id, draft.context.settings, draft.now, draft.token)
+    waiting.happen(_at_rest(draft, members, targets, is_settled=reason is None))
+    for member in members:
+        waiting.expect(member.member_id)
+    if reason is not None:
+        rebalance.begin(waiting, reason)
+    log.info("group %s: from the consumer to the classic protocol at generation %d", draft.group_id, draft.group.epoch)
+    draft.take_over(waiting.outcome())
+
+
+def _held(member: Member) -> Partitions:
+    """What a member reads, or has yet to give back."""
+    held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
+    for topic_id, partitions in member.revoking.items():
+        held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
+    return held
+
+
+def _at_rest(draft: Draft, members: Sequence[Member], targets: Mapping[str, Partitions], *, is_settled: bool) -> GroupStored:
+    """The record of the classic group: the protocol that its members would choose, and their assignments as bytes.
+
+    Of one that is not settled no leader is stored: whoever reads it back sees that its members have to join again.
+    """
+    twin = ClassicGroup(draft.group_id)
+    for member in members:
+        apply_classic(twin, MemberJoined(draft.group_id, _classic(member), PROTOCOL_TYPE, NOBODY))
+    twin.generation = draft.group.epoch
+    twin.protocol = twin.choose_protocol()
+    topics = draft.context.topics
+    assignments = {
+        member.member_id: write_assignment(targets.get(member.member_id, NO_TARGET), topics, member.metadata(twin.protocol))
+        for member in twin.members.values()
+    }
+    if not is_settled:
+        twin.leader = None
+    return twin.at_rest(assignments, draft.now.wall_ms)
+
+
+def _classic(member: Member) -> ClassicMember:
+    assert member.classic is not None, "only members of the classic protocol are left"
+    return ClassicMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.classic.session_timeout_ms,
+        member.classic.protocols,
+    )

@@ -1,0 +1,102 @@
+"""How a member gets from what it has to its target assignment: it gives back first, then takes what is free (KIP-848).
+
+Pure functions of one member; the automaton stands in `states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.checks import Owned
+from ottla.coord.consumer.member import Epochs, Member
+from ottla.coord.consumer.states import MOVES, NEXT, Hindrance, Move
+from ottla.wire.schema import Uuid
+
+NONE_OF_IT: Mapping[int, int] = {}
+
+
+class Target(NamedTuple):
+    """What a member shall have, and the epoch of the assignment that says so."""
+
+    epoch: int
+    partitions: Partitions
+
+
+class Surroundings(NamedTuple):
+    """What a member's way rests on besides itself.
+
+    `owner` tells who has a partition or has not given it back; `subscribes` whether the member wants a topic; `owned` is what
+    the member says it has, or None if it says nothing; `changed` whether it has changed its subscription just now.
+    """
+
+    owner: Callable[[Uuid, int], str | None]
+    subscribes: Callable[[Uuid], bool]
+    owned: Owned | None
+    changed: bool
+
+
+def must_begin_anew(member: Member, around: Surroundings) -> bool:
+    """A member whose stored state nobody here knows can't go on while it owns, or may own, anything."""
+    return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
+
+
+def reconcile(member: Member, target: Target, around: Surroundings) -> Member:
+    """The member one step nearer to its target; the very same if it can't move."""
+    move = MOVES[member.state]
+    if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
+        return _without_unwanted(member, around) if around.changed else member
+    if move is Move.WHEN_ALL_IS_REVOKED and _still_owns(member.revoking, around.owned):
+        return _without_unwanted(member, around) if around.changed else member
+    return _next(member, target, around)
+
+
+def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
+    """Whether a member has not given back all it has to; one that says nothing has not."""
+    if owned is None:
+        return True
+    return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
+
+
+def _without_unwanted(member: Member, around: Surroundings) -> Member:
+    """Take topics away to which the member no longer subscribes, without waiting for a new target."""
+    unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
+    if not unwanted:
+        return member
+    assigned = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in unwanted}
+    revoking = dict(member.revoking)
+    for topic_id, held in unwanted.items():
+        revoking[topic_id] = {**revoking.get(topic_id, {}), **held}
+    if not _still_owns(revoking, around.owned):
+        return replace(member, previous_epoch=member.epoch, assigned=assigned)
+    state = NEXT[member.state, Hindrance.MUST_REVOKE]
+    return replace(member, previous_epoch=member.epoch, state=state, assigned=assigned, revoking=revoking)
+
+
+def _next(member: Member, target: Target, around: Surroundings) -> Member:
+    kept: dict[Uuid, Mapping[int, int]] = {}
+    revoking: dict[Uuid, Mapping[int, int]] = {}
+    given: dict[Uuid, Mapping[int, int]] = {}
+    must_wait = False
+    for topic_id in dict.fromkeys((*target.partitions, *member.assigned)):
+        held = member.assigned.get(topic_id, NONE_OF_IT)
+        wanted = target.partitions.get(topic_id, frozenset()) if around.subscribes(topic_id) else frozenset()
+        stays = {partition: epoch for partition, epoch in held.items() if partition in wanted}
+        own = member.revoking.get(topic_id, NONE_OF_IT)
+        free = [p for p in sorted(wanted - stays.keys()) if p in own or around.owner(topic_id, p) is None]
+        must_wait = must_wait or len(stays) + len(free) < len(wanted)
+        _put(kept, topic_id, stays)
+        _put(revoking, topic_id, {partition: epoch for partition, epoch in held.items() if partition not in wanted})
+        _put(given, topic_id, {**stays, **dict.fromkeys(free, target.epoch)})
+    if revoking and _still_owns(revoking, around.owned):
+        state = NEXT[member.state, Hindrance.MUST_REVOKE]
+        return replace(member, previous_epoch=member.epoch, state=state, assigned=kept, revoking=revoking)
+    state = NEXT[member.state, Hindrance.MUST_WAIT if must_wait else Hindrance.NOTHING]
+    return replace(member, epoch=target.epoch, previous_epoch=member.epoch, state=state, assigned=given, revoking={})
+
+
+def _put(held: dict[Uuid, Mapping[int, int]], topic_id: Uuid, partitions: Mapping[int, int]) -> None:
+    if partitions:
+        held[topic_id] = partitions

@@ -1,0 +1,385 @@
+"""The records of a consumer group in `__consumer_offsets`, as values and as bytes in Kafka's own formats (KIP-848).
+
+Knows nothing of what they mean. Each begins with the group; what ends in `Forgotten` is a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.member import Classic, Epochs
+from ottla.coord.consumer.states import MemberState
+from ottla.wire.data import consumer_group_current_member_assignment as current_data
+from ottla.wire.data import consumer_group_member_metadata as member_data
+from ottla.wire.data import consumer_group_metadata as group_data
+from ottla.wire.data import consumer_group_partition_metadata as old_data
+from ottla.wire.data import consumer_group_regular_expression as pattern_data
+from ottla.wire.data import consumer_group_target_assignment_member as target_data
+from ottla.wire.data import consumer_group_target_assignment_metadata as target_epoch_data
+from ottla.wire.data import decode_key, decode_value, encode_key, encode_value
+from ottla.wire.schema import Message
+
+VERSION = 0
+
+
+class EpochStored(NamedTuple):
+    """The group's epoch, and the hash of the topics on which it rests."""
+
+    group_id: str
+    epoch: int
+    metadata_hash: int
+
+
+class EpochForgotten(NamedTuple):
+    """The group is no more."""
+
+    group_id: str
+
+
+class OldMetadataStored(NamedTuple):
+    """What Kafka 4.0 kept of the topics; a hash has replaced it (KIP-1101). Never written here, only taken away."""
+
+    group_id: str
+
+
+class OldMetadataForgotten(NamedTuple):
+    group_id: str
+
+
+class MemberStored(NamedTuple):
+    """What a member said of itself."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topics: frozenset[str]
+    pattern: str
+    rebalance_timeout_ms: int
+    assignor: str | None
+    classic: Classic | None
+
+
+class MemberForgotten(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class TargetEpochStored(NamedTuple):
+    """The group epoch for which the target assignment was made, and when (0: not known)."""
+
+    group_id: str
+    epoch: int
+    wall_ms: int
+
+
+class TargetEpochForgotten(NamedTuple):
+    group_id: str
+
+
+class TargetStored(NamedTuple):
+    """What a member shall have."""
+
+    group_id: str
+    member_id: str
+    partitions: Partitions
+
+
+class TargetForgotten(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class CurrentStored(NamedTuple):
+    """What a member has, and where it is on its way to its target."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Epochs
+    revoking: Epochs
+
+
+class CurrentForgotten(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class PatternStored(NamedTuple):
+    """The topics that a regular expression stands for, and when they were looked up in which version of the metadata."""
+
+    group_id: str
+    pattern: str
+    topics: frozenset[str]
+    version: int
+    wall_ms: int
+
+
+class PatternForgotten(NamedTuple):
+    group_id: str
+    pattern: str
+
+
+ConsumerStored = (
+    EpochStored
+    | EpochForgotten
+    | OldMetadataStored
+    | OldMetadataForgotten
+    | MemberStored
+    | MemberForgotten
+    | TargetEpochStored
+    | TargetEpochForgotten
+    | TargetStored
+    | TargetForgotten
+    | CurrentStored
+    | CurrentForgotten
+    | PatternStored
+    | PatternForgotten
+)
+
+
+def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
+    """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
+    key, value = _ENCODE[type(record)](record)
+    return encode_key(key), None if value is None else encode_value(value, VERSION)
+
+
+def decode_record(kind: int, key: bytes, value: bytes | None) -> ConsumerStored:
+    """The record that these bytes hold; `kind` is one of `KINDS`. Raises `Malformed`."""
+    key_type, value_type, read, forgotten = _DECODE[kind]
+    names = decode_key(key_type, key)
+    if value is None:
+        return forgotten(names)
+    return read(names, decode_value(value_type, value)[1])
+
+
+def _group_key(record: EpochStored | EpochForgotten) -> group_data.ConsumerGroupMetadataKey:
+    return group_data.ConsumerGroupMetadataKey(group_id=record.group_id)
+
+
+def _old_key(record: OldMetadataStored | OldMetadataForgotten) -> old_data.ConsumerGroupPartitionMetadataKey:
+    return old_data.ConsumerGroupPartitionMetadataKey(group_id=record.group_id)
+
+
+def _member_key(record: MemberStored | MemberForgotten) -> member_data.ConsumerGroupMemberMetadataKey:
+    return member_data.ConsumerGroupMemberMetadataKey(group_id=record.group_id, member_id=record.member_id)
+
+
+def _target_epoch_key(
+    record: TargetEpochStored | TargetEpochForgotten,
+) -> target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey:
+    return target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey(group_id=record.group_id)
+
+
+def _target_key(record: TargetStored | TargetForgotten) -> target_data.ConsumerGroupTargetAssignmentMemberKey:
+    return target_data.ConsumerGroupTargetAssignmentMemberKey(group_id=record.group_id, member_id=record.member_id)
+
+
+def _current_key(record: CurrentStored | CurrentForgotten) -> current_data.ConsumerGroupCurrentMemberAssignmentKey:
+    return current_data.ConsumerGroupCurrentMemberAssignmentKey(group_id=record.group_id, member_id=record.member_id)
+
+
+def _pattern_key(record: PatternStored | PatternForgotten) -> pattern_data.ConsumerGroupRegularExpressionKey:
+    return pattern_data.ConsumerGroupRegularExpressionKey(group_id=record.group_id, regular_expression=record.pattern)
+
+
+def _group_value(record: EpochStored) -> group_data.ConsumerGroupMetadataValue:
+    return group_data.ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
+
+
+def _old_value(record: OldMetadataStored) -> old_data.ConsumerGroupPartitionMetadataValue:
+    return old_data.ConsumerGroupPartitionMetadataValue()
+
+
+def _member_value(record: MemberStored) -> member_data.ConsumerGroupMemberMetadataValue:
+    value = member_data.ConsumerGroupMemberMetadataValue
+    classic = None
+    if record.classic is not None:
+        protocols = [value.ClassicProtocol(name=name, metadata=metadata) for name, metadata in record.classic.protocols]
+        classic = value.ClassicMemberMetadata(session_timeout_ms=record.classic.session_timeout_ms, supported_protocols=protocols)
+    return value(
+        instance_id=record.instance_id,
+        rack_id=record.rack_id,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        subscribed_topic_names=sorted(record.topics),
+        subscribed_topic_regex=record.pattern,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        server_assignor=record.assignor,
+        classic_member_metadata=classic,
+    )
+
+
+def _target_epoch_value(record: TargetEpochStored) -> target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue:
+    value = target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue
+    return value(assignment_epoch=record.epoch, assignment_timestamp=record.wall_ms)
+
+
+def _target_value(record: TargetStored) -> target_data.ConsumerGroupTargetAssignmentMemberValue:
+    value = target_data.ConsumerGroupTargetAssignmentMemberValue
+    return value(
+        topic_partitions=[
+            value.TopicPartition(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in record.partitions.items()
+        ]
+    )
+
+
+def _current_value(record: CurrentStored) -> current_data.ConsumerGroupCurrentMemberAssignmentValue:
+    return current_data.ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=record.epoch,
+        previous_member_epoch=record.previous_epoch,
+        state=record.state.value,
+        assigned_partitions=_with_epochs(record.assigned),
+        partitions_pending_revocation=_with_epochs(record.revoking),
+    )
+
+
+def _with_epochs(epochs: Epochs) -> list[current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]:
+    held = current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+    return [
+        held(topic_id=topic_id, partitions=list(partitions), assignment_epochs=list(partitions.values()))
+        for topic_id, partitions in epochs.items()
+    ]
+
+
+def _pattern_value(record: PatternStored) -> pattern_data.ConsumerGroupRegularExpressionValue:
+    return pattern_data.ConsumerGroupRegularExpressionValue(
+        topics=sorted(record.topics), version=record.version, timestamp=record.wall_ms
+    )
+
+
+def _read_member(key: Any, value: member_data.ConsumerGroupMemberMetadataValue) -> MemberStored:
+    classic = None
+    if value.classic_member_metadata is not None:
+        held = value.classic_member_metadata
+        protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in held.supported_protocols)
+        classic = Classic(held.session_timeout_ms, protocols)
+    return MemberStored(
+        key.group_id,
+        key.member_id,
+        value.instance_id,
+        value.rack_id,
+        value.client_id,
+        value.client_host,
+        frozenset(value.subscribed_topic_names),
+        value.subscribed_topic_regex or "",
+        value.rebalance_timeout_ms,
+        value.server_assignor,
+        classic,
+    )
+
+
+def _read_target(key: Any, value: target_data.ConsumerGroupTargetAssignmentMemberValue) -> TargetStored:
+    partitions = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
+    return TargetStored(key.group_id, key.member_id, partitions)
+
+
+def _read_current(key: Any, value: current_data.ConsumerGroupCurrentMemberAssignmentValue) -> CurrentStored:
+    """A state that is not known here is kept as such. Before Kafka 4.3 partitions had no epochs: the member's own serves."""
+    states = MemberState._value2member_map_
+    state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
+    epoch = max(value.member_epoch, 0)
+    return CurrentStored(
+        key.group_id,
+        key.member_id,
+        value.member_epoch,
+        value.previous_member_epoch,
+        state,
+        _read_epochs(value.assigned_partitions, epoch),
+        _read_epochs(value.partitions_pending_revocation, epoch),
+    )
+
+
+def _read_epochs(
+    topics: list[current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], epoch: int
+) -> dict[bytes, Mapping[int, int]]:
+    read: dict[bytes, Mapping[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [epoch] * len(topic.partitions)
+        read[bytes(topic.topic_id)] = dict(zip(topic.partitions, epochs, strict=True))
+    return read
+
+
+def _read_pattern(key: Any, value: pattern_data.ConsumerGroupRegularExpressionValue) -> PatternStored:
+    topics = frozenset(value.topics)
+    return PatternStored(key.group_id, key.regular_expression, topics, value.version, value.timestamp)
+
+
+Encode = Callable[[Any], tuple[Message, Message | None]]
+
+_ENCODE: dict[type, Encode] = {
+    EpochStored: lambda record: (_group_key(record), _group_value(record)),
+    EpochForgotten: lambda record: (_group_key(record), None),
+    OldMetadataStored: lambda record: (_old_key(record), _old_value(record)),
+    OldMetadataForgotten: lambda record: (_old_key(record), None),
+    MemberStored: lambda record: (_member_key(record), _member_value(record)),
+    MemberForgotten: lambda record: (_member_key(record), None),
+    TargetEpochStored: lambda record: (_target_epoch_key(record), _target_epoch_value(record)),
+    TargetEpochForgotten: lambda record: (_target_epoch_key(record), None),
+    TargetStored: lambda record: (_target_key(record), _target_value(record)),
+    TargetForgotten: lambda record: (_target_key(record), None),
+    CurrentStored: lambda record: (_current_key(record), _current_value(record)),
+    CurrentForgotten: lambda record: (_current_key(record), None),
+    PatternStored: lambda record: (_pattern_key(record), _pattern_value(record)),
+    PatternForgotten: lambda record: (_pattern_key(record), None),
+}
+
+STORED = frozenset(_ENCODE)
+"""The types of all these records."""
+
+_DECODE: dict[int, tuple[type[Message], type[Message], Callable[[Any, Any], ConsumerStored], Callable[[Any], ConsumerStored]]] = {
+    3: (
+        group_data.ConsumerGroupMetadataKey,
+        group_data.ConsumerGroupMetadataValue,
+        lambda key, value: EpochStored(key.group_id, value.epoch, value.metadata_hash),
+        lambda key: EpochForgotten(key.group_id),
+    ),
+    4: (
+        old_data.ConsumerGroupPartitionMetadataKey,
+        old_data.ConsumerGroupPartitionMetadataValue,
+        lambda key, value: OldMetadataStored(key.group_id),
+        lambda key: OldMetadataForgotten(key.group_id),
+    ),
+    5: (
+        member_data.ConsumerGroupMemberMetadataKey,
+        member_data.ConsumerGroupMemberMetadataValue,
+        _read_member,
+        lambda key: MemberForgotten(key.group_id, key.member_id),
+    ),
+    6: (
+        target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey,
+        target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue,
+        lambda key, value: TargetEpochStored(key.group_id, value.assignment_epoch, value.assignment_timestamp),
+        lambda key: TargetEpochForgotten(key.group_id),
+    ),
+    7: (
+        target_data.ConsumerGroupTargetAssignmentMemberKey,
+        target_data.ConsumerGroupTargetAssignmentMemberValue,
+        _read_target,
+        lambda key: TargetForgotten(key.group_id, key.member_id),
+    ),
+    8: (
+        current_data.ConsumerGroupCurrentMemberAssignmentKey,
+        current_data.ConsumerGroupCurrentMemberAssignmentValue,
+        _read_current,
+        lambda key: CurrentForgotten(key.group_id, key.member_id),
+    ),
+    16: (
+        pattern_data.ConsumerGroupRegularExpressionKey,
+        pattern_data.ConsumerGroupRegularExpressionValue,
+        _read_pattern,
+        lambda key: PatternForgotten(key.group_id, key.regular_expression),
+    ),
+}
+
+KINDS = frozenset(_DECODE)
+"""The numbers with which the keys of these records begin."""

@@ -1,0 +1,216 @@
+"""What the members of a group subscribe to: looking up regular expressions, and whether the group needs a new epoch for it.
+
+Works on a draft. A group looks at the topics anew when a member's subscription changes, and when it was told that topics did.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ottla.coord.consumer.draft import Draft, Refused
+from ottla.coord.consumer.events import MetadataRefreshed, PatternsFound, PatternsSought
+from ottla.coord.consumer.group import Resolved
+from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.patterns import IllegalPattern, matcher
+from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
+from ottla.coord.outcome import PatternsKey
+from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
+
+log = logging.getLogger("ottla.coord")
+
+PAUSE_MS = 10
+"""Between two parts of a long look-up, each of which takes some milliseconds: others have more of the time than it has."""
+
+NOT_RESOLVED = Resolved(frozenset(), 0)
+
+SHORTEST_PATTERN_REFRESH_MS = 10_000
+"""However fast topics come, a group's regular expressions are not looked up more often than this."""
+
+
+class Look(NamedTuple):
+    """The group's epoch and regular expressions as they will be; `changed` says whether the member's subscription has."""
+
+    epoch: int
+    resolved: Mapping[str, Resolved]
+    changed: bool
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        resolved = self.resolved.get(member.pattern) if member.pattern else None
+        return member.topics if resolved is None else member.topics | resolved.topics
+
+
+def look(draft: Draft, member: Member, updated: Member) -> Look | Refused:
+    """What becomes of the group now that `member` is `updated`. The same when nobody's subscription, nor any topic, changed."""
+    resolved = _resolve(draft, member, updated)
+    if isinstance(resolved, Refused):
+        return resolved
+    bump = _needs_new_epoch(draft, member, updated, resolved)
+    metadata_hash = _hash(draft, member, updated, resolved)
+    epoch = draft.group.epoch
+    if bump or metadata_hash != draft.group.metadata_hash:
+        epoch = bump_epoch(draft, metadata_hash)
+    if draft.group.stale:
+        draft.store(MetadataRefreshed(draft.group_id))
+    return Look(epoch, resolved, member.topics != updated.topics or member.pattern != updated.pattern)
+
+
+def _needs_new_epoch(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> bool:
+    """Whether somebody subscribes to other topics now, or all is to be shared out anyway.
+
+    A regular expression that is new to the group and stands for no topic changes nothing yet; neither does another assignor,
+    which makes the next assignment, whenever that is.
+    """
+    if draft.unsettled or member.topics != updated.topics:
+        return True
+    if member.pattern != updated.pattern:
+        known = updated.pattern in draft.group.resolved
+        return bool(member.pattern) or known or bool(resolved.get(updated.pattern, NOT_RESOLVED).topics)
+    return any(pattern in resolved and resolved[pattern].topics != known.topics for pattern, known in draft.group.resolved.items())
+
+
+def bump_epoch(draft: Draft, metadata_hash: int) -> int:
+    """Give the group its next epoch, which asks for a new target assignment."""
+    group = draft.group
+    epoch = group.epoch + 1
+    log.info("group %s: epoch %d", group.group_id, epoch)
+    draft.store(EpochStored(group.group_id, epoch, metadata_hash))
+    if group.has_old_metadata:
+        draft.store(OldMetadataForgotten(group.group_id))
+    return epoch
+
+
+def preferred(draft: Draft, member: Member | None = None, updated: Member | None = None) -> str:
+    """The assignor that most members name, the earlier one in the settings if several do; the first one if nobody names any."""
+    votes = draft.group.assignors
+    if member is not None and updated is not None and member.assignor != updated.assignor:
+        votes = dict(votes)
+        for name, by in ((member.assignor, -1), (updated.assignor, 1)):
+            if name is not None:
+                votes[name] = votes.get(name, 0) + by
+    return max(draft.context.assignors, key=lambda name: votes.get(name, 0))
+
+
+def _resolve(draft: Draft, member: Member, updated: Member) -> Mapping[str, Resolved] | Refused:
+    """The group's regular expressions with the topics they stand for, looked up anew where that is due."""
+    group = draft.group
+    resolved: Mapping[str, Resolved] = group.resolved
+    if member.pattern != updated.pattern:
+        if member.pattern and group.patterns.get(member.pattern) == 1:
+            draft.store(PatternForgotten(group.group_id, member.pattern))
+            resolved = {pattern: known for pattern, known in resolved.items() if pattern != member.pattern}
+        is_new = bool(updated.pattern) and updated.pattern not in resolved
+        return _with_new(draft, updated.pattern, resolved) if is_new else resolved
+    is_due = bool(group.patterns) and not group.seeking and _is_due(draft, resolved)
+    return _refreshed(draft, resolved) if is_due else resolved
+
+
+def _with_new(draft: Draft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refused:
+    """The expressions with a new one, if all topics can be matched at once; else it stands for none until they are."""
+    try:
+        matched, end = matcher(pattern).part(names := draft.context.topics.names, 0)
+    except IllegalPattern as illegal:
+        return Refused(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex '{pattern}' is no regular expression of RE2: {illegal}")
+    if end == len(names):
+        return {**resolved, pattern: _found(draft, pattern, matched)}
+    if not draft.group.seeking:
+        draft.store(PatternsSought(draft.group_id))
+        draft.after(PatternsKey(draft.group_id, (pattern,), names, end, matched), PAUSE_MS)
+    return resolved
+
+
+def _found(draft: Draft, pattern: str, matched: frozenset[str]) -> Resolved:
+    draft.store(PatternStored(draft.group_id, pattern, matched, draft.context.topics.version, draft.now.wall_ms))
+    return Resolved(matched, draft.now.wall_ms)
+
+
+def _is_due(draft: Draft, resolved: Mapping[str, Resolved]) -> bool:
+    """Topics that are new count after a while, and all of them now and then; the first of the expressions waits longest.
+
+    One that was never looked up was about to be as the coordinator began anew. One looked up in what is still to come was looked up
+    before somebody turned the clock back.
+    """
+    if len(resolved) < len(draft.group.patterns) or not resolved:
+        return any(pattern not in resolved for pattern in draft.group.patterns)
+    age_ms = draft.now.wall_ms - next(iter(resolved.values())).wall_ms
+    if age_ms < 0:
+        return True
+    if draft.group.stale_patterns and age_ms > SHORTEST_PATTERN_REFRESH_MS:
+        return True
+    return age_ms > draft.context.settings.group_consumer_regex_refresh_interval_ms
+
+
+def _refreshed(draft: Draft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
+    """All expressions looked up anew: a single one now if that is quick, others bit by bit."""
+    patterns, names = tuple(draft.group.patterns), draft.context.topics.names
+    draft.store(PatternsSought(draft.group_id))
+    matched, end = _part(draft, patterns[0], names, 0)
+    if end == len(names) and len(patterns) == 1:
+        fresh = {patterns[0]: _found(draft, patterns[0], matched)}
+        draft.store(PatternsFound(draft.group_id))
+        return fresh
+    draft.after(PatternsKey(draft.group_id, patterns, names, end, matched), PAUSE_MS)
+    return resolved
+
+
+def _part(draft: Draft, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
+    """Some of the topics that an expression means. One that another broker stored, and this one can't read, means none."""
+    try:
+        return matcher(pattern).part(names, at)
+    except IllegalPattern as illegal:
+        log.error("group %s: '%s' is no regular expression of RE2: %s", draft.group_id, pattern, illegal)
+        return frozenset(), len(names)
+
+
+def seek(draft: Draft, key: PatternsKey) -> None:
+    """Go on with looking up regular expressions; once through with all of them, let the group know what they stand for."""
+    if not draft.group.seeking:
+        return
+    if key.at == len(key.names):
+        key = replace(key, patterns=key.patterns[1:], at=0, matched=frozenset(), found=(*key.found, (key.patterns[0], key.matched)))
+    if not key.patterns:
+        _take(draft, dict(key.found))
+        return
+    matched, end = _part(draft, key.patterns[0], key.names, key.at)
+    draft.after(replace(key, at=end, matched=key.matched | matched), PAUSE_MS)
+
+
+def _take(draft: Draft, found: Mapping[str, frozenset[str]]) -> None:
+    """Let regular expressions stand for these topics, as far as somebody still subscribes by them."""
+    group = draft.group
+    draft.store(PatternsFound(group.group_id))
+    taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
+    resolved = {**group.resolved, **taken}
+    nobody = Member("")
+    metadata_hash = draft.context.topics.hash_of(_names(draft, nobody, nobody, resolved))
+    changed = any(group.resolved.get(pattern, NOT_RESOLVED).topics != known.topics for pattern, known in taken.items())
+    if changed or metadata_hash != group.metadata_hash:
+        bump_epoch(draft, metadata_hash)
+
+
+def _hash(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> int:
+    """The metadata hash, computed only if the topics that anybody subscribes to, or those topics themselves, may have changed."""
+    group = draft.group
+    same_names = resolved is group.resolved and not (updated.topics - group.names.keys()) and not _gone(draft, member, updated)
+    if same_names and not group.stale:
+        return group.metadata_hash
+    return draft.context.topics.hash_of(_names(draft, member, updated, resolved))
+
+
+def _gone(draft: Draft, member: Member, updated: Member) -> bool:
+    return any(draft.group.names.get(name, 0) <= 1 for name in member.topics - updated.topics)
+
+
+def _names(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> set[str]:
+    """All topics that anybody subscribes to, once `member` is `updated`."""
+    group = draft.group
+    counts = dict(group.names)
+    for name in member.topics:
+        counts[name] -= 1
+    for before in group.resolved.values():
+        for name in before.topics:
+            counts[name] -= 1
+    names = {name for name, count in counts.items() if count > 0} | updated.topics
+    return names.union(*(after.topics for after in resolved.values()))

@@ -1,0 +1,64 @@
+"""The target assignment of a group: computed once per group epoch, and stored for those members only for whom it changes."""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.coord.consumer.assign import Partitions, Subscriber
+from ottla.coord.consumer.draft import ASSIGNMENT_INTERVAL, Draft
+from ottla.coord.consumer.group import NO_TARGET
+from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.reconcile import Target
+from ottla.coord.consumer.records import TargetEpochStored, TargetStored
+from ottla.coord.consumer.subscription import Look, preferred
+from ottla.wire.schema import Uuid
+
+log = logging.getLogger("ottla.coord")
+
+
+def target(draft: Draft, look: Look, member: Member, updated: Member) -> Target:
+    """What the member shall have: by the assignment as it is, or by a new one if the group's epoch asks for it and it is time."""
+    group = draft.group
+    if group.assignment_epoch >= look.epoch or not _is_time(draft):
+        return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
+    return _computed(draft, look, member, updated)
+
+
+def _is_time(draft: Draft) -> bool:
+    """Not all too often: many members that come at once share one assignment (KIP-1263)."""
+    made_ms = draft.group.assignment_wall_ms
+    interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
+    # An assignment that seems to be yet to come was made before somebody turned the clock back.
+    return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
+
+
+def _computed(draft: Draft, look: Look, member: Member, updated: Member) -> Target:
+    group, topics = draft.group, draft.context.topics
+    members = {**group.members, updated.member_id: updated}
+    targets = group.targets
+    if draft.replaced is not None:
+        del members[draft.replaced]
+        targets = {**targets, updated.member_id: targets.get(draft.replaced, NO_TARGET)}
+    name = preferred(draft, member, updated)
+    assigned = draft.context.assignors[name].assign(_subscribers(draft, look, members, targets), topics.shapes)
+    for member_id in members:
+        before, after = targets.get(member_id), assigned.get(member_id, NO_TARGET)
+        if before is None or (before is not after and before != after):
+            draft.store(TargetStored(group.group_id, member_id, after))
+    draft.store(TargetEpochStored(group.group_id, look.epoch, draft.now.wall_ms))
+    log.info("group %s: %s assigned anew for epoch %d with %d members", group.group_id, name, look.epoch, len(members))
+    return Target(look.epoch, assigned.get(updated.member_id, NO_TARGET))
+
+
+def _subscribers(draft: Draft, look: Look, members: dict[str, Member], targets: dict[str, Partitions]) -> dict[str, Subscriber]:
+    """The members as an assignor sees them; members with one subscription share one set of topics."""
+    known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
+    subscribers = {}
+    for member_id, member in members.items():
+        subscription = member.topics, member.pattern
+        topic_ids = known.get(subscription)
+        if topic_ids is None:
+            topic_ids = known[subscription] = draft.context.topics.ids_of(look.topics_of(member))
+        owned = targets.get(member_id, NO_TARGET)
+        subscribers[member_id] = Subscriber(topic_ids, member.instance_id, member.rack_id, owned)
+    return subscribers

@@ -1,0 +1,96 @@
+"""The topics that there are, as a coordinator of groups is told of them: names, ids, partitions and racks. A value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from struct import pack
+from typing import NamedTuple
+
+from ottla.coord.consumer.assign import TopicShape
+from ottla.coord.consumer.xxh3 import xxh3_64
+from ottla.wire.schema import Uuid
+
+_HASH_VERSION = b"\0"
+_SIGN, _RANGE = 1 << 63, 1 << 64
+
+
+class Topic(NamedTuple):
+    """One topic as it is now."""
+
+    name: str
+    topic_id: Uuid
+    shape: TopicShape
+
+
+class Topics:
+    """All topics, by name and by id. Never changed: `changed` makes another one. `version` grows with every change."""
+
+    __slots__ = ("_by_id", "_by_name", "_hashes", "_names", "shapes", "version")
+
+    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
+        self.version = version
+        self._by_name = {topic.name: topic for topic in topics}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+        self.shapes: dict[Uuid, TopicShape] = {topic.topic_id: topic.shape for topic in self._by_name.values()}
+        self._hashes: dict[str, int] = {}
+        self._names: tuple[str, ...] | None = None
+
+    def changed(self, topics: Iterable[Topic], gone: Collection[str] = ()) -> Topics:
+        """The topics after these came or became what they are now, and those are gone."""
+        news = {topic.name: topic for topic in topics}
+        left = {name: topic for name, topic in self._by_name.items() if name not in gone} | news
+        after = Topics(left.values(), self.version + 1)
+        after._hashes = {name: hashed for name, hashed in self._hashes.items() if name in left and name not in news}
+        return after
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, in no particular order."""
+        if self._names is None:
+            self._names = tuple(self._by_name)
+        return self._names
+
+    def named(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: Uuid) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[Uuid]:
+        """The ids of those of these topics that there are."""
+        return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
+
+    def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
+        """Partitions by the id of their topic instead of its name; those of no topic are left out."""
+        found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
+        return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """The metadata hash of a group that subscribes to these topics, as Kafka computes it: signed; 0 for no topics at all."""
+        hashes = [self._hash(name) for name in sorted(names) if name in self._by_name]
+        if not hashes:
+            return 0
+        hashed = xxh3_64(pack(f"<{len(hashes)}Q", *hashes))
+        return hashed - _RANGE if hashed & _SIGN else hashed
+
+    def _hash(self, name: str) -> int:
+        known = self._hashes.get(name)
+        if known is None:
+            known = self._hashes[name] = xxh3_64(_described(self._by_name[name]))
+        return known
+
+
+def _described(topic: Topic) -> bytes:
+    """A topic as the bytes that are hashed: numbers little-endian, text in UTF-16 followed by its length."""
+    racks = topic.shape.racks
+    parts = [_HASH_VERSION, topic.topic_id[7::-1], topic.topic_id[:7:-1], _text(topic.name), pack("<i", topic.shape.partitions)]
+    for index in range(topic.shape.partitions):
+        parts.append(pack("<i", index))
+        for rack in sorted(racks[index] if index < len(racks) else ()):
+            parts += [pack("<i", len(rack)), _text(rack)]
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    units = text.encode("utf-16-le", "surrogatepass")
+    return units + pack("<i", len(units) // 2)

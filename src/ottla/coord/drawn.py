@@ -1,0 +1,75 @@
+"""States and transitions of groups as pictures and tables in Markdown, drawn from the tables that the code goes by.
+
+A page names what it wants between two comments, `<!-- drawn: classic -->` and `<!-- end -->`; `redrawn` fills in what stands there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+
+from ottla.coord.classic import states as classic
+from ottla.coord.consumer import states as consumer
+from ottla.wire.errors import ERRORS, NONE
+
+MARKED = re.compile(r"(<!-- drawn: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def redrawn(page: str) -> str:
+    """The page with every drawing as it must be. Raises KeyError for one that is not known."""
+    return MARKED.sub(lambda found: f"{found[1]}{_text(DRAWINGS[found[2]])}{found[3]}", page)
+
+
+def _text(lines: Callable[[], Iterator[str]]) -> str:
+    return "".join(f"{line}\n" for line in lines())
+
+
+def _words(member: Enum) -> str:
+    return member.name.lower().replace("_", " ")
+
+
+def _diagram(first: str, moves: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """`moves`: (state, cause) -> state."""
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    yield f"    [*] --> {first}"
+    yield from (f"    {state} --> {following}: {cause}" for (state, cause), following in moves.items())
+    yield "```"
+
+
+def _classic_groups() -> Iterator[str]:
+    moves = {(state.value, _words(cause)): following.value for (state, cause), following in classic.NEXT.items()}
+    return _diagram(classic.State.EMPTY.value, moves)
+
+
+def _classic_requests() -> Iterator[str]:
+    yield "| state | Heartbeat | JoinGroup of a member | SyncGroup |"
+    yield "|---|---|---|---|"
+    for state in classic.HEARTBEAT:
+        code = classic.HEARTBEAT[state]
+        heartbeat = "is taken" if code == NONE else ERRORS[code].name
+        sync = classic.SYNC.get(state)
+        yield f"| {state.value} | {heartbeat} | {_words(classic.REJOIN[state])} | {'refuse' if sync is None else _words(sync)} |"
+
+
+def _consumer_members() -> Iterator[str]:
+    moves = {
+        (_words(state).replace(" ", "_"), _words(hindrance)): _words(following).replace(" ", "_")
+        for (state, hindrance), following in consumer.NEXT.items()
+    }
+    return _diagram(_words(consumer.MemberState.STABLE), moves)
+
+
+def _consumer_moves() -> Iterator[str]:
+    yield "| state of a member | looks for its next assignment |"
+    yield "|---|---|"
+    yield from (f"| {_words(state).replace(' ', '_')} | {_words(move)} |" for state, move in consumer.MOVES.items())
+
+
+DRAWINGS: dict[str, Callable[[], Iterator[str]]] = {
+    "classic_groups": _classic_groups,
+    "classic_requests": _classic_requests,
+    "consumer_members": _consumer_members,
+    "consumer_moves": _consumer_moves,
+}

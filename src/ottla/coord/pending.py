@@ -1,0 +1,73 @@
+"""Offsets committed in transactions that have not ended (KIP-98): who holds which place, and what is left once they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded
+
+
+class Place(NamedTuple):
+    """What an offset is filed under."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class PendingOffsets:
+    """All open transactions' offsets. Of a place the newest record counts, whoever ends first: an older one becomes None."""
+
+    __slots__ = ("_by_place", "_by_producer")
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[Place, OffsetCommitted | None]] = {}
+        self._by_place: dict[Place, dict[int, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_place)
+
+    def __contains__(self, place: tuple[str, str, int]) -> bool:
+        return place in self._by_place
+
+    def places(self, group_id: str) -> Iterable[Place]:
+        """Where a group has offsets that are pending."""
+        return [place for place in self._by_place if place.group_id == group_id]
+
+    def add(self, record: OffsetPending) -> None:
+        offset = record.offset
+        place = Place(offset.group_id, offset.topic, offset.partition)
+        self._by_producer.setdefault(record.producer_id, {})[place] = offset
+        holders = self._by_place.setdefault(place, {})
+        holders.pop(record.producer_id, None)
+        holders[record.producer_id] = None
+
+    def end(self, ended: TransactionEnded) -> list[OffsetCommitted]:
+        """What the end of a producer's transaction makes count, in the order of its places."""
+        counting = []
+        for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
+            if ended.committed:
+                self.supersede(place, ended.producer_id)
+            self._let_go(place, ended.producer_id)
+            if ended.committed and offset is not None:
+                counting.append(offset)
+        return counting
+
+    def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
+        """Let all that is pending at a place lose to a newer record: a plain one, or that of this producer."""
+        for holder in self._by_place.get(Place(*place), ()):
+            if holder == producer_id:
+                return
+            self._by_producer[holder][Place(*place)] = None
+
+    def forget(self, place: tuple[str, str, int]) -> None:
+        """A tombstone takes with it what is pending at its place."""
+        for holder in self._by_place.pop(Place(*place), ()):
+            del self._by_producer[holder][Place(*place)]
+
+    def _let_go(self, place: Place, producer_id: int) -> None:
+        holders = self._by_place[place]
+        del holders[producer_id]
+        if not holders:
+            del self._by_place[place]

@@ -1,0 +1,22 @@
+"""When each segment was last written, as ListOffsets of version 0 asks for offsets. Knows segments and their files' times."""
+
+from __future__ import annotations
+
+from ottla.log.log import Log
+from ottla.log.names import LOG
+from ottla.ports import Disk
+
+
+def segment_times(disk: Disk, log: Log, wall_ms: int) -> list[tuple[int, int]]:
+    """(first offset, time of the last write in ms) of each segment, oldest first, then the log's end, if the newest holds anything.
+
+    A segment without a file is as new as `wall_ms`. Raises `StorageFailed`.
+    """
+    found = []
+    for segment in log.segments:
+        path = segment.path(LOG)
+        time = disk.modified_ms(path) if segment.size or disk.exists(path) else wall_ms
+        found.append((max(segment.base_offset, log.log_start_offset), time))
+    if log.segments[-1].size:
+        found.append((log.log_end_offset, wall_ms))
+    return found

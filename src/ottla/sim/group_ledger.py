@@ -1,0 +1,212 @@
+"""What must be true of groups whatever happens, written down as it happens: a violation raises `Violation` with its name.
+
+one owner            no partition is held by two live members that the coordinator both knows
+commits stay         what was acknowledged is what is read, or something younger; also after a power cut
+commits grow         acknowledged offsets of a partition never go back
+the fenced are deaf  nothing is committed for a member that was told it is no member any more
+all are read         when things are quiet, every partition has one member, and it is alive
+soon settled         a group is quiet within a bounded number of heartbeats once nothing disturbs it any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from ottla.client.types import TopicPartition
+from ottla.coord.classic.states import State
+from ottla.coord.consumer.states import GroupState
+from ottla.coord.coordinator import Coordinator
+from ottla.sim.host import Host
+from ottla.wire import errors as codes
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+
+GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
+"""Answers after which a member is none any more."""
+
+
+class Violation(AssertionError):
+    """Something is not true that must be."""
+
+
+class Reader(Protocol):
+    """A client process, as the ledger sees it. `generation`: of the classic protocol, None for one of the consumer protocol."""
+
+    group_id: str
+    name: str
+    member_id: str
+    alive: bool
+
+    @property
+    def generation(self) -> int | None: ...
+
+
+class Seat(NamedTuple):
+    """A member as the coordinator knows it, at one time: classic members lose it with every generation."""
+
+    group_id: str
+    member_id: str
+    generation: int
+
+
+class Commit(NamedTuple):
+    """An offset that somebody wants to have committed; tickets grow in the order in which the broker has them."""
+
+    seat: Seat
+    where: TopicPartition
+    ticket: int
+    offset: int
+
+
+class Offsets:
+    """What may be committed for one partition. `acknowledged` is the newest that somebody was told of; `open` came after it."""
+
+    def __init__(self) -> None:
+        self.acknowledged = -1
+        self.open: dict[int, int] = {}
+
+
+class Ledger:
+    """Everything that was seen. Names of violations stand in the module's description."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._holders: dict[tuple[str, TopicPartition], list[Reader]] = {}
+        self._offsets: dict[tuple[str, TopicPartition], Offsets] = {}
+        self._gone: dict[Seat, bool] = {}
+        self._tickets = 0
+        self.commits = 0
+        self.refused = 0
+        self.taken = 0
+
+    def take(self, reader: Reader, partitions: Iterable[TopicPartition]) -> None:
+        """A member begins to read these."""
+        for where in partitions:
+            self.taken += 1
+            self._holders.setdefault((reader.group_id, where), []).append(reader)
+            self._check_holders(reader.group_id, where)
+
+    def give(self, reader: Reader, partitions: Iterable[TopicPartition]) -> None:
+        """A member reads these no more."""
+        for where in partitions:
+            holders = self._holders.get((reader.group_id, where), [])
+            if reader in holders:
+                holders.remove(reader)
+
+    def check(self) -> None:
+        """Look at all partitions: two may have come to hold one while the broker was down."""
+        for group_id, where in self._holders:
+            self._check_holders(group_id, where)
+
+    def holders(self, group_id: str, where: TopicPartition) -> list[Reader]:
+        """The live processes that read a partition."""
+        return [reader for reader in self._holders.get((group_id, where), []) if reader.alive]
+
+    def _check_holders(self, group_id: str, where: TopicPartition) -> None:
+        holders = self.holders(group_id, where)
+        if len(holders) > 1:
+            known = [reader.name for reader in holders if self._is_known(reader)]
+            if len(known) > 1:
+                raise Violation(f"one owner: {named(where)} of group {group_id} is read by {' and '.join(known)}")
+
+    def _is_known(self, reader: Reader) -> bool:
+        return any(knows(machine, reader) for machine in self._host.coordinators())
+
+    def committing(self, reader: Reader, body: OffsetCommitRequest) -> Any:
+        """The broker has a commit; what is returned takes its answer."""
+        lasting = reader.generation is None
+        self._tickets += 1
+        ticket = self._tickets
+        seat = Seat(body.group_id, body.member_id, body.generation_id_or_member_epoch)
+        offered = {
+            TopicPartition(topic.name, part.partition_index): part.committed_offset
+            for topic in body.topics
+            for part in topic.partitions
+        }
+        for where, offset in offered.items():
+            self._offsets.setdefault((body.group_id, where), Offsets()).open[ticket] = offset
+
+        def answered(response: Any) -> None:
+            if response is not None:
+                for topic in response.topics:
+                    for part in topic.partitions:
+                        where = TopicPartition(topic.name, part.partition_index)
+                        self._answered(Commit(seat, where, ticket, offered[where]), part.error_code, lasting)
+
+        return answered
+
+    def _answered(self, commit: Commit, error_code: int, lasting: bool) -> None:
+        if not error_code:
+            self._committed(commit)
+            return
+        self._offsets[commit.seat.group_id, commit.where].open.pop(commit.ticket, None)
+        self.refused += 1
+        if error_code in GONE:
+            self.told_gone(commit.seat, lasting=lasting)
+
+    def _committed(self, commit: Commit) -> None:
+        seat, where, ticket, offset = commit
+        found = self._offsets[seat.group_id, where]
+        self.commits += 1
+        if seat in self._gone:
+            raise Violation(f"the fenced are deaf: {seat} was fenced, and yet committed {offset} for {named(where)}")
+        if offset < found.acknowledged:
+            raise Violation(
+                f"commits grow: {named(where)} of {seat.group_id} had {found.acknowledged} and has {offset} by {seat.member_id}"
+            )
+        found.acknowledged = offset
+        found.open = {later: value for later, value in found.open.items() if later > ticket}
+
+    def told_gone(self, seat: Seat, *, lasting: bool) -> None:
+        """The broker answered that this is no member. Only of the consumer protocol's members does it remember that by its log."""
+        self._gone[seat] = lasting
+
+    def broker_died(self) -> None:
+        """What it had not written down, it has forgotten: a classic member that was out may be in again, with its generation."""
+        self._gone = {seat: lasting for seat, lasting in self._gone.items() if lasting}
+
+    def read(self, group_id: str, where: TopicPartition, offset: int) -> None:
+        """This is what somebody was told is committed (-1: nothing)."""
+        found = self._offsets.setdefault((group_id, where), Offsets())
+        if offset != found.acknowledged and offset not in found.open.values():
+            raise Violation(
+                f"commits stay: {named(where)} of {group_id} is said to have {offset}; acknowledged was {found.acknowledged}, "
+                f"and after it came {sorted(found.open.values())}"
+            )
+
+    def read_all(self) -> None:
+        """Compare everything with what the coordinators keep."""
+        machines = self._host.coordinators()
+        for group_id, where in self._offsets:
+            kept = [machine.offsets.of(group_id).get(where.topic, {}).get(where.partition) for machine in machines]
+            offsets = [committed.offset for committed in kept if committed is not None]
+            self.read(group_id, where, offsets[0] if offsets else -1)
+
+
+def named(where: TopicPartition) -> str:
+    return f"{where.topic}-{where.partition}"
+
+
+def knows(machine: Coordinator, reader: Reader) -> bool:
+    """Whether a coordinator would obey the reader: it has its member id, and if that is a classic one, its generation."""
+    consumers = machine.consumers.groups.get(reader.group_id)
+    if consumers is not None:
+        member = consumers.members.get(reader.member_id)
+        return member is not None and (reader.generation is None or member.epoch == reader.generation)
+    classic = machine.groups.get(reader.group_id)
+    if classic is None or reader.member_id not in classic.members:
+        return False
+    return reader.generation == classic.generation
+
+
+def member_ids(machine: Coordinator) -> list[str]:
+    """Everybody that a coordinator takes for a member of some group."""
+    classic = [member_id for group in machine.groups.values() for member_id in group.members]
+    return classic + [member_id for consumers in machine.consumers.groups.values() for member_id in consumers.members]
+
+
+def restless(machine: Coordinator) -> list[str]:
+    """The groups that have members and are about to change."""
+    classic = [group_id for group_id, group in machine.groups.items() if group.state not in (State.STABLE, State.EMPTY)]
+    quiet = GroupState.STABLE, GroupState.EMPTY
+    return classic + [group_id for group_id, consumers in machine.consumers.groups.items() if consumers.state not in quiet]

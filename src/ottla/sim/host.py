@@ -1,0 +1,134 @@
+"""A whole broker in a simulated world: it can be killed, lose its power, and be started again on what its disk still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ottla.broker.broker import Broker, Pending
+from ottla.broker.request import Close, Peer
+from ottla.broker.settings import BrokerSettings
+from ottla.coord.coordinator import Coordinator
+from ottla.ports import Now
+from ottla.sim.disk import SimDisk
+from ottla.sim.registry import MemoryRegistry
+from ottla.sim.world import World
+from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.schema import Message
+
+Answered = Callable[[Any], None]
+"""Called with the decoded response, or with None if the broker died or closed the connection first."""
+
+SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
+"""How many syncs take a while, in which a power cut finds what nobody was told yet, and how long."""
+
+
+class Host:
+    """One broker. Everything that is asked of it goes through real frames."""
+
+    def __init__(self, world: World, settings: Mapping[str, str]) -> None:
+        self.world = world
+        self.settings = BrokerSettings(settings)
+        self.disk = SimDisk()
+        self.registry = MemoryRegistry()
+        self.broker: Broker | None = None
+        self.lives = 0
+        self._syncing = False
+        self._correlation_id = 0
+        self._owed: dict[int, Answered] = {}
+        world.timed.append(self)
+        self.start()
+
+    def start(self) -> None:
+        """Begin a life, if there is none."""
+        if self.broker is None:
+            self.lives += 1
+            broker = self.broker = Broker(
+                settings=self.settings,
+                clock=self.world.clock,
+                disk=self.disk,
+                registry=self.registry,
+                node_id=1,
+                cluster_id="simulated-cluster-id-0",
+                random_bytes=self.world.random.randbytes,
+            )
+            broker.start(clean=False)
+            self._settle()
+
+    def die(self, *, power_cut: bool) -> None:
+        """End this life at once; with a power cut, what was not synced is lost in any part. Whoever waits gets no answer."""
+        self.broker = None
+        self._syncing = False
+        owed, self._owed = self._owed, {}
+        if power_cut:
+            self.disk.crash(self.world.random)
+        else:
+            self.disk.run_syncs()
+        for answered in owed.values():
+            answered(None)
+
+    def coordinators(self) -> list[Coordinator]:
+        """Of the groups whose offsets partitions are loaded; none while the broker is down."""
+        return [] if self.broker is None else self.broker.coordination.coordinators
+
+    def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
+        """Let the broker have a request now."""
+        if self.broker is None:
+            answered(None)
+            return
+        self._correlation_id += 1
+        number = self._correlation_id
+        self._owed[number] = answered
+        frame = memoryview(bytearray(b"".join(encode_request(RequestHeader(key, version, number, "sim"), body))))[4:]
+        answer = self.broker.receive(frame, peer, self.world.clock.now())
+        if isinstance(answer, Pending):
+            self._await(answer, number, key, version)
+        else:
+            self._deliver(number, key, version, answer)
+        self._settle()
+
+    def next_ms(self) -> int | None:
+        return None if self.broker is None else self.broker.timers.next_ms()
+
+    def run_due(self, now: Now) -> None:
+        if self.broker is not None:
+            self.broker.run_timers(now)
+            self._settle()
+
+    def _await(self, pending: Pending, number: int, key: int, version: int) -> None:
+        if pending.done:
+            self._deliver(number, key, version, pending.parts)
+        else:
+            pending.ready = lambda: self._deliver(number, key, version, pending.parts)
+
+    def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
+        answered = self._owed.pop(number, None)
+        if answered is None:
+            return
+        if parts is None or isinstance(parts, Close):
+            answered(None)
+            return
+        frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+        answered(decode_response(key, version, frame[4:])[1])
+
+    def _settle(self) -> None:
+        if self.broker is None or self._syncing:
+            return
+        self.broker.settle(self.world.clock.now())
+        if self.world.chance(SLOW_SYNC):
+            self._syncing = True
+            life = self.lives
+            self.world.after(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
+        else:
+            self._sync()
+
+    def _synced(self, life: int) -> None:
+        if life == self.lives and self._syncing:
+            self._syncing = False
+            self._sync()
+
+    def _sync(self) -> None:
+        if self.broker is not None:
+            self.broker.settle(self.world.clock.now())
+        while self.broker is not None and self.disk.run_syncs():
+            self.broker.settle(self.world.clock.now())

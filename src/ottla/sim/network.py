@@ -1,0 +1,92 @@
+"""A network between clients and a broker that loses, delays and repeats what it carries. Each client's requests keep their order.
+
+A client's process has a `Lane` of its own: what it sends arrives in the order in which it was sent, as over TCP, if it arrives;
+what an earlier process sent may arrive when that is long gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.broker.request import Peer
+from ottla.sim.host import Host
+from ottla.sim.world import World
+from ottla.wire.schema import Message
+
+REFUSED_MS = 100
+"""How soon somebody learns that nobody listens."""
+
+
+@dataclass(slots=True)
+class Weather:
+    """How bad the network is: probabilities, and delays in milliseconds."""
+
+    lose_request: float = 0.0
+    lose_answer: float = 0.0
+    repeat: float = 0.0
+    delay: float = 0.0
+    least_ms: int = 1
+    longest_ms: int = 5_000
+
+    def clear_up(self) -> None:
+        """Be a good network from now on."""
+        self.lose_request = self.lose_answer = self.repeat = self.delay = 0.0
+
+
+Seen = Callable[[Any], None]
+Watch = Callable[[Message], Seen]
+"""Is called with a request when the broker has it; the answer goes to what it returns, even if it then gets lost."""
+
+
+class Lane:
+    """One client process's way to the broker."""
+
+    def __init__(self, world: World, host: Host, weather: Weather, number: int) -> None:
+        self._world = world
+        self._host = host
+        self._weather = weather
+        self._peer = Peer(number, f"10.0.{number >> 8 & 255}.{number & 255}", 40_000, "127.0.0.1", 9092)
+        self._arrival_ms = 0
+        self._return_ms = 0
+
+    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+        """Send a request. `answered` is called once: with the response, or with None if none came in time."""
+        state = {"open": True}
+
+        def once(response: Any) -> None:
+            if state["open"]:
+                state["open"] = False
+                answered(response)
+
+        self._world.after(timeout_ms, lambda: once(None))
+        if self._world.chance(self._weather.lose_request):
+            return
+        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._delay_ms())
+        times = 2 if self._world.chance(self._weather.repeat) else 1
+
+        def arrive() -> None:
+            for _ in range(times):
+                self._arrive(key, version, body, once, watch)
+
+        self._world.after(self._arrival_ms - self._world.now_ms, arrive)
+
+    def _arrive(self, key: int, version: int, body: Message, once: Seen, watch: Watch | None) -> None:
+        if self._host.broker is None:
+            self._world.after(REFUSED_MS, lambda: once(None))
+            return
+        seen = None if watch is None else watch(body)
+
+        def answered(response: Any) -> None:
+            if seen is not None:
+                seen(response)
+            if not self._world.chance(self._weather.lose_answer):
+                self._return_ms = max(self._return_ms, self._world.now_ms + self._delay_ms())
+                self._world.after(self._return_ms - self._world.now_ms, lambda: once(response))
+
+        self._host.receive(key, version, body, self._peer, answered)
+
+    def _delay_ms(self) -> int:
+        weather, random = self._weather, self._world.random
+        return random.randrange(weather.least_ms, weather.longest_ms) if self._world.chance(weather.delay) else weather.least_ms

@@ -1,0 +1,41 @@
+"""A broker with many partitions: what idle ones cost, and how many files it holds open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla import Admin, Producer
+from ottla.testing import BrokerProcess
+from tests.support.memory import resident_mb
+
+TOPICS, PER_TOPIC = 20, 100
+MOST_BYTES = 4096
+
+
+def test_an_idle_partition_costs_less_than_4_kb(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        before_mb = resident_mb(broker.pid)
+        with Admin(bootstrap_servers=broker.address) as admin:
+            for number in range(TOPICS):
+                admin.create_topic(f"topic-{number}", PER_TOPIC, 1)
+        broker.restart()
+        grown = (resident_mb(broker.pid) - before_mb) * 1e6
+    assert grown / (TOPICS * PER_TOPIC) < MOST_BYTES
+
+
+@pytest.mark.parametrize("most", [16, 64])
+def test_files_that_are_open_are_as_many_as_the_setting_says(tmp_path: Path, most: int) -> None:
+    partitions = 200
+    with BrokerProcess(tmp_path / "data", {"ottla.max.open.files": most}) as broker:
+        with Admin(bootstrap_servers=broker.address) as admin:
+            admin.create_topic("t", partitions, 1)
+        with Producer(bootstrap_servers=broker.address, acks="1") as producer:
+            for number in range(partitions):
+                producer.send("t", b"value", partition=number)
+            producer.flush()
+        opened = [os.path.realpath(link) for link in Path(f"/proc/{broker.pid}/fd").iterdir()]
+        logs = [name for name in opened if name.endswith((".log", "index"))]
+    assert 0 < len(logs) <= most + 2

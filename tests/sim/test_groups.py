@@ -1,0 +1,131 @@
+"""Groups of members of both protocols live through deaths, bad networks and jumping clocks: a share of what `make sim` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.client.types import TopicPartition
+from ottla.sim import groups
+from ottla.sim.group_ledger import Ledger, Seat, Violation
+from ottla.sim.host import Host
+from ottla.sim.world import World
+from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.errors import UNKNOWN_MEMBER_ID
+
+SHARES = 10
+SEEDS_PER_SHARE = 15
+T = TopicPartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_what_must_be_true_of_groups_is_true_whatever_happens(share: int) -> None:
+    for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
+        lived = groups.live(seed)  # raises what was violated
+        assert lived.seed == seed
+        assert lived.beats <= 2 * groups.MOST_BEATS
+
+
+def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change() -> None:
+    """With Kafka too: the seed in which it dies between giving up and joining again settles once somebody else joins again."""
+    assert groups.live(3425).beats > groups.MOST_BEATS
+
+
+@pytest.mark.parametrize("kind", groups.KINDS)
+def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
+    assert groups.live(3, kind=kind) == groups.live(3, kind=kind)
+
+
+def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST_BEATS", 0)
+    with pytest.raises(
+        Violation, match=r"seed 5: .*soon settled: not in 0 heartbeats.*python -m ottla.sim.groups --seed 5 --kind classic"
+    ):
+        groups.live(5, kind="classic")
+
+
+def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:
+    assert groups.main(["--seeds", "2", "--jobs", "1"]) == 0
+    assert "lived 2 seeds in" in capsys.readouterr().out
+    assert groups.main(["--seeds", "80", "--seconds", "0", "--jobs", "1"]) == 2
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger(Host(World(1), groups.SETTINGS))
+
+
+class Process:
+    """A member that exists only for the ledger."""
+
+    group_id, member_id, generation, alive = "g", "m", 1, True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def commit(ledger: Ledger, offset: int, code: int = 0) -> None:
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
+    body = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id="m", topics=topics)
+    done = OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=0, error_code=code)
+    answer = OffsetCommitResponse(topics=[OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=[done])])
+    ledger.committing(Process("m"), body)(answer)
+
+
+def test_two_owners_are_a_violation_if_the_coordinator_knows_both(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Process("one"), Process("other")
+    ledger.take(one, [T])
+    ledger.take(other, [T])
+    monkeypatch.setattr(ledger, "_is_known", lambda reader: True)
+    with pytest.raises(Violation, match="one owner: t-0 of group g is read by one and other"):
+        ledger.check()
+    one.alive = False
+    ledger.check()
+
+
+def test_commits_that_go_back_and_commits_that_are_lost_are_violations(ledger: Ledger) -> None:
+    commit(ledger, 5)
+    ledger.read("g", T, 5)
+    with pytest.raises(Violation, match="commits stay: t-0 of g is said to have 3") as lost:
+        ledger.read("g", T, 3)
+    assert "acknowledged was 5" in str(lost.value)
+    with pytest.raises(Violation, match="commits grow"):
+        commit(ledger, 4)
+
+
+def test_a_commit_that_nobody_was_told_of_may_be_there_or_not(ledger: Ledger) -> None:
+    commit(ledger, 5)
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=9)
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
+    ledger.committing(Process("m"), OffsetCommitRequest(group_id="g", topics=topics))(None)
+    ledger.read("g", T, 5)
+    ledger.read("g", T, 9)
+    with pytest.raises(Violation, match="commits stay"):
+        ledger.read("g", T, 7)
+
+
+def test_a_fenced_member_that_is_obeyed_is_a_violation(ledger: Ledger) -> None:
+    commit(ledger, 5, UNKNOWN_MEMBER_ID)
+    with pytest.raises(Violation, match="the fenced are deaf"):
+        commit(ledger, 6)
+
+
+def test_what_a_classic_group_forgets_with_its_broker_is_forgotten_here_too(ledger: Ledger) -> None:
+    ledger.told_gone(Seat("g", "m", 1), lasting=False)
+    ledger.broker_died()
+    commit(ledger, 6)
+    assert (ledger.commits, ledger.refused) == (1, 0)
+    ledger.told_gone(Seat("g", "m", 1), lasting=True)
+    ledger.broker_died()
+    with pytest.raises(Violation, match="the fenced are deaf"):
+        commit(ledger, 7)

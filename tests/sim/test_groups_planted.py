@@ -1,0 +1,82 @@
+"""Mistakes planted into the broker are found by the simulation of groups, under the name of what is not true any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.partitions import Partition
+from ottla.coord import coordinator
+from ottla.coord.classic import rebalance
+from ottla.coord.consumer import reconcile
+from ottla.coord.consumer.assign.draft import Draft
+from ottla.coord.consumer.commits import commit_error
+from ottla.coord.consumer.group import ConsumerGroup
+from ottla.coord.consumer.groups import ConsumerGroups
+from ottla.coord.offsets import Offsets
+from ottla.sim import groups
+from ottla.sim.group_ledger import Violation
+from ottla.wire.errors import NONE, UNKNOWN_MEMBER_ID
+
+MOST_SEEDS = 150
+GIVE = Draft.give
+FILE = Offsets._file
+COMMIT_ERROR = commit_error
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def found(kind: str, name: str) -> set[str]:
+    """The names of the violations in some seeds, until the one that is looked for is among them."""
+    names: set[str] = set()
+    for seed in range(MOST_SEEDS):
+        try:
+            groups.live(seed, kind=kind)
+        except Violation as violation:
+            names.add(str(violation).split(": ")[2])
+        if name in names:
+            break
+    return names
+
+
+def leave_one_out(draft: Draft, member_id: str, partition: Any) -> None:
+    if partition.number:
+        GIVE(draft, member_id, partition)
+
+
+def file_most(offsets: Offsets, record: Any) -> None:
+    if record.offset % 7 != 3:
+        FILE(offsets, record)
+
+
+def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
+    code = COMMIT_ERROR(group, body, version)
+    return NONE if code == UNKNOWN_MEMBER_ID else code
+
+
+MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
+    "gives what others have": ("consumer", "one owner", ConsumerGroup, "owner", lambda group, topic_id, partition: None),
+    "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
+    "obeys everybody": ("consumer", "commits grow", coordinator, "commit_error", lambda group, body, version: NONE),
+    "obeys who is out": ("consumer", "the fenced are deaf", coordinator, "commit_error", obey_who_is_out),
+    "answers before the sync": ("consumer", "commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
+    "loses some commits": ("classic", "commits stay", Offsets, "_file", file_most),
+    "ends no session": ("classic", "soon settled", rebalance, "session_timed_out", lambda draft, member_id: None),
+    "leaves partitions out": ("consumer", "soon settled", Draft, "give", leave_one_out),
+    "forgets sessions at a restart": ("consumer", "soon settled", ConsumerGroups, "recall", lambda consumers, now: []),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, name, owner, attribute, wrong = MISTAKES[mistake]
+    monkeypatch.setattr(owner, attribute, wrong)
+    assert name in found(kind, name)

@@ -1,0 +1,192 @@
+"""Apache Kafka of long ago, with the ZooKeeper it needs, to ask what its clients are used to.
+
+The jars come from Maven Central through mvn, once, into the user's cache. They run on Java 17; 0.10 and 0.11 want an extra jar for
+what Java has since dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from bench.apache_kafka import Unavailable, cache_dir, free_port, java
+
+JVM = (
+    "-Xmx256m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>ottla.tests</groupId><artifactId>old-kafka</artifactId><version>1</version><dependencies>{}</dependencies></project>
+"""
+LOGGING = """log4j.rootLogger=WARN, C
+log4j.appender.C=org.apache.log4j.ConsoleAppender
+log4j.appender.C.layout=org.apache.log4j.PatternLayout
+log4j.appender.C.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release: its full version, and the Scala that it was built for."""
+
+    version: str
+    scala: str = "2.11"
+    needs_jaxb: bool = False
+
+    def jars(self) -> list[tuple[str, str, str]]:
+        """(group, artifact, version) of each jar to begin from."""
+        named = [("org.apache.kafka", f"kafka_{self.scala}", self.version)]
+        return [*named, ("javax.xml.bind", "jaxb-api", "2.3.1")] if self.needs_jaxb else named
+
+
+RELEASES: Mapping[str, Release] = {
+    "0.8.2": Release("0.8.2.2"),
+    "0.9.0": Release("0.9.0.1"),
+    "0.10.2": Release("0.10.2.2", needs_jaxb=True),
+    "0.11.0": Release("0.11.0.3", needs_jaxb=True),
+    "2.8": Release("2.8.2", "2.13"),
+}
+"""The releases that tests start, by the name under which Ottla emulates them."""
+
+
+def fetch_jars(name: str, jars: list[tuple[str, str, str]]) -> str:
+    """The class path of `jars` and of all that they need, kept in the cache under `name`. Raises `Unavailable`."""
+    lib = cache_dir() / "apache-kafka-old" / name
+    if not (lib / ".complete").exists():
+        mvn = shutil.which("mvn")
+        if not mvn:
+            raise Unavailable(f"mvn is not installed, and the jars of {name} are not in the cache")
+        lib.mkdir(parents=True, exist_ok=True)
+        (lib / "pom.xml").write_text(POM.format("".join(DEPENDENCY.format(*jar) for jar in jars)))
+        copy = [mvn, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={lib}"]
+        done = subprocess.run(copy, cwd=lib, capture_output=True, text=True, check=False, timeout=600)
+        if done.returncode:
+            raise Unavailable(f"mvn could not fetch the jars of {name}: {(done.stdout + done.stderr).strip()[:300]}")
+        (lib / ".complete").touch()
+    return f"{lib}/*"
+
+
+class OldKafka:
+    """A broker of an old release and its ZooKeeper, over empty directories below `home`; raises `Unavailable`."""
+
+    def __init__(self, release: str, home: Path, settings: Mapping[str, object] | None = None) -> None:
+        self.release, self.home, self.settings = release, home, dict(settings or {})
+        self.java = java()
+        self.class_path = fetch_jars(f"kafka-{RELEASES[release].version}", RELEASES[release].jars())
+        self.port, self.zookeeper_port = free_port(), free_port()
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return "".join(path.read_text(errors="replace") for path in sorted(self.home.glob("*.out")))
+
+    def configuration(self) -> dict[str, object]:
+        return {
+            "broker.id": 0,
+            "port": self.port,
+            "host.name": "127.0.0.1",
+            "advertised.host.name": "127.0.0.1",
+            "listeners": f"PLAINTEXT://{self.address}",
+            "log.dirs": self.home / "logs",
+            "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 4,
+            "controlled.shutdown.enable": "false",
+            "group.initial.rebalance.delay.ms": 0,
+            **self.settings,
+        }
+
+    def start(self) -> Self:
+        """Return once the broker knows that it is one; bounded by a minute. Raises `Unavailable`."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / "log4j.properties").write_text(LOGGING)
+        lines = (f"{name}={value}\n" for name, value in self.configuration().items())
+        (self.home / "server.properties").write_text("".join(lines))
+        keeper = ("org.apache.zookeeper.server.ZooKeeperServerMain", str(self.zookeeper_port), str(self.home / "zookeeper"))
+        self._run("zookeeper", *keeper)
+        self._wait_for(self.zookeeper_port, _listens)
+        self._run("kafka", "kafka.Kafka", str(self.home / "server.properties"))
+        self._wait_for(self.port, _knows_itself)
+        return self
+
+    def _run(self, name: str, *arguments: str) -> None:
+        logging = f"-Dlog4j.configuration=file:{self.home / 'log4j.properties'}"
+        command = [self.java, *JVM, logging, "-Dzookeeper.admin.enableServer=false", "-cp", self.class_path, *arguments]
+        with (self.home / f"{name}.out").open("ab") as out:
+            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.home))
+
+    def _wait_for(self, port: int, ready: Callable[[int], bool]) -> None:
+        until = time.monotonic() + 60
+        while not ready(port):
+            if self._processes[-1].poll() is not None or time.monotonic() > until:
+                said = self.log[-1000:]
+                self.stop()
+                raise Unavailable(f"Apache Kafka {self.release} did not start; it said: {said}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End both processes. What they kept is of no use to anyone, so they are killed."""
+        while self._processes:
+            process = self._processes.pop()
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _knows_itself(port: int) -> bool:
+    """Whether asking for the topic `here` is answered with any broker: at first it is not, and topics cannot be made."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"\0\0\0\x14\0\x03\0\0\0\0\0\1\xff\xff\0\0\0\1\0\4here")
+            answer = connection.recv(12)
+        return len(answer) == 12 and int.from_bytes(answer[8:], "big") > 0
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def started(release: str, home: Path) -> Iterator[OldKafka]:
+    """A broker of `release` while the block runs. Skips the test where it cannot be had."""
+    try:
+        broker = OldKafka(release, home / "kafka").start()
+    except Unavailable as missing:
+        pytest.skip(f"no Apache Kafka {release}: {missing}")
+    try:
+        yield broker
+    finally:
+        broker.stop()

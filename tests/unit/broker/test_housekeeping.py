@@ -1,0 +1,158 @@
+"""Retention, checkpoints and compaction beside requests: in slices, one durable step after the other, never waiting for a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ottla.broker.chores import MOST_STEPS, Chores
+from ottla.broker.timers import Timers
+from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.ports import Now
+from ottla.records.build import build
+from ottla.sim.clock import SimClock
+from ottla.sim.disk import SimDisk, SimFile
+from ottla.wire.errors import KAFKA_STORAGE_ERROR
+from tests.support.machine import Machine
+from tests.support.producing import create, delete, produce
+
+MINUTE_MS = 60_000
+
+
+class TickingClock(SimClock):
+    """Each reading takes half a millisecond."""
+
+    readings = 0
+
+    def now(self) -> Now:
+        self.readings += 1
+        now = super().now()
+        return Now(now.wall_ms, now.mono_ms + self.readings // 2)
+
+
+@contextmanager
+def nobody_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, a sync that was not asked for by `sync_soon` fails the test."""
+    asked = []
+    run_syncs, sync, sync_dir = SimDisk.run_syncs, SimFile.sync, SimDisk.sync_dir
+
+    def run(self: SimDisk) -> int:
+        asked.append(True)
+        try:
+            return run_syncs(self)
+        finally:
+            asked.pop()
+
+    def of_file(self: SimFile) -> None:
+        assert asked, f"{self.path} is synced on the broker's thread"
+        sync(self)
+
+    def of_directory(self: SimDisk, path: str) -> None:
+        assert asked, f"the directory {path!r} is synced on the broker's thread"
+        sync_dir(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "run_syncs", run)
+        patch.setattr(SimFile, "sync", of_file)
+        patch.setattr(SimDisk, "sync_dir", of_directory)
+        yield
+
+
+def size_bytes(machine: Machine, topic: str) -> int:
+    partition = machine.broker.partitions.get(topic, 0)
+    assert partition is not None
+    return partition.log.size_bytes
+
+
+def fill(machine: Machine, topic: str, rounds: int = 60) -> None:
+    keys = [b"key-%d" % number for number in range(20)]
+    for _ in range(rounds):
+        produce(machine, topic=topic, batch=build(keys, [b"value"] * 20, machine.clock.now().wall_ms))
+
+
+def counting(done: list[int], count: int) -> Iterator[None]:
+    for number in range(count):
+        done.append(number)
+        yield
+
+
+def test_a_chore_is_done_in_slices() -> None:
+    clock, timers, done = TickingClock(), Timers(), list[int]()
+    chores = Chores(clock, timers)
+    assert chores.begin("count", counting(done, 40))
+    assert 0 < len(done) < 10
+    assert not chores.begin("count", iter(())), "one is under way"
+    assert chores.begin("other", iter(()))
+    slices = 1
+    while (next_ms := timers.next_ms()) is not None:
+        assert next_ms > clock.now().mono_ms
+        clock.advance(next_ms - clock.now().mono_ms)
+        timers.run_due(clock.now())
+        slices += 1
+    assert done == list(range(40))
+    assert slices >= 8
+    assert chores.begin("count", iter(()))
+
+
+def test_a_slice_ends_though_the_clock_stands_still() -> None:
+    done = list[int]()
+    Chores(SimClock(), Timers()).begin("count", counting(done, 10 * MOST_STEPS))
+    assert len(done) == MOST_STEPS
+
+
+def test_housekeeping_waits_for_no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(log_cleaner_backoff_ms=100)
+    small = {"internal.segment.bytes": "1000", "file.delete.delay.ms": "0"}
+    create(machine, "compacted", **small, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    create(machine, "deleted", **small, **{"retention.bytes": "1000"})
+    for topic in ("compacted", "deleted"):
+        fill(machine, topic)
+    before = {topic: size_bytes(machine, topic) for topic in ("compacted", "deleted")}
+    with nobody_waits_for_the_disk(monkeypatch):
+        for _ in range(400):
+            machine.pass_time(1000)
+    for topic, size in before.items():
+        assert size_bytes(machine, topic) < size / 4
+    assert set(read_offsets(machine.disk, RECOVERY_POINTS)) == {("compacted", 0), ("deleted", 0)}
+
+
+def test_deleting_a_topic_waits_for_none_of_its_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, "t", 20)
+    with nobody_waits_for_the_disk(monkeypatch):
+        delete(machine, "t")
+    assert not [name for name in machine.disk.list("") if name.startswith("t-")]
+
+
+def test_a_sync_that_retention_needs_and_that_fails_takes_the_partition_offline() -> None:
+    machine = Machine()
+    create(machine, "t", **{"internal.segment.bytes": "1000", "retention.bytes": "1000"})
+    fill(machine, "t")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        machine.pass_time(5 * MINUTE_MS)
+    machine.disk.fail(0, count=50)
+    machine.settle()
+    machine.disk.heal()
+    assert produce(machine, b"no").error_code == KAFKA_STORAGE_ERROR
+
+
+def test_a_checkpoint_whose_sync_fails_notes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, "t", **{"index.interval.bytes": "0"})
+    for _ in range(3):
+        produce(machine, b"x")
+
+    def failing(self: SimFile) -> None:
+        self._disk.fail(0)
+        sync(self)
+
+    sync = SimFile.sync
+    with monkeypatch.context() as patch:
+        patch.setattr(SimFile, "sync", failing)
+        machine.pass_time(MINUTE_MS)
+    machine.pass_time(MINUTE_MS)
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {}
+    assert produce(machine, b"no").error_code == KAFKA_STORAGE_ERROR

@@ -1,0 +1,166 @@
+"""Long computations take turns in slices, keep their client's order, and end when nobody waits for them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from ottla.broker.broker import Pending
+from ottla.broker.request import NO_REPLY, Reply, Waiting
+from ottla.broker.slices import MOST_STEPS, Slices
+from ottla.broker.timers import Timers
+from ottla.broker.waits import Waits
+from ottla.ports import Now
+from ottla.records import codecs
+from ottla.records.build import build
+from ottla.records.legacy import open_message_set, wrapper
+from ottla.sim.clock import SimClock
+from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.framing import RequestHeader, encode_request
+from tests.old.message_sets import plain
+from tests.support.machine import Machine
+from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, machine_with, produced, values
+
+
+class World:
+    """Slices on a clock that tests move."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.timers = Timers()
+        self.waits = Waits(self.timers)
+        self.slices = Slices(self.clock, self.timers, self.waits)
+        self.done: list[str] = []
+
+    def steps(self, name: str, count: int, ms: int = 0) -> Generator[None, None, Reply]:
+        for _ in range(count):
+            self.clock.advance(ms)
+            yield
+        self.done.append(name)
+        return NO_REPLY
+
+    def ask(self, name: str, count: int, ms: int = 0) -> Reply:
+        reply = self.slices.reply(self.steps(name, count, ms))
+        if isinstance(reply, Waiting):
+            self.waits.add(reply, lambda ready: self.done.append(f"{name} told"))
+        return reply
+
+    def turn(self) -> None:
+        now = self.clock.advance(1)
+        self.timers.run_due(now)
+        self.waits.settle(now)
+
+
+def test_a_short_computation_is_done_at_once() -> None:
+    world = World()
+    assert world.ask("short", MOST_STEPS - 1) is NO_REPLY
+    assert not world.slices.busy
+    assert world.timers.next_ms() is None
+
+
+def test_a_long_one_goes_on_a_slice_at_a_time() -> None:
+    world = World()
+    assert isinstance(world.ask("long", 9, ms=1), Waiting)
+    began = world.clock.now().mono_ms
+    assert world.timers.next_ms() == began + 1, "others have a millisecond in between"
+    turns = 0
+    while world.slices.busy:
+        world.turn()
+        turns += 1
+    assert world.done == ["long", "long told"]
+    assert turns == 3
+
+
+def test_computations_take_turns_so_that_a_short_one_need_not_wait_for_a_long_one() -> None:
+    world = World()
+    world.ask("long", 30, ms=2)
+    world.ask("short", 3, ms=2)
+    while world.slices.busy:
+        world.turn()
+    assert world.done == ["short", "short told", "long", "long told"]
+
+
+def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:
+    world = World()
+    reply = world.slices.reply(world.steps("gone", 1000, ms=1))
+    assert isinstance(reply, Waiting)
+    wait = world.waits.add(reply, lambda ready: None)
+    world.turn()
+    world.waits.drop(wait)
+    world.turn()
+    assert not world.slices.busy
+    assert not world.done
+    assert world.timers.next_ms() is None
+
+
+BIG = [bytes((n % 251,)) * 1000 for n in range(6000)]
+
+
+class Hasty:
+    """A clock that moves each time that it is looked at."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+
+    def now(self) -> Now:
+        return self._clock.advance(2)
+
+
+@pytest.fixture
+def slow() -> Machine:
+    """A machine whose slices are over after two looks at the clock."""
+    machine = machine_with("t")
+    machine.broker.slices = Slices(Hasty(machine.clock), machine.broker.timers, machine.broker.waits)
+    return machine
+
+
+def test_a_large_old_fetch_is_converted_in_slices_while_others_are_served(slow: Machine) -> None:
+    machine = slow
+    for start in range(0, len(BIG), 1000):
+        batch = build(None, BIG[start : start + 1000], 1_700_000_000_000, codec=codecs.LZ4)
+        assert machine.ask(PRODUCE, 9, produced("t", bytes(batch), version=9)).responses[0].partition_responses[0].error_code == 0
+    pending = machine.begin(FETCH, 1, fetched(0, version=1, max_bytes=50 << 20))
+    assert isinstance(pending, Pending)
+    assert pending.blocking, "later requests of this client are answered later"
+    served = 0
+    while not pending.done:
+        assert machine.ask(18, 0, ApiVersionsRequest()).error_code == 0
+        served += 1
+        machine.pass_time(1)
+    assert served > 4
+    data = machine.finish(FETCH, 1, pending).responses[0].partitions[0]
+    assert [value for _, value in values(data, 1)] == BIG
+
+
+def test_a_large_old_produce_is_converted_in_slices_and_appended_whole(slow: Machine) -> None:
+    machine = slow
+    inner = plain(*BIG[:3000])
+    sent = wrapper(0, 0, codecs.GZIP, 0, codecs.compress(codecs.GZIP, inner, magic=0))
+    pending = machine.begin(PRODUCE, 0, produced("t", sent))
+    assert isinstance(pending, Pending)
+    assert not pending.done
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert partition.high_watermark == 0, "nothing is appended before all is converted"
+    while not pending.done:
+        machine.pass_time(1)
+    answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset, partition.high_watermark) == (0, 0, 3000)
+    data = machine.ask(FETCH, 0, fetched(0, max_bytes=50 << 20)).responses[0].partitions[0]
+    assert [record.value for record in open_message_set(data.records).records()] == BIG[:3000]
+
+
+def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> None:
+    """The network overwrites it as soon as `receive` has returned."""
+    machine = slow
+    sent = plain(*BIG[:3000])
+    body = produced("t", sent)
+    frame = bytearray(b"".join(map(bytes, encode_request(RequestHeader(PRODUCE, 0, 7, "test"), body))))[4:]
+    pending = machine.broker.receive(memoryview(frame), machine.peer, machine.clock.now())
+    assert isinstance(pending, Pending)
+    frame[:] = bytes(len(frame))
+    while not pending.done:
+        machine.pass_time(1)
+    answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
+    assert answer.error_code == 0

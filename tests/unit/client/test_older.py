@@ -1,0 +1,68 @@
+"""Requests and records in versions that say less than today's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.errors import NotSupported
+from ottla.client.older import as_batches, fitted, message_set
+from ottla.client.versions import LEAVE_GROUP, METADATA, SPOKEN, versions_of
+from ottla.records.columns import build, open_batches
+from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.codec import encode
+from ottla.wire.releases import NAMES
+
+BYTES = st.none() | st.binary(max_size=30)
+ROWS = st.lists(st.tuples(BYTES, BYTES, st.integers(0, 1 << 40)), min_size=1, max_size=20)
+
+
+@given(ROWS, st.sampled_from([0, 1]), st.sampled_from([0, 1, 2, 3]))
+def test_what_is_written_as_messages_reads_back_as_the_same_records(
+    rows: list[tuple[bytes | None, bytes | None, int]], magic: int, codec: int
+) -> None:
+    keys, values, times = (list(column) for column in zip(*rows, strict=True))
+    messages = message_set(build(keys, values, times, codec=codec), magic)
+    found = open_batches(as_batches(memoryview(messages))).records()
+    assert [(record.key, record.value) for record in found] == [(key, value) for key, value, _ in rows]
+    assert [record.timestamp for record in found] == (times if magic else [-1] * len(rows))
+
+
+@given(ROWS, st.integers(1, 30))
+def test_a_message_torn_at_the_end_is_left_out(rows: list[tuple[bytes | None, bytes | None, int]], cut: int) -> None:
+    keys, values, times = (list(column) for column in zip(*rows, strict=True))
+    messages = message_set(build(keys, values, times), 1)
+    found = open_batches(as_batches(memoryview(messages[:-cut]))).records() if cut < len(messages) else []
+    assert [record.value for record in found] == values[: len(found)]
+    assert len(found) < len(values)
+
+
+def test_batches_behind_messages_stay_as_they_are() -> None:
+    batch = bytes(build([None], [b"new"], [5]))
+    both = message_set(build([None], [b"old"], [4]), 1) + batch
+    rewritten = bytes(as_batches(memoryview(both)))
+    assert rewritten.endswith(batch)
+    assert [record.value for record in open_batches(rewritten).records()] == [b"old", b"new"]
+    assert as_batches(memoryview(batch)) == batch
+
+
+def test_headers_are_refused_and_not_dropped() -> None:
+    with pytest.raises(NotSupported, match="headers"):
+        message_set(build([None], [b"v"], [1], [[("name", b"value")]]), 1)
+
+
+@pytest.mark.parametrize("release", NAMES)
+def test_every_release_shares_what_was_served_then(release: str) -> None:
+    shared = versions_of(release)
+    assert {0, 1, 2, 3} <= set(shared)
+    assert all(lowest <= shared[key] <= highest for key, (lowest, highest) in SPOKEN.items() if key in shared)
+
+
+def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_them() -> None:
+    everything = fitted(METADATA, 0, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    assert encode(everything, 0) == b"\0\0\0\0"
+    one = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m")])
+    assert encode(fitted(LEAVE_GROUP, 0, one), 0) == b"\0\1g\0\1m"
+    assert fitted(LEAVE_GROUP, 3, one) is one

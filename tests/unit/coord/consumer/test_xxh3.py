@@ -1,0 +1,89 @@
+"""The hash by which Kafka sees that topics changed: values of the reference implementation, and of a group of Apache Kafka 4.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coord.consumer.assign import TopicShape
+from ottla.coord.consumer.topics import Topic, Topics
+from ottla.coord.consumer.xxh3 import xxh3_64
+
+KNOWN = {
+    0: 0x2D06800538D394C2,
+    1: 0xC44BDFF4074EECDB,
+    3: 0x5F4299FC161C9CBB,
+    4: 0x60DAB036A58211F2,
+    8: 0x3A1C2D7C85AF88F8,
+    9: 0xE9612598145BB9DC,
+    16: 0x8355E3A6F61770DB,
+    17: 0x9EF341A99DE37328,
+    32: 0x3523581FE96E4C05,
+    33: 0xE68C56BA88991E58,
+    64: 0x6187EB9089B0ED55,
+    65: 0x6928C76CE90422D0,
+    96: 0x278A3E12EA046DFB,
+    97: 0xE7220282DC4E14F4,
+    128: 0x85C6174C7FF4C46B,
+    129: 0xEC7642B431BA3E5A,
+    200: 0xF42A8864FEAF0703,
+    240: 0x375A384D957FE865,
+    241: 0x02E8CD95421C6D02,
+    256: 0x44F5D90DACDE463A,
+    512: 0x5C021AAC13954143,
+    1023: 0xD3D91D80AC495685,
+    1024: 0xE5D78BAFA45B2AA5,
+    1025: 0xE95C42288F28186E,
+    2049: 0x6C9600C0E506E2AE,
+    5000: 0xB418500FC42320EE,
+}
+"""Length -> hash of the bytes 0, 1, 2 … 250, 0, 1 …; one length at least on each side of every bound of the algorithm."""
+
+KAFKAS_TOPIC = Topic("t031827087", bytes.fromhex("d6407fef344b42188b192e80c74c4f20"), TopicShape(4))
+KAFKAS_HASH = 2700156928704655396
+
+
+@pytest.mark.parametrize("size", sorted(KNOWN))
+def test_the_hash_is_that_of_the_reference_implementation(size: int) -> None:
+    assert xxh3_64(bytes(index % 251 for index in range(size))) == KNOWN[size]
+
+
+def test_a_group_of_one_topic_has_the_hash_that_kafka_stored() -> None:
+    assert Topics([KAFKAS_TOPIC]).hash_of({"t031827087"}) == KAFKAS_HASH
+
+
+def test_a_group_without_topics_has_the_hash_zero() -> None:
+    assert Topics([KAFKAS_TOPIC]).hash_of({"elsewhere"}) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        KAFKAS_TOPIC._replace(topic_id=bytes(16)),
+        KAFKAS_TOPIC._replace(shape=TopicShape(5)),
+        KAFKAS_TOPIC._replace(shape=TopicShape(4, (frozenset({"a"}),) * 4)),
+        KAFKAS_TOPIC._replace(shape=TopicShape(4, (frozenset({"a", "b"}),) * 4)),
+    ],
+    ids=["made anew", "more partitions", "racks", "more racks"],
+)
+def test_what_a_group_must_notice_changes_the_hash(changed: Topic) -> None:
+    others = [KAFKAS_HASH, Topics([KAFKAS_TOPIC._replace(shape=TopicShape(4, (frozenset({"c"}),) * 4))]).hash_of({"t031827087"})]
+    assert Topics([changed]).hash_of({"t031827087"}) not in others
+
+
+def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
+    before = Topics([KAFKAS_TOPIC])
+    after = before.changed([Topic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
+    assert [before.named("t031827087"), before.named("u")] == [KAFKAS_TOPIC, None]
+    assert [after.named("t031827087"), after.ids_of(["u", "t031827087"])] == [None, frozenset({b"u" * 16})]
+    assert after.by_id({"u": [0], "t031827087": [1]}) == {b"u" * 16: frozenset({0})}
+    assert after.version == before.version + 1
+
+
+def test_a_change_is_seen_in_the_topic_that_changed_alone() -> None:
+    other = Topic("u", b"u" * 16, TopicShape(1))
+    before = Topics([KAFKAS_TOPIC, other])
+    hashes = [before.hash_of({name}) for name in ("t031827087", "u")]
+    after = before.changed([KAFKAS_TOPIC._replace(shape=TopicShape(9))])
+    assert after.hash_of({"u"}) == hashes[1]
+    assert after.hash_of({"t031827087"}) not in hashes
+    assert after.changed([KAFKAS_TOPIC]).hash_of({"t031827087"}) == hashes[0]

@@ -1,0 +1,102 @@
+"""Looking for what expired, and forgetting deleted topics, in slices: together they find what one look would, and none is long."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ottla.coord import expiry
+from ottla.coord.coordinator import Coordinator
+from ottla.coord.outcome import Asked, Due, ExpiryKey, Outcome, TopicsDeleted, TopicsKey
+from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
+from ottla.coord.settings import GroupSettings
+from ottla.ports import Now
+
+RETENTION_MS = 1_000
+SETTINGS = GroupSettings(offsets_retention_ms=RETENTION_MS)
+LATE = Now(5_000, 5_000)
+
+
+def coordinator(groups: int, offsets: int, *, seed: int = 0) -> Coordinator:
+    """Simple groups with so many offsets in all, of which about half have expired when it is `LATE`."""
+    machine, chance = Coordinator(SETTINGS, lambda: "id"), random.Random(seed)
+    for number in range(offsets):
+        commit_ms = chance.choice((100, 4_900))
+        topic = f"t{number // groups // 10}"
+        machine.apply(OffsetCommitted(f"g{number % groups}", topic, number // groups, 1, 0, "", commit_ms))
+    return machine
+
+
+def run(machine: Coordinator, outcome: Outcome) -> list[Outcome]:
+    """Apply an outcome, and all slices that follow it."""
+    outcomes = [outcome]
+    while True:
+        for record in outcome.records:
+            machine.apply(record)
+        following = [timer.key for timer in outcome.timers if timer.key != ExpiryKey()]
+        if not following:
+            return outcomes
+        outcome = machine.decide(Asked(Due(following[0])), LATE)
+        outcomes.append(outcome)
+
+
+def look(machine: Coordinator) -> list[Outcome]:
+    return run(machine, machine.decide(Asked(Due(ExpiryKey())), LATE))
+
+
+@pytest.mark.parametrize(("groups", "offsets"), [(1, 0), (1, 300), (7, 500), (400, 1_000), (1_000, 1_000)])
+def test_slices_find_what_one_look_finds(monkeypatch: pytest.MonkeyPatch, groups: int, offsets: int) -> None:
+    whole, sliced = coordinator(groups, offsets), coordinator(groups, offsets)
+    monkeypatch.setattr(expiry, "MOST_LOOKED_AT", 1 << 30)
+    (found,) = look(whole)
+    monkeypatch.setattr(expiry, "MOST_LOOKED_AT", 20)
+    outcomes = look(sliced)
+    assert len(outcomes) > offsets // 200
+    assert {record for outcome in outcomes for record in outcome.records} == set(found.records)
+    assert list(sliced.offsets.everything()) == list(whole.offsets.everything())
+    assert sliced.groups.keys() == whole.groups.keys()
+
+
+def test_no_slice_looks_at_more_than_it_may() -> None:
+    outcomes = look(coordinator(100, 100_000))
+    assert len(outcomes) > 50
+    assert max(len(outcome.records) for outcome in outcomes) <= expiry.MOST_LOOKED_AT // expiry.TOMBSTONE + 10
+
+
+def test_what_is_committed_between_two_slices_stays() -> None:
+    machine = coordinator(50, 20_000)
+    first = machine.decide(Asked(Due(ExpiryKey())), LATE)
+    for record in first.records:
+        machine.apply(record)
+    machine.apply(OffsetCommitted("g49", "t0", 0, 9, 0, "", 4_999))
+    machine.apply(OffsetCommitted("new", "t0", 0, 9, 0, "", 4_999))
+    run(machine, machine.decide(Asked(Due(first.timers[0].key)), LATE))
+    assert machine.offsets.of("g49")["t0"][0].offset == 9
+    assert machine.offsets.of("new")["t0"][0].offset == 9
+
+
+def test_a_pending_offset_keeps_its_group_and_what_stands_in_its_place() -> None:
+    machine = Coordinator(SETTINGS, lambda: "id")
+    machine.apply(OffsetCommitted("g", "t", 0, 1, 0, "", 100))
+    machine.apply(OffsetCommitted("g", "t", 1, 1, 0, "", 100))
+    machine.apply(OffsetPending(9, OffsetCommitted("g", "t", 0, 2, 0, "", 100)))
+    (outcome,) = look(machine)
+    assert outcome.records == (OffsetForgotten("g", "t", 1),)
+
+
+def test_deleted_topics_are_forgotten_in_slices() -> None:
+    machine = coordinator(1_000, 20_000)
+    outcomes = run(machine, machine.decide(Asked(TopicsDeleted(frozenset(("t0", "nowhere")))), LATE))
+    assert len(outcomes) > 10
+    assert max(len(outcome.records) for outcome in outcomes) <= expiry.MOST_LOOKED_AT // expiry.TOMBSTONE + 10
+    assert {record.topic for record in machine.offsets.everything()} == {"t1"}
+    assert len(machine.groups) == 1_000
+
+
+def test_what_was_committed_for_a_topic_of_the_same_name_stays() -> None:
+    machine = Coordinator(SETTINGS, lambda: "id")
+    machine.apply(OffsetCommitted("old", "t", 0, 1, 0, "", 100))
+    machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 200))
+    outcome = machine.decide(Asked(Due(TopicsKey(frozenset("t"), 150, ("old", "new", "gone"), 0))), LATE)
+    assert outcome.records == (OffsetForgotten("old", "t", 0),)

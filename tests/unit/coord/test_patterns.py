@@ -1,0 +1,160 @@
+"""Patterns of subscriptions mean what they mean to Kafka, and none of them can hold up a broker."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla.coord.consumer import patterns
+from ottla.coord.consumer.patterns import IllegalPattern, matcher
+from tests.support.java import run
+
+NAMES = ("a", "ab", "abc", "b", "xa", "orders", "orders.eu", "orders_us", "Orders", "0", "-", "a.b-c_d")
+MOST_AT_ONCE_S = 0.5
+"""Processor time that nothing may take in one go, generously: the machine that tests may be slow and is not alone."""
+
+
+def test_a_pattern_means_the_topics_whose_whole_name_it_matches() -> None:
+    assert matcher("a|ab").matching(NAMES) == {"a", "ab"}
+    assert matcher("orders.*").matching(NAMES) == {"orders", "orders.eu", "orders_us"}
+    assert matcher(r"(?i)orders").matching(NAMES) == {"orders", "Orders"}
+    assert matcher(r"\p{Lu}\w+|\d|[.-]").matching(NAMES) == {"Orders", "0", "-"}
+    assert matcher("nothing").matching(NAMES) == matcher("").matching(NAMES) == frozenset()
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "(?=a)", r"\1", "a{1001}", "[b-a]", "*", "\\", r"(?<!a)b", r"\p{Nix}"])
+def test_what_is_no_pattern_is_refused_with_a_sentence(pattern: str) -> None:
+    with pytest.raises(IllegalPattern, match=r"It can't be compiled: .+\."):
+        matcher(pattern)
+
+
+def test_text_that_no_name_can_have_is_no_pattern_or_means_nothing() -> None:
+    with pytest.raises(IllegalPattern):
+        matcher("\ud800")
+    assert matcher("é+|\x00").matching(NAMES) == frozenset()
+
+
+def test_parts_find_the_same_in_many_steps() -> None:
+    names = [f"{number:03}" for number in range(1000)]
+    slow = matcher("(?:[0-9]?){1000}1")
+    found: set[str] = set()
+    steps = end = 0
+    while end < len(names):
+        part, end = slow.part(names, end)
+        found |= part
+        steps += 1
+    assert steps > 1
+    assert found == slow.matching(names) == {name for name in names if name[-1] == "1"}
+    assert slow.part([], 0) == (frozenset(), 0)
+
+
+HOSTILE = {
+    "nested stars": "((((a*)*)*)*)*b",
+    "classic": "(x+x+)+y",
+    "optional": "(a?){200}a{200}",
+    "no prefix": "(?:.?.?.?.?.?){640}x",
+    "far behind": "[ab]*a[ab]{240}c|" * 40 + "d",
+    "many classes": r"(?i)\PL" * 2000,
+    "most classes": "(?i)" + r"\PL*" * patterns.MOST_CLASSES,
+    "long": "a" * 1_000_000,
+    "repetitions": "a{1000}" * 1170,
+    "repeated repetitions": "((a{30}){30}){30}",
+    "negated": "[^a]{999}" * 900,
+    "brackets": "(" * 4000 + ")" * 4000,
+    "open brackets": "(" * 8000,
+    "folded": "(?i)" + "k{999}" * 1300,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_pattern_takes_long_in_one_go(name: str) -> None:
+    """Neither to be refused or compiled, nor for one part of names made to fit it."""
+    chance = random.Random(name)
+    names = ["".join(chance.choice("ab") for _ in range(249)) for _ in range(64)]
+    began = time.process_time()
+    try:
+        found = matcher(HOSTILE[name])
+    except IllegalPattern:
+        found = None
+    assert time.process_time() - began < MOST_AT_ONCE_S
+    if found is not None:
+        began = time.process_time()
+        found.part(names, 0)
+        assert time.process_time() - began < MOST_AT_ONCE_S
+
+
+def test_a_broker_without_the_engine_says_what_is_missing() -> None:
+    code = "import sys; sys.modules['re2'] = None\nfrom ottla.coord.consumer.patterns import matcher\nmatcher('a')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "IllegalPattern: This broker lacks what compiles patterns: install google-re2" in done.stderr
+
+
+def random_pattern(chance: random.Random, depth: int = 3) -> str:
+    """Mostly one that can be compiled."""
+    simple = [
+        r"a",
+        r"b",
+        r"orders",
+        r"\.",
+        r".",
+        r"[a-c]",
+        r"[^a]",
+        r"\w",
+        r"\d",
+        r"\pL",
+        r"\P{Lu}",
+        r"[[:alpha:]]",
+        r"\Qa.b\E",
+        "é",
+    ]
+    odd = [
+        "(",
+        ")",
+        "*",
+        "+?",
+        r"\8",
+        "[",
+        "(?=a)",
+        r"\Z",
+        "{2}",
+        r"\b",
+        "^",
+        "$",
+        r"\C",
+        "(?i)",
+        "(?P<n>a)",
+        "(?<n>a)",
+        "a**",
+        "(?U)a+",
+    ]
+    if depth == 0:
+        return chance.choice(odd if chance.random() < 0.08 else simple)
+    parts = [random_pattern(chance, depth - 1) for _ in range(chance.randrange(1, 4))]
+    whole = chance.choice(["", "", "|"]).join(parts)
+    return whole if chance.random() < 0.5 else f"({whole})" + chance.choice(["*", "+", "?", "{1,3}", "", "*?"])
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_patterns_mean_what_kafkas_engine_makes_of_them() -> None:
+    r"""Of RE2/J, that is. It refuses `\C`, a byte, and two groups of one name; both are taken here."""
+    chance = random.Random(1)
+    written = list(dict.fromkeys(random_pattern(chance) for _ in range(2000)))
+    said = run(str(Path(__file__).with_name("KafkaPatterns.java")), *NAMES, stdin="\n".join(written)).splitlines()
+    assert len(said) == len(written)
+    for pattern, answer in zip(written, said, strict=True):
+        only_here = r"\C" in pattern or pattern.count("<n>") > 1
+        assert ours(pattern) == answer or (answer == "illegal" and only_here), pattern
+
+
+def ours(pattern: str) -> str:
+    try:
+        found = matcher(pattern).matching(NAMES)
+    except IllegalPattern:
+        return "illegal"
+    return "matches " + " ".join(name for name in NAMES if name in found)

@@ -1,0 +1,65 @@
+"""Look-ups in a sparse index at rest: the same entry as a search through a list finds, in few reads."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from itertools import accumulate
+
+import pytest
+
+from ottla.log.index import PAGE, Pair, SparseIndex, offset_index, time_index
+from ottla.ports import File
+from ottla.sim.disk import SimDisk
+
+
+def growing(choice: random.Random, count: int, steps: tuple[int, ...]) -> list[int]:
+    return list(accumulate(choice.choice(steps) for _ in range(count)))
+
+
+def at_rest(kind: str, entries: list[Pair]) -> SparseIndex:
+    disk = SimDisk()
+    make = offset_index if kind == "offsets" else time_index
+    index = make(disk, "index", new=True)
+    for first, second in entries:
+        index.add(first, second)
+    index.flush()
+    return make(disk, "index", new=False)
+
+
+@pytest.mark.parametrize("kind", ["offsets", "times"])
+@pytest.mark.parametrize("steps", [(1,), (1, 2, 3), (1, 100_000), (7, 900)], ids=["even", "nearly", "jumping", "uneven"])
+@pytest.mark.parametrize("count", [0, 1, PAGE - 1, PAGE, PAGE + 1, 5 * PAGE, 3000])
+def test_a_floor_is_what_a_list_says(kind: str, steps: tuple[int, ...], count: int) -> None:
+    choice = random.Random(count)
+    start = 1_700_000_000_000 if kind == "times" else 0
+    firsts = [start + first for first in growing(choice, count, steps)]
+    entries = list(zip(firsts, growing(choice, count, steps), strict=True))
+    index = at_rest(kind, entries)
+    for column, floor in ((0, index.floor), (1, index.floor_second)):
+        values = [entry[column] for entry in entries]
+        wanted = [choice.choice(values) + choice.randrange(-2, 3) for _ in range(200)] if values else []
+        for value in [*wanted, -1, start, 2**40]:
+            found = bisect_right(values, value)
+            assert floor(value) == (entries[found - 1] if found else None)
+
+
+def test_positions_that_grow_evenly_are_found_in_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = random.Random(1)
+    positions = growing(choice, 10_000, (4150, 4200, 4250))
+    index = at_rest("offsets", list(enumerate(positions, 10)))
+    index.floor_second(positions[-1])  # opens it
+    reads: list[int] = []
+    file = index.held_file
+    assert file is not None
+    read = type(file).read
+
+    def counted(self: File, position: int, size: int) -> bytes:
+        reads.append(size)
+        return read(self, position, size)
+
+    monkeypatch.setattr(type(file), "read", counted)
+    for position in choice.sample(positions, 100):
+        index.floor_second(position + 1)
+    assert len(reads) <= 110
+    assert max(reads) <= 8 * PAGE

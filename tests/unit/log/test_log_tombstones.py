@@ -1,0 +1,36 @@
+"""A tombstone outlives the records that it deletes by delete.retention.ms, and not longer (KIP-534)."""
+
+from __future__ import annotations
+
+from ottla.log.compaction import Compaction
+from ottla.log.dirtiness import dirtiness
+from ottla.log.log import Log, LogConfig
+from ottla.ports import Now
+from ottla.records.build import build
+from ottla.sim.disk import SimDisk
+from ottla.sim.invariants import stored_records
+from tests.unit.log.batches import NOW, append
+
+CONFIG = LogConfig(cleanup_policy="compact", delete_retention_ms=1000, file_delete_delay_ms=0)
+
+
+def after_a_pass(log: Log, disk: SimDisk, later_ms: int) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of what is left by a pass so much later."""
+    now = Now(NOW.wall_ms + later_ms, later_ms)
+    for files in Compaction(log, disk, dirtiness(log, 0, now), now, bytes(16)).run():
+        for file in files or ():
+            file.sync()
+    return [(record.offset, record.value) for record in stored_records(log)]
+
+
+def test_a_tombstone_goes_when_its_time_is_over_and_not_before() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    append(log, build([b"a", b"b"], [b"1", b"2"], NOW.wall_ms))
+    append(log, build([b"a", b"c"], [None, b"3"], NOW.wall_ms))
+    append(log, build([b"z"], [b"last"], NOW.wall_ms))
+    log.roll()
+    with_tombstone = [(1, b"2"), (2, None), (3, b"3"), (4, b"last")]
+    assert after_a_pass(log, disk, 0) == with_tombstone
+    assert after_a_pass(log, disk, 900) == with_tombstone
+    assert after_a_pass(log, disk, 1000) == [(1, b"2"), (3, b"3"), (4, b"last")]
