@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import spark
+from bench import group_starts, groups, spark
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
@@ -25,6 +25,8 @@ NOTES = (
     "acks=all means synced to disk on Ottla, as its default; Apache Kafka answers from the page cache.",
     "100 B and 1 KB: confluent-kafka, 4 partitions, acks=1, no compression. On few cores the client sets their pace.",
     "Ready-made batches: a raw socket sends the same batch of 1000 records again and again, so that the broker sets the pace.",
+    "Groups: raw sockets, all members played by one process. An offset commit is acks=all: Ottla syncs each of the partitions of "
+    "__consumer_offsets that groups commit to, Apache Kafka none. From the page cache: with ottla.acks.all.sync=false there.",
     "CPU is that of the broker's process. Requests and produce latencies: raw socket, ready-made frames, one record of 100 bytes.",
 )
 
@@ -82,6 +84,14 @@ def with_spark(servers: list[Server], results: Results, repeats: int) -> None:
             results.notes.append(f"Spark on {server.name} was not measured: {missing}.")
 
 
+def with_groups(results: Results, divide: int, rounds: int) -> None:
+    say("groups")
+    groups.measure(results, groups.Sizes().divided(divide), rounds, alone=len(results.servers) < 2)
+    say("starts with many groups")
+    for figures in group_starts.measure(group_starts.GROUPS // divide, rounds):
+        results.add(results.servers[0], figures)
+
+
 def machine() -> str:
     memory = psutil.virtual_memory().total / 2**30
     return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
@@ -92,6 +102,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="how often each load runs on each broker (default 3)")
     parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every load N times smaller")
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    parser.add_argument("--no-groups", action="store_true", help="leave groups out")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
     return parser.parse_args()
@@ -109,6 +120,8 @@ def main() -> int:
         load(servers, results, Sizes().divided(wanted.divide), wanted.rounds)
         if not wanted.no_spark:
             with_spark(servers, results, wanted.rounds)
+    if not wanted.no_groups:
+        with_groups(results, wanted.divide, wanted.rounds)
     wanted.to.write_text(page(results, machine()), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
     return 0

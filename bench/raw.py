@@ -37,12 +37,12 @@ def zigzag(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def produce_request(topic: str, records: bytes, *, acks: int) -> bytes:
-    """A whole frame for partition 0, with a correlation id that is always the same."""
+def produce_request(topic: str, records: bytes, *, acks: int, index: int = 0) -> bytes:
+    """A whole frame for one partition, with a correlation id that is always the same."""
     name = topic.encode()
     header = struct.pack(">hhih", *PRODUCE_V7, 1, 5) + b"bench"
     body = struct.pack(">hhii", -1, acks, 30_000, 1) + struct.pack(">h", len(name)) + name
-    body += struct.pack(">iii", 1, 0, len(records)) + records
+    body += struct.pack(">iii", 1, index, len(records)) + records
     frame = header + body
     return struct.pack(">i", len(frame)) + frame
 

@@ -46,9 +46,9 @@ class Ottla:
 
     name = "Ottla"
 
-    def __init__(self) -> None:
+    def __init__(self, settings: dict[str, object] | None = None) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
-        self._broker = BrokerProcess(self._home / "data", QUICK_GROUPS)
+        self._broker = BrokerProcess(self._home / "data", settings or QUICK_GROUPS)
         self.started_in_s = 0.0
 
     @property
