@@ -102,10 +102,11 @@ def test_mutated_frames_of_old_formats_leave_the_broker_serving_and_the_log_unha
         assert "Traceback" not in broker.log, "a frame found a bug"
         broker.restart(kill=True)
         with Raw(broker.address) as again:
-            assert {topic: everything(again, topic) for topic in TOPICS} == stored
-            assert all(stored.values()), "some mutations are still good messages"
             for topic, values in stored.items():
-                assert everything_old(again, topic) == values
+                assert values, "some mutations are still good messages"
+                kept = everything(again, topic)
+                assert kept[: len(values)] == values  # what was still on its way when they were read may have come after them
+                assert everything_old(again, topic) == kept
         assert "Traceback" not in broker.log
 
 
