@@ -13,7 +13,7 @@ from ottla.broker.cleaning import Cleaner
 from ottla.broker.coordination import Coordination
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.releases.errors import tell
-from ottla.broker.request import NO_REPLY, Close, Peer, Ready, Reply, Request, Waiting
+from ottla.broker.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.slices import Slices
 from ottla.broker.timers import Timers
@@ -34,14 +34,24 @@ API_VERSIONS = 18
 class Pending:
     """A reply that its connection still owes: `parts` is set and `ready` called when it can leave (None: nothing is sent)."""
 
-    __slots__ = ("blocking", "done", "parts", "ready", "wait")
+    __slots__ = ("_encode", "_request", "blocking", "done", "parts", "ready", "wait")
 
-    def __init__(self, *, blocking: bool) -> None:
+    def __init__(self, encode: Callable[[Ready, Request], Answer], request: Request, *, blocking: bool) -> None:
+        self._encode = encode
+        self._request = request
         self.blocking = blocking
         self.done = False
         self.parts: Answer = None
         self.ready: Callable[[], None] | None = None
         self.wait: Wait | None = None
+
+    def deliver(self, reply: Ready) -> None:
+        """It can leave now."""
+        self.wait = None
+        self.parts = self._encode(reply, self._request)
+        self.done = True
+        if self.ready is not None:
+            self.ready()
 
 
 Answer = Sequence[Part] | Close | None
@@ -131,6 +141,7 @@ class Broker:
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
+        self.coordination.settle(now)
         self.waits.settle(now)
         self.partitions.syncs.start()
 
@@ -140,6 +151,7 @@ class Broker:
 
     def forget(self, pending: Pending) -> None:
         """Its connection is gone: no reply is owed any more."""
+        pending.ready = None
         if pending.wait is not None:
             self.waits.drop(pending.wait)
 
@@ -157,21 +169,16 @@ class Broker:
         return self._answer(handler(self, request), request)
 
     def _answer(self, reply: Reply, request: Request) -> Answer | Pending:
-        if isinstance(reply, Waiting):
+        if isinstance(reply, Waiting | Promised):
             return self._keep(reply, request)
         return self._encode(reply, request)
 
-    def _keep(self, waiting: Waiting, request: Request) -> Pending:
-        pending = Pending(blocking=waiting.blocking)
-
-        def deliver(reply: Ready) -> None:
-            pending.wait = None
-            pending.parts = self._encode(reply, request)
-            pending.done = True
-            if pending.ready is not None:
-                pending.ready()
-
-        pending.wait = self.waits.add(waiting, deliver)
+    def _keep(self, reply: Waiting | Promised, request: Request) -> Pending:
+        pending = Pending(self._encode, request, blocking=reply.blocking)
+        if isinstance(reply, Promised):
+            reply.deliver = pending.deliver
+        else:
+            pending.wait = self.waits.add(reply, pending.deliver)
         return pending
 
     def _encode(self, reply: Ready, request: Request) -> Answer:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.group_topics import GroupTopics
 from ottla.broker.partitions import Partition
 from ottla.broker.replay import stored_records
-from ottla.broker.request import Reply, Request, Waiting
+from ottla.broker.request import Promised, Reply, Request
 from ottla.broker.settings.group import in_force
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
@@ -42,28 +42,59 @@ log = logging.getLogger("ottla.broker")
 OFFSETS_TOPIC = "__consumer_offsets"
 RETRY_MS = 1_000
 """How soon a deadline comes back whose consequences could not be stored."""
+MOST_COMMITS = 500
+"""How many commits are appended as one batch."""
+
+Combine = Callable[[list[Any]], Any]
 
 
 class Owed:
-    """A reply that a coordinator owes: `message` is None until it may leave."""
+    """A reply that a coordinator owes, which may be a part of `whole`: `message` is None until it may leave."""
 
-    __slots__ = ("body", "key", "message")
+    __slots__ = ("body", "message", "whole")
 
-    def __init__(self, body: Any, token: int) -> None:
+    def __init__(self, body: Any) -> None:
         self.body = body
-        self.key = ("coordinator", token)
         self.message: Any = None
+        self.whole: Whole | None = None
+
+    def hand_in(self, message: Any) -> None:
+        self.message = message
+        if self.whole is not None:
+            self.whole.one_more()
+
+
+class Whole(Promised):
+    """What a client is answered once all that is owed for it has been handed in."""
+
+    __slots__ = ("_combine", "_missing", "_owed")
+
+    def __init__(self, owed: list[Owed], combine: Combine, *, blocking: bool) -> None:
+        super().__init__(blocking=blocking)
+        self._owed = owed
+        self._combine = combine
+        self._missing = 0
+        for each in owed:
+            if each.message is None:
+                each.whole = self
+                self._missing += 1
+
+    def one_more(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self.deliver(self._combine([each.message for each in self._owed]))
 
 
 class Shard:
-    """One coordinator, the partition that keeps it, and the replies it owes by token."""
+    """One coordinator, the partition that keeps it, the replies it owes by token, and commits that are yet to be appended."""
 
-    __slots__ = ("machine", "owed", "partition")
+    __slots__ = ("commits", "machine", "owed", "partition")
 
     def __init__(self, partition: Partition, machine: Coordinator) -> None:
         self.partition = partition
         self.machine = machine
         self.owed: dict[int, Owed] = {}
+        self.commits: list[Outcome] = []
 
 
 class Coordination:
@@ -72,6 +103,7 @@ class Coordination:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._shards: dict[int, Shard] = {}
+        self._committing: dict[Shard, None] = {}
         self._tokens = count()
         self._topics = GroupTopics(broker)
 
@@ -108,23 +140,25 @@ class Coordination:
         if OFFSETS_TOPIC in gone:
             for shard in list(self._shards.values()):
                 self._abandon(shard)
-        deleted = Asked(TopicsDeleted(gone))
         for shard in self._all(now):
-            self._carry_out(shard, shard.machine.decide(deleted, now), now)
+            self._decide(shard, Asked(TopicsDeleted(gone)), now)
 
     def topics_changed(self, names: Iterable[str]) -> None:
         """These topics came, changed or went; coordinators are told when they are next asked something."""
         self._topics.note(names)
 
-    def reply(self, owed: list[Owed], combine: Callable[[list[Any]], Any], *, blocking: bool = False) -> Reply:
+    def reply(self, owed: list[Owed], combine: Combine, *, blocking: bool = False) -> Reply:
         """What a handler answers: all that is owed, combined into one message, once all of it may leave."""
+        for each in owed:
+            if each.message is None:
+                return Whole(owed, combine, blocking=blocking)
+        reply: Reply = combine([each.message for each in owed])
+        return reply
 
-        def retry(now: Now, expired: bool) -> Reply:
-            messages = [each.message for each in owed if each.message is not None]
-            return combine(messages) if len(messages) == len(owed) else keep
-
-        keep = Waiting(tuple(each.key for each in owed), None, retry, blocking=blocking)
-        return retry(Now(0, 0), False)
+    def settle(self, now: Now) -> None:
+        """Append the commits that a bundle of requests brought: one batch for each coordinator, and one sync."""
+        while self._committing:
+            self._carry_out_gathered(next(iter(self._committing)), now)
 
     def _count(self) -> int:
         topic = self._broker.topics.get(OFFSETS_TOPIC)
@@ -159,13 +193,15 @@ class Coordination:
         if machine.groups:
             log.info("%s: %d groups, %d committed offsets", partition, len(machine.groups), len(machine.offsets))
         shard = self._shards[partition.index] = Shard(partition, machine)
-        self._carry_out(shard, machine.recall(now), now)
+        self._carry_out(shard, [machine.recall(now)], now)
         return shard
 
     def _abandon(self, shard: Shard) -> None:
         """Throw a coordinator away; whoever waits for it is told to look for another."""
         if self._shards.get(shard.partition.index) is shard:
             del self._shards[shard.partition.index]
+        shard.commits.clear()
+        self._committing.pop(shard, None)
         for token, owed in list(shard.owed.items()):
             self._deliver(shard, Told(token, refused(owed.body, NOT_COORDINATOR)))
 
@@ -212,50 +248,86 @@ class Coordination:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def _ask(self, shard: Shard | None, body: Any, request: Request) -> Owed:
-        token = next(self._tokens)
-        owed = Owed(body, token)
+        owed = Owed(body)
         if shard is None:
             owed.message = refused(body, NOT_COORDINATOR)
             return owed
+        token = next(self._tokens)
         asked = Asked(body, request.version, request.client_id or "", f"/{request.peer.host}", token)
         self._tell_topics(request.now)
-        outcome = shard.machine.decide(asked, request.now)
         shard.owed[token] = owed
-        error_code = self._carry_out(shard, outcome, request.now, at_once=type(body) is HeartbeatRequest)
+        if shard.machine.concerns_offsets_alone(body):
+            self._gather(shard, shard.machine.decide(asked, request.now), request.now)
+            return owed
+        error_code = self._decide(shard, asked, request.now, at_once=type(body) is HeartbeatRequest)
         if error_code:
             self._deliver(shard, Told(token, refused(body, error_code)))
         return owed
+
+    def _decide(self, shard: Shard, asked: Asked[Any], now: Now, *, at_once: bool = False) -> int:
+        """Let a coordinator decide, once all that it was asked before has taken effect, and carry that out."""
+        self._carry_out_gathered(shard, now)
+        return self._carry_out(shard, [shard.machine.decide(asked, now)], now, at_once=at_once)
+
+    def _gather(self, shard: Shard, outcome: Outcome, now: Now) -> None:
+        """Leave a commit to be carried out together with those that follow it."""
+        shard.commits.append(outcome)
+        self._committing[shard] = None
+        if len(shard.commits) >= MOST_COMMITS:
+            self._carry_out_gathered(shard, now)
+
+    def _carry_out_gathered(self, shard: Shard, now: Now) -> None:
+        """Carry out all commits that were gathered, or each by itself if their batch is refused: one must not spoil the others."""
+        outcomes, shard.commits = shard.commits, []
+        if not outcomes:
+            return
+        self._committing.pop(shard, None)
+        if len(outcomes) > 1 and not self._carry_out(shard, outcomes, now):
+            return
+        for outcome in outcomes:
+            error_code = self._carry_out(shard, [outcome], now)
+            if error_code:
+                self._refuse(shard, outcome, error_code)
+
+    def _refuse(self, shard: Shard, outcome: Outcome, error_code: int) -> None:
+        """Tell those whom an outcome would have answered that it came to nothing."""
+        for token, _ in outcome.replies:
+            owed = shard.owed.get(token)
+            if owed is not None:
+                self._deliver(shard, Told(token, refused(owed.body, error_code)))
 
     def _tell_topics(self, now: Now) -> None:
         """Let all coordinators know the topics as they are now."""
         changed = self._topics.changed()
         if changed is not None:
             for shard in list(self._shards.values()):
-                self._carry_out(shard, shard.machine.decide(Asked(changed), now), now)
+                self._decide(shard, Asked(changed), now)
 
-    def _carry_out(self, shard: Shard, outcome: Outcome, now: Now, *, at_once: bool = False) -> int:
+    def _carry_out(self, shard: Shard, outcomes: list[Outcome], now: Now, *, at_once: bool = False) -> int:
         """Append, apply, set timers, and let the replies leave when they may.
 
-        If the append is refused nothing has changed, neither in the log nor in the machine, and the outcome is dropped. A reply
+        If the append is refused nothing has changed, neither in the log nor in the machine, and the outcomes are dropped. A reply
         `at_once` shows nothing that could still be lost.
         """
-        stored = outcome.stored
+        stored = [record for outcome in outcomes for record in outcome.stored]
         if stored:
             error_code = _append(shard.partition, stored, now)
             if error_code:
                 return error_code
-        for record in outcome.records:
-            shard.machine.apply(record)
-        for timer in outcome.timers:
-            self._set_timer(shard, timer)
-        if outcome.replies and at_once:
-            self._tell(shard, outcome.replies, NONE)
-        elif outcome.replies:
+        for outcome in outcomes:
+            for record in outcome.records:
+                shard.machine.apply(record)
+            for timer in outcome.timers:
+                self._set_timer(shard, timer)
+        replies = [reply for outcome in outcomes for reply in outcome.replies]
+        if replies and at_once:
+            self._tell(shard, replies, NONE)
+        elif replies:
             end = shard.partition.log.log_end_offset
-            shard.partition.when_synced(end, partial(self._tell, shard, outcome.replies))
+            shard.partition.when_synced(end, partial(self._tell, shard, replies))
         return NONE
 
-    def _tell(self, shard: Shard, replies: tuple[Told, ...], error_code: int) -> None:
+    def _tell(self, shard: Shard, replies: list[Told], error_code: int) -> None:
         if error_code:
             self._abandon(shard)
             return
@@ -265,8 +337,7 @@ class Coordination:
     def _deliver(self, shard: Shard, told: Told) -> None:
         owed = shard.owed.pop(told.token, None)
         if owed is not None:
-            owed.message = told.message
-            self._broker.wake(owed.key)
+            owed.hand_in(told.message)
 
     def _set_timer(self, shard: Shard, timer: Timer) -> None:
         key = ("coordinator", shard.partition.index, timer.key)
@@ -279,8 +350,7 @@ class Coordination:
         if self._shards.get(shard.partition.index) is not shard or shard.partition.offline is not None:
             return
         self._tell_topics(now)
-        outcome = shard.machine.decide(Asked(Due(key)), now)
-        if self._carry_out(shard, outcome, now):
+        if self._decide(shard, Asked(Due(key)), now):
             self._set_timer(shard, Timer(key, now.mono_ms + RETRY_MS))
 
 

@@ -85,7 +85,22 @@ class Waiting:
 Ready = Message | _NoReply | Close
 """An answer that can leave now; a message is not yet encoded."""
 
-Reply = Ready | Waiting
+
+class Promised:
+    """A reply that somebody owes and hands in by himself: nobody has to ask him again, as with `Waiting`.
+
+    Whoever promised it calls `deliver(reply)` once, but not before the handler has returned; the broker says where it goes.
+    `blocking` is as for `Waiting`.
+    """
+
+    __slots__ = ("blocking", "deliver")
+
+    def __init__(self, *, blocking: bool) -> None:
+        self.blocking = blocking
+        self.deliver: Callable[[Ready], None]
+
+
+Reply = Ready | Waiting | Promised
 Handler = Callable[["Broker", Request], Reply]
 Handlers = dict[int, tuple[range, Handler]]
 """API key -> (versions served, handler): what each handler module declares about itself."""

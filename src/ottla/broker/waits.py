@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ottla.broker.request import Ready, Waiting
+from ottla.broker.request import Promised, Ready, Waiting
 from ottla.broker.timers import Timers
 from ottla.ports import Now
 
@@ -87,4 +87,7 @@ class Waits:
                 self._hold(wait)
             return
         self._release(wait)
-        wait.deliver(reply)
+        if isinstance(reply, Promised):
+            reply.deliver = wait.deliver
+        else:
+            wait.deliver(reply)

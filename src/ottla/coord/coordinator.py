@@ -96,6 +96,15 @@ class Coordinator:
         self.settings = settings
         self.consumers.configure(settings)
 
+    def concerns_offsets_alone(self, body: Any) -> bool:
+        """Whether it is a commit of a group that is there: its outcome changes nothing that another commit's rests on.
+
+        Such outcomes may be appended and applied together, in their order, as long as nothing else is decided before.
+        """
+        if type(body) is not OffsetCommitRequest:
+            return False
+        return body.group_id in self.groups or body.group_id in self.consumers.groups
+
     def decide(self, asked: Asked[Any], now: Now) -> Outcome:
         """Decide one input; nothing is changed until the outcome's records are applied."""
         outcome = self.consumers.decide(asked, now, self.groups)

@@ -31,6 +31,17 @@ EAGER_BYTES = 2 * 1024 * 1024
 OWED_REPLIES = 2048
 
 
+class Answered:
+    """A reply that could leave but for those before it."""
+
+    __slots__ = ("parts",)
+    blocking = False
+    done = True
+
+    def __init__(self, parts: Answer) -> None:
+        self.parts = parts
+
+
 class Connection(asyncio.BufferedProtocol):
     """Frames in, replies out. A request is begun only when no earlier one of this connection waits with `blocking`."""
 
@@ -42,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
         self._backlog = bytearray()
-        self._owed: deque[Pending] = deque()
+        self._owed: deque[Pending | Answered] = deque()
         self._closing = False
         self._reading = True
         self._resuming = False
@@ -64,8 +75,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        for pending in self._owed:
-            self._server.broker.forget(pending)
+        for owed in self._owed:
+            if isinstance(owed, Pending):
+                self._server.broker.forget(owed)
         self._owed.clear()
         self._outbox.clear()
         self._server.dismiss(self)
@@ -174,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             answer.ready = self._ready
             self._owed.append(answer)
         elif self._owed:
-            self._owed.append(_answered(answer))
+            self._owed.append(Answered(answer))
         else:
             self._put(answer)
 
@@ -241,10 +253,3 @@ class Connection(asyncio.BufferedProtocol):
 def _room(size: int) -> bytearray | mmap.mmap:
     """A buffer for one frame. A large one takes memory only as bytes come in: announcing 100 MB costs the broker nothing."""
     return bytearray(size) if size <= EAGER_BYTES else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def _answered(answer: Answer) -> Pending:
-    pending = Pending(blocking=False)
-    pending.parts = answer
-    pending.done = True
-    return pending
