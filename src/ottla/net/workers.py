@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ class Pinned(Syncable, Protocol):
     def unpin(self) -> None: ...
 
 
-class Worker:
+class Worker(ABC):
     """One thread. It starts with the first thing to do, and ends when there is nothing left to do and `stop` was called."""
 
     def __init__(self, name: str) -> None:
@@ -60,8 +61,9 @@ class Worker:
             self._thread.start()
         self._wake.notify()
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Do what is asked for, as it comes; return once there is nothing left and `stop` was called."""
 
 
 class SyncWorker(Worker):
