@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.sim import groups
+from ottla.sim import group_life, groups
 from ottla.sim.group_ledger import Ledger, Seat, Violation
 from ottla.sim.host import Host
 from ottla.sim.world import World
@@ -32,21 +32,21 @@ def test_what_must_be_true_of_groups_is_true_whatever_happens(share: int) -> Non
     for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
         lived = groups.live(seed)  # raises what was violated
         assert lived.seed == seed
-        assert lived.beats <= 2 * groups.MOST_BEATS
+        assert lived.beats <= 2 * group_life.MOST_BEATS
 
 
 def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change() -> None:
     """With Kafka too: the seed in which it dies between giving up and joining again settles once somebody else joins again."""
-    assert groups.live(3425).beats > groups.MOST_BEATS
+    assert groups.live(3425).beats > group_life.MOST_BEATS
 
 
-@pytest.mark.parametrize("kind", groups.KINDS)
+@pytest.mark.parametrize("kind", group_life.KINDS)
 def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
     assert groups.live(3, kind=kind) == groups.live(3, kind=kind)
 
 
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST_BEATS", 0)
+    monkeypatch.setattr(group_life, "MOST_BEATS", 0)
     with pytest.raises(
         Violation, match=r"seed 5: .*soon settled: not in 0 heartbeats.*python -m ottla.sim.groups --seed 5 --kind classic"
     ):
@@ -61,7 +61,7 @@ def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def ledger() -> Ledger:
-    return Ledger(Host(World(1), groups.SETTINGS))
+    return Ledger(Host(World(1), group_life.SETTINGS))
 
 
 class Process:

@@ -34,8 +34,10 @@ class Reader(Protocol):
 
     group_id: str
     name: str
-    member_id: str
     alive: bool
+
+    @property
+    def member_id(self) -> str: ...
 
     @property
     def generation(self) -> int | None: ...
