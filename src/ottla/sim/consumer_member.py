@@ -1,4 +1,4 @@
-"""A simulated consumer by the consumer group protocol (KIP-848), as small as can be: a heartbeat at a time, revoke first, then take.
+"""A simulated consumer by the consumer group protocol (KIP-848), small as can be: a heartbeat at a time, revoke first, then take.
 
 Written for the simulator alone: Ottla's client speaks the classic protocol. Knows nothing of how partitions are shared out.
 """
