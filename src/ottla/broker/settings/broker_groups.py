@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.broker.settings.group import GroupConfigs
 from ottla.broker.settings.kinds import INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, one_of
-from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf, default_of
 
 MINUTE_MS = 60_000
 
@@ -20,13 +21,7 @@ ASSIGNORS: Check[tuple[str, ...]] = Check(
 class CoordinatorSettings(SettingsOf):
     """What members of groups may ask for, and how long offsets are kept."""
 
-    group_consumer_assignment_interval_ms = Setting(
-        INT,
-        1000,
-        "Time between two assignments of one consumer group, for many members to come at once.",
-        check=at_least(0),
-        dynamic=True,
-    )
+    group_consumer_assignment_interval_ms = default_of(GroupConfigs.consumer_assignment_interval_ms)
     group_consumer_assignors = Setting(
         LIST,
         ("uniform", "range"),
@@ -34,9 +29,7 @@ class CoordinatorSettings(SettingsOf):
         "those that ask for none.",
         check=ASSIGNORS,
     )
-    group_consumer_heartbeat_interval_ms = Setting(
-        INT, 5000, "How often members of consumer groups are told to send heartbeats.", check=at_least(1)
-    )
+    group_consumer_heartbeat_interval_ms = default_of(GroupConfigs.consumer_heartbeat_interval_ms, dynamic=False)
     group_consumer_max_assignment_interval_ms = Setting(
         INT, 15_000, "Longest consumer.assignment.interval.ms that may be set for one group.", check=at_least(0)
     )
@@ -69,9 +62,7 @@ class CoordinatorSettings(SettingsOf):
         check=at_least(10_000),
         hidden=True,
     )
-    group_consumer_session_timeout_ms = Setting(
-        INT, 45_000, "How long a member of a consumer group may be silent before it is out.", check=at_least(1)
-    )
+    group_consumer_session_timeout_ms = default_of(GroupConfigs.consumer_session_timeout_ms, dynamic=False)
     group_initial_rebalance_delay_ms = Setting(
         INT, 3000, "How long a new group waits for more members before it begins.", check=at_least(0)
     )

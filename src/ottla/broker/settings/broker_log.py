@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.broker.settings.kinds import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    LARGEST_LONG,
-    LIST,
-    LONG,
-    STRING,
-    at_least,
-    between,
-    minus_one_or,
-)
-from ottla.broker.settings.setting import Setting, SettingsOf, unset
-from ottla.broker.settings.topic import CLEANUP, CODECS, DAY_MS, TIMESTAMP_TYPES
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, at_least
+from ottla.broker.settings.setting import Setting, SettingsOf, default_of, unset
+from ottla.broker.settings.topic import DAY_MS, TopicSettings
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -24,10 +13,10 @@ HOUR_MS = 3_600_000
 class LogSettings(SettingsOf):
     """Where logs are kept, when they roll, what is deleted and when they are synced."""
 
-    compression_gzip_level = Setting(INT, -1, "Default of compression.gzip.level.", check=minus_one_or(1, 9), dynamic=True)
-    compression_lz4_level = Setting(INT, 9, "Default of compression.lz4.level.", check=between(1, 17), dynamic=True)
-    compression_type = Setting(STRING, "producer", "Default of compression.type.", check=CODECS, dynamic=True)
-    compression_zstd_level = Setting(INT, 3, "Default of compression.zstd.level.", check=between(-131072, 22), dynamic=True)
+    compression_gzip_level = default_of(TopicSettings.compression_gzip_level)
+    compression_lz4_level = default_of(TopicSettings.compression_lz4_level)
+    compression_type = default_of(TopicSettings.compression_type)
+    compression_zstd_level = default_of(TopicSettings.compression_zstd_level)
     log_cleaner_backoff_ms = Setting(LONG, 15_000, "Time between two looks for logs to compact.", check=at_least(0), dynamic=True)
     log_cleaner_dedupe_buffer_size = Setting(
         LONG,
@@ -36,19 +25,15 @@ class LogSettings(SettingsOf):
         check=at_least(1024),
         dynamic=True,
     )
-    log_cleaner_delete_retention_ms = Setting(LONG, DAY_MS, "Default of delete.retention.ms.", check=at_least(0), dynamic=True)
+    log_cleaner_delete_retention_ms = default_of(TopicSettings.delete_retention_ms)
     log_cleaner_enable = Setting(BOOLEAN, True, "Whether topics with cleanup.policy=compact are compacted.")
-    log_cleaner_max_compaction_lag_ms = Setting(
-        LONG, LARGEST_LONG, "Default of max.compaction.lag.ms.", check=at_least(1), dynamic=True
-    )
-    log_cleaner_min_cleanable_ratio = Setting(
-        DOUBLE, 0.5, "Default of min.cleanable.dirty.ratio.", check=between(0, 1), dynamic=True
-    )
-    log_cleaner_min_compaction_lag_ms = Setting(LONG, 0, "Default of min.compaction.lag.ms.", check=at_least(0), dynamic=True)
-    log_cleanup_policy = Setting(LIST, ("delete",), "Default of cleanup.policy.", check=CLEANUP, dynamic=True)
+    log_cleaner_max_compaction_lag_ms = default_of(TopicSettings.max_compaction_lag_ms)
+    log_cleaner_min_cleanable_ratio = default_of(TopicSettings.min_cleanable_dirty_ratio)
+    log_cleaner_min_compaction_lag_ms = default_of(TopicSettings.min_compaction_lag_ms)
+    log_cleanup_policy = default_of(TopicSettings.cleanup_policy)
     log_dir = Setting(LIST, ("/tmp/kafka-logs",), "An older name of log.dirs; --data-dir goes before both.")
     log_dirs = unset(LIST, "The data directory; --data-dir sets it.")
-    log_flush_interval_messages = Setting(LONG, LARGEST_LONG, "Default of flush.messages.", check=at_least(1), dynamic=True)
+    log_flush_interval_messages = default_of(TopicSettings.flush_messages)
     log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
     log_flush_offset_checkpoint_interval_ms = Setting(
         INT,
@@ -57,21 +42,15 @@ class LogSettings(SettingsOf):
         check=at_least(0),
     )
     log_flush_scheduler_interval_ms = Setting(LONG, LARGEST_LONG, "Default of flush.ms where log.flush.interval.ms is not set.")
-    log_index_interval_bytes = Setting(INT, 4096, "Default of index.interval.bytes.", check=at_least(0), dynamic=True)
-    log_index_size_max_bytes = Setting(INT, 10 << 20, "Default of segment.index.bytes.", check=at_least(4), dynamic=True)
-    log_local_retention_bytes = Setting(LONG, -2, "Default of local.retention.bytes.", check=at_least(-2), dynamic=True)
-    log_local_retention_ms = Setting(LONG, -2, "Default of local.retention.ms.", check=at_least(-2), dynamic=True)
-    log_message_timestamp_after_max_ms = Setting(
-        LONG, HOUR_MS, "Default of message.timestamp.after.max.ms.", check=at_least(0), dynamic=True
-    )
-    log_message_timestamp_before_max_ms = Setting(
-        LONG, LARGEST_LONG, "Default of message.timestamp.before.max.ms.", check=at_least(0), dynamic=True
-    )
-    log_message_timestamp_type = Setting(
-        STRING, "CreateTime", "Default of message.timestamp.type.", check=TIMESTAMP_TYPES, dynamic=True
-    )
-    log_preallocate = Setting(BOOLEAN, False, "Default of preallocate.", dynamic=True)
-    log_retention_bytes = Setting(LONG, -1, "Default of retention.bytes.", dynamic=True)
+    log_index_interval_bytes = default_of(TopicSettings.index_interval_bytes)
+    log_index_size_max_bytes = default_of(TopicSettings.segment_index_bytes)
+    log_local_retention_bytes = default_of(TopicSettings.local_retention_bytes)
+    log_local_retention_ms = default_of(TopicSettings.local_retention_ms)
+    log_message_timestamp_after_max_ms = default_of(TopicSettings.message_timestamp_after_max_ms)
+    log_message_timestamp_before_max_ms = default_of(TopicSettings.message_timestamp_before_max_ms)
+    log_message_timestamp_type = default_of(TopicSettings.message_timestamp_type)
+    log_preallocate = default_of(TopicSettings.preallocate)
+    log_retention_bytes = default_of(TopicSettings.retention_bytes)
     log_retention_check_interval_ms = Setting(LONG, 5 * MINUTE_MS, "Time between two looks for old segments.", check=at_least(1))
     log_retention_hours = Setting(INT, 168, "Default of retention.ms, in hours, where neither minutes nor ms are set.")
     log_retention_minutes = unset(
@@ -86,11 +65,11 @@ class LogSettings(SettingsOf):
     )
     log_roll_jitter_ms = unset(LONG, "Default of segment.jitter.ms.", dynamic=True, falls_back=("log.roll.jitter.hours",))
     log_roll_ms = unset(LONG, "Default of segment.ms.", dynamic=True, falls_back=("log.roll.hours",))
-    log_segment_bytes = Setting(INT, 1 << 30, "Default of segment.bytes.", check=at_least(1 << 20), dynamic=True)
-    log_segment_delete_delay_ms = Setting(LONG, MINUTE_MS, "Default of file.delete.delay.ms.", check=at_least(0), dynamic=True)
-    message_max_bytes = Setting(INT, 1_048_588, "Default of max.message.bytes.", check=at_least(0), dynamic=True)
-    min_insync_replicas = Setting(INT, 1, "Default of min.insync.replicas.", check=at_least(1), dynamic=True)
-    ottla_acks_all_sync = Setting(BOOLEAN, True, "Default of the topic setting ottla.acks.all.sync.", dynamic=True)
+    log_segment_bytes = default_of(TopicSettings.segment_bytes)
+    log_segment_delete_delay_ms = default_of(TopicSettings.file_delete_delay_ms)
+    message_max_bytes = default_of(TopicSettings.max_message_bytes)
+    min_insync_replicas = default_of(TopicSettings.min_insync_replicas)
+    ottla_acks_all_sync = default_of(TopicSettings.ottla_acks_all_sync)
     ottla_max_open_files = Setting(
         INT,
         512,
@@ -100,4 +79,4 @@ class LogSettings(SettingsOf):
     producer_id_expiration_ms = Setting(
         INT, DAY_MS, "How long an idle producer's sequence numbers are remembered.", check=at_least(1), dynamic=True
     )
-    unclean_leader_election_enable = Setting(BOOLEAN, False, "Default of unclean.leader.election.enable.", dynamic=True)
+    unclean_leader_election_enable = default_of(TopicSettings.unclean_leader_election_enable)

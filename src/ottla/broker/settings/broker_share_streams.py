@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from ottla.broker.settings.group import GroupConfigs
 from ottla.broker.settings.kinds import INT, LARGEST_INT, at_least, between
-from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf, default_of
 
 _int = partial(Setting[int], INT, later=True)
 
@@ -16,9 +17,9 @@ _int = partial(Setting[int], INT, later=True)
 class ShareStreamsSettings(SettingsOf):
     """Of Kafka's groups that are not served yet."""
 
-    group_share_assignment_interval_ms = _int(1000, "Default of share.assignment.interval.ms.", check=at_least(0), dynamic=True)
-    group_share_delivery_count_limit = _int(5, "Default of share.delivery.count.limit.", check=between(2, 10))
-    group_share_heartbeat_interval_ms = _int(5000, "Default of share.heartbeat.interval.ms.", check=at_least(1))
+    group_share_assignment_interval_ms = default_of(GroupConfigs.share_assignment_interval_ms)
+    group_share_delivery_count_limit = default_of(GroupConfigs.share_delivery_count_limit, check=between(2, 10), dynamic=False)
+    group_share_heartbeat_interval_ms = default_of(GroupConfigs.share_heartbeat_interval_ms, dynamic=False)
     group_share_max_assignment_interval_ms = _int(15_000, "Longest share.assignment.interval.ms.", check=at_least(0))
     group_share_max_delivery_count_limit = _int(10, "Largest share.delivery.count.limit.", check=between(5, 25))
     group_share_max_heartbeat_interval_ms = _int(15_000, "Longest share.heartbeat.interval.ms.", check=at_least(1))
@@ -36,12 +37,16 @@ class ShareStreamsSettings(SettingsOf):
     group_share_min_partition_max_record_locks = _int(100, "Smallest share.partition.max.record.locks.", check=between(100, 2000))
     group_share_min_record_lock_duration_ms = _int(15_000, "Shortest share.record.lock.duration.ms.", check=between(1000, 30_000))
     group_share_min_session_timeout_ms = _int(45_000, "Shortest share.session.timeout.ms.", check=at_least(1))
-    group_share_partition_max_record_locks = _int(2000, "Default of share.partition.max.record.locks.", check=between(100, 10_000))
-    group_share_record_lock_duration_ms = _int(30_000, "Default of share.record.lock.duration.ms.", check=between(1000, 3_600_000))
-    group_share_session_timeout_ms = _int(45_000, "Default of share.session.timeout.ms.", check=at_least(1))
-    group_streams_assignment_interval_ms = _int(1000, "Default of streams.assignment.interval.ms.", check=at_least(0), dynamic=True)
-    group_streams_heartbeat_interval_ms = _int(5000, "Default of streams.heartbeat.interval.ms.", check=at_least(1))
-    group_streams_initial_rebalance_delay_ms = _int(3000, "Default of streams.initial.rebalance.delay.ms.", check=at_least(0))
+    group_share_partition_max_record_locks = default_of(
+        GroupConfigs.share_partition_max_record_locks, check=between(100, 10_000), dynamic=False
+    )
+    group_share_record_lock_duration_ms = default_of(
+        GroupConfigs.share_record_lock_duration_ms, check=between(1000, 3_600_000), dynamic=False
+    )
+    group_share_session_timeout_ms = default_of(GroupConfigs.share_session_timeout_ms, dynamic=False)
+    group_streams_assignment_interval_ms = default_of(GroupConfigs.streams_assignment_interval_ms)
+    group_streams_heartbeat_interval_ms = default_of(GroupConfigs.streams_heartbeat_interval_ms, dynamic=False)
+    group_streams_initial_rebalance_delay_ms = default_of(GroupConfigs.streams_initial_rebalance_delay_ms, dynamic=False)
     group_streams_max_assignment_interval_ms = _int(15_000, "Longest streams.assignment.interval.ms.", check=at_least(0))
     group_streams_max_heartbeat_interval_ms = _int(15_000, "Longest streams.heartbeat.interval.ms.", check=at_least(1))
     group_streams_max_session_timeout_ms = _int(60_000, "Longest streams.session.timeout.ms.", check=at_least(1))
@@ -50,5 +55,5 @@ class ShareStreamsSettings(SettingsOf):
     group_streams_min_assignment_interval_ms = _int(0, "Shortest streams.assignment.interval.ms.", check=at_least(0))
     group_streams_min_heartbeat_interval_ms = _int(5000, "Shortest streams.heartbeat.interval.ms.", check=at_least(1))
     group_streams_min_session_timeout_ms = _int(45_000, "Shortest streams.session.timeout.ms.", check=at_least(1))
-    group_streams_num_standby_replicas = _int(0, "Default of streams.num.standby.replicas.", check=at_least(0))
-    group_streams_session_timeout_ms = _int(45_000, "Default of streams.session.timeout.ms.", check=at_least(1))
+    group_streams_num_standby_replicas = default_of(GroupConfigs.streams_num_standby_replicas, dynamic=False)
+    group_streams_session_timeout_ms = default_of(GroupConfigs.streams_session_timeout_ms, dynamic=False)

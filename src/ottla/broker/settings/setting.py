@@ -25,8 +25,8 @@ class Setting(Generic[T]):
     """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs.
 
     `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
-    `broker`: for a topic setting, the broker setting that is its default. `hidden` ones are accepted, but not listed; those for
-    `later` are accepted, kept and listed, and have no effect as yet.
+    `broker`: for a setting of a topic or a group, the broker setting that is its default. `hidden` ones are accepted, but not
+    listed; those for `later` are accepted, kept and listed, and have no effect as yet.
     """
 
     __slots__ = ("broker", "check", "default", "dynamic", "falls_back", "hidden", "kind", "later", "name", "sentence")
@@ -104,6 +104,12 @@ class Setting(Generic[T]):
 def unset(kind: Kind[T], sentence: str, **options: Any) -> Setting[T | None]:
     """A setting without a default: None until it is set. `options` are those of `Setting`."""
     return Setting(cast("Kind[T | None]", kind), None, sentence, **options)
+
+
+def default_of(setting: Setting[T], *, check: Check[Any] | None = None, dynamic: bool = True) -> Setting[T]:
+    """The broker setting that a setting of a topic or a group has as its default; only `check`, if given, is its own."""
+    sentence = f"Default of {setting.name}."
+    return Setting(setting.kind, setting.default, sentence, check=check or setting.check, dynamic=dynamic, later=setting.later)
 
 
 class SettingsOf:
