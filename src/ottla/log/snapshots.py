@@ -109,8 +109,13 @@ def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
             seen.setdefault(header.producer_id, []).append(batch)
     for producer_id, batches in seen.items():
         producer = producers.by_id[producer_id]
-        if producer.batches and len(batches) >= len(producer.batches) and batches[-1] == producer.batches[-1]:
+        if producer.batches and len(batches) >= len(producer.batches) and _is_same(batches[-1], producer.batches[-1]):
             producer.batches = batches[-REMEMBERED:]
+
+
+def _is_same(batch: Written, loaded: Written) -> bool:
+    """A snapshot knows when its producer was last heard of, which is later than the batch's own time."""
+    return batch._replace(timestamp=loaded.timestamp) == loaded
 
 
 def _last_headers(segments: Sequence[Segment]) -> Iterator[BatchHeader]:

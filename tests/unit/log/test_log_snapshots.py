@@ -10,7 +10,7 @@ import pytest
 
 from ottla.log.log import Log, LogConfig
 from ottla.log.names import SNAPSHOT
-from ottla.ports import StorageFailed
+from ottla.ports import Now, StorageFailed
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, sync
@@ -18,8 +18,8 @@ from tests.unit.log.batches import NOW, append, make_batch, sync
 CONFIG = LogConfig()
 
 
-def write(log: Log, sequence: int) -> None:
-    assert append(log, make_batch(1, producer_id=1, epoch=0, sequence=sequence)).error_code == 0
+def write(log: Log, sequence: int, now: Now = NOW) -> None:
+    assert append(log, make_batch(1, producer_id=1, epoch=0, sequence=sequence), now=now).error_code == 0
 
 
 def snapshots(disk: SimDisk) -> list[str]:
@@ -89,12 +89,15 @@ def test_one_that_was_dropped_with_its_batches_does_not_come_back_after_the_next
         assert 1 not in Log.open(copy, "t-0", CONFIG, NOW, recovery_point=6).producers.by_id
 
 
+@pytest.mark.parametrize("under_way_ms", [0, 3])
 @pytest.mark.parametrize("rolls_after", [{3}, {1, 2, 3}, {0, 1, 2, 3, 4}])
-def test_batches_before_the_last_are_known_again_though_segments_were_rolled_since(rolls_after: set[int]) -> None:
+def test_batches_before_the_last_are_known_again_though_segments_were_rolled_since(
+    rolls_after: set[int], under_way_ms: int
+) -> None:
     disk = SimDisk()
     log = Log.open(disk, "t-0", CONFIG, NOW)
     for sequence in range(5):
-        write(log, sequence)
+        write(log, sequence, Now(NOW.wall_ms + under_way_ms, 0))
         if sequence in rolls_after:
             log.roll()
     remembered = log.producers.by_id[1].batches
