@@ -97,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work_off_backlog(now)
         else:
             self._take(self._scratch[:nbytes], now)
-        self._server.settle(now)
+        self._server.settle_soon()
         self._flush()
 
     def eof_received(self) -> bool:
@@ -216,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._backlog:
             now = self._server.broker.clock.now()
             self._work_off_backlog(now)
-            self._server.settle(now)
+            self._server.settle_soon()
             self._flush()
         if not self._reading and not self._closing and not (self._blocked and len(self._backlog) >= BACKLOG_BYTES):
             self._reading = True

@@ -32,6 +32,7 @@ class Server:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
+        self._settling = False
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
@@ -59,7 +60,17 @@ class Server:
     def soon(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)
 
-    def settle(self, now: Now) -> None:
+    def settle_soon(self) -> None:
+        """Settle once all connections have been heard from which something came in: what they asked is stored and synced together."""
+        if not self._settling:
+            self._settling = True
+            self._loop.call_soon(self._settle_bundle)
+
+    def _settle_bundle(self) -> None:
+        self._settling = False
+        self._settle(self.broker.clock.now())
+
+    def _settle(self, now: Now) -> None:
         """What every bundle of work ends with: syncs are asked for, woken replies retried, the next deadline armed."""
         self.broker.settle(now)
         self._arm(self.broker.clock.now() if self.broker.slices.busy else now)  # or the slice would be waited for once more
@@ -67,7 +78,7 @@ class Server:
     def completed(self, call: Callable[[], None]) -> None:
         """A completion from the disk's thread, now on the broker's own."""
         call()
-        self.settle(self.broker.clock.now())
+        self._settle(self.broker.clock.now())
 
     async def close(self) -> bool:
         """Stop listening, close every connection, then the broker; True if its logs were closed cleanly."""

@@ -92,9 +92,12 @@ class SyncWorker(Worker):
             self._sync_all(syncs)
 
     def _sync_all(self, syncs: list[tuple[Sequence[Pinned], Done]]) -> None:
-        distinct = list(dict.fromkeys(file for files, _ in syncs for file in files))
-        made = map(_sync, distinct) if len(distinct) == 1 else self._helpers.map(_sync, distinct)
-        failures = dict(zip(distinct, made, strict=True))
+        left = deque(dict.fromkeys(file for files, _ in syncs for file in files))
+        failures: dict[Pinned, StorageFailed] = {}
+        helping = [self._helpers.submit(_sync_each, left, failures) for _ in range(min(len(left), SYNCS_SIDE_BY_SIDE) - 1)]
+        _sync_each(left, failures)
+        for helper in helping:
+            helper.result()
         outcomes = [(files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs]
         self._post(partial(_finish, outcomes))
 
@@ -145,12 +148,17 @@ def _remove_tree(path: str) -> None:
         log.warning("%s is deleted, but not all of its files could be; the next start tries again", path)
 
 
-def _sync(file: Pinned) -> StorageFailed | None:
-    try:
-        file.sync()
-    except StorageFailed as failure:
-        return failure
-    return None
+def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
+    """Sync what is left, beside others who do the same."""
+    while left:
+        try:
+            file = left.popleft()
+        except IndexError:  # another one was quicker
+            return
+        try:
+            file.sync()
+        except StorageFailed as failure:
+            failures[file] = failure
 
 
 def _finish(outcomes: list[tuple[Sequence[Pinned], Done, StorageFailed | None]]) -> None:
