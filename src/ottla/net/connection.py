@@ -197,13 +197,14 @@ class Connection(asyncio.BufferedProtocol):
         self._release()
         if not self._resuming:
             self._resuming = True
-            self._server.soon(self._resume)
+            self._server.resume_soon(self)
 
     def _release(self) -> None:
         while self._owed and self._owed[0].done and not self._closing:
             self._put(self._owed.popleft().parts)
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
+        """Send what was released, and work off what came in meanwhile."""
         self._resuming = False
         if self._closing:
             return

@@ -33,6 +33,7 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._settling = False
+        self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
@@ -57,23 +58,34 @@ class Server:
     def dismiss(self, connection: Connection) -> None:
         self._connections.discard(connection)
 
-    def soon(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon(call)
+    def resume_soon(self, connection: Connection) -> None:
+        """A reply that this connection waited for can leave: let it go on when what is under way is settled."""
+        self._released.append(connection)
+        self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Settle once all connections have been heard from which something came in: what they asked is stored and synced together."""
+        """Settle once all connections were heard from which something came in: what they ask is stored and synced together."""
         if not self._settling:
             self._settling = True
             self._loop.call_soon(self._settle_bundle)
 
     def _settle_bundle(self) -> None:
-        self._settling = False
         self._settle(self.broker.clock.now())
 
     def _settle(self, now: Now) -> None:
-        """What every bundle of work ends with: syncs are asked for, woken replies retried, the next deadline armed."""
-        self.broker.settle(now)
+        """What every bundle of work ends with: syncs are asked for, woken replies retried and sent, the next deadline armed."""
+        self._settling = True  # what is released meanwhile needs no bundle of its own
+        try:
+            self.broker.settle(now)
+        finally:
+            self._settling = False
+        self._resume()
         self._arm(self.broker.clock.now() if self.broker.slices.busy else now)  # or the slice would be waited for once more
+
+    def _resume(self) -> None:
+        released, self._released = self._released, []
+        for connection in released:
+            connection.resume()
 
     def completed(self, call: Callable[[], None]) -> None:
         """A completion from the disk's thread, now on the broker's own."""
@@ -122,4 +134,5 @@ class Server:
     def _tick(self) -> None:
         self._timer = self._timer_ms = None
         self.broker.run_timers(self.broker.clock.now())
+        self._resume()
         self._arm(self.broker.clock.now())  # what ran may have taken some time, which would be waited for once more
