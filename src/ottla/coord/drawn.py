@@ -29,6 +29,10 @@ def _words(member: Enum) -> str:
     return member.name.lower().replace("_", " ")
 
 
+def _name(state: Enum) -> str:
+    return state.name.lower()
+
+
 def _diagram(first: str, moves: Mapping[tuple[str, str], str]) -> Iterator[str]:
     """`moves`: (state, cause) -> state."""
     yield "```mermaid"
@@ -55,16 +59,17 @@ def _classic_requests() -> Iterator[str]:
 
 def _consumer_members() -> Iterator[str]:
     moves = {
-        (_words(state).replace(" ", "_"), _words(hindrance)): _words(following).replace(" ", "_")
-        for (state, hindrance), following in consumer.NEXT.items()
+        (_name(state), _words(hindrance)): _name(following)
+        for state in consumer.MemberState
+        for hindrance, following in consumer.NEXT.items()
     }
-    return _diagram(_words(consumer.MemberState.STABLE), moves)
+    return _diagram(_name(consumer.MemberState.STABLE), moves)
 
 
 def _consumer_moves() -> Iterator[str]:
     yield "| state of a member | looks for its next assignment |"
     yield "|---|---|"
-    yield from (f"| {_words(state).replace(' ', '_')} | {_words(move)} |" for state, move in consumer.MOVES.items())
+    yield from (f"| {_name(state)} | {_words(move)} |" for state, move in consumer.MOVES.items())
 
 
 DRAWINGS: dict[str, Callable[[], Iterator[str]]] = {

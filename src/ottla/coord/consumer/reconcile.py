@@ -71,7 +71,7 @@ def _without_unwanted(member: Member, around: Surroundings) -> Member:
         revoking[topic_id] = {**revoking.get(topic_id, {}), **held}
     if not _still_owns(revoking, around.owned):
         return replace(member, previous_epoch=member.epoch, assigned=assigned)
-    state = NEXT[member.state, Hindrance.MUST_REVOKE]
+    state = NEXT[Hindrance.MUST_REVOKE]
     return replace(member, previous_epoch=member.epoch, state=state, assigned=assigned, revoking=revoking)
 
 
@@ -91,9 +91,9 @@ def _next(member: Member, target: Target, around: Surroundings) -> Member:
         _put(revoking, topic_id, {partition: epoch for partition, epoch in held.items() if partition not in wanted})
         _put(given, topic_id, {**stays, **dict.fromkeys(free, target.epoch)})
     if revoking and _still_owns(revoking, around.owned):
-        state = NEXT[member.state, Hindrance.MUST_REVOKE]
+        state = NEXT[Hindrance.MUST_REVOKE]
         return replace(member, previous_epoch=member.epoch, state=state, assigned=kept, revoking=revoking)
-    state = NEXT[member.state, Hindrance.MUST_WAIT if must_wait else Hindrance.NOTHING]
+    state = NEXT[Hindrance.MUST_WAIT if must_wait else Hindrance.NOTHING]
     return replace(member, epoch=target.epoch, previous_epoch=member.epoch, state=state, assigned=given, revoking={})
 
 

@@ -52,19 +52,10 @@ class Hindrance(Enum):
     NOTHING = auto()
 
 
-NEXT: dict[tuple[MemberState, Hindrance], MemberState] = {
-    (MemberState.STABLE, Hindrance.MUST_REVOKE): MemberState.UNREVOKED_PARTITIONS,
-    (MemberState.STABLE, Hindrance.MUST_WAIT): MemberState.UNRELEASED_PARTITIONS,
-    (MemberState.STABLE, Hindrance.NOTHING): MemberState.STABLE,
-    (MemberState.UNREVOKED_PARTITIONS, Hindrance.MUST_REVOKE): MemberState.UNREVOKED_PARTITIONS,
-    (MemberState.UNREVOKED_PARTITIONS, Hindrance.MUST_WAIT): MemberState.UNRELEASED_PARTITIONS,
-    (MemberState.UNREVOKED_PARTITIONS, Hindrance.NOTHING): MemberState.STABLE,
-    (MemberState.UNRELEASED_PARTITIONS, Hindrance.MUST_REVOKE): MemberState.UNREVOKED_PARTITIONS,
-    (MemberState.UNRELEASED_PARTITIONS, Hindrance.MUST_WAIT): MemberState.UNRELEASED_PARTITIONS,
-    (MemberState.UNRELEASED_PARTITIONS, Hindrance.NOTHING): MemberState.STABLE,
-    (MemberState.UNKNOWN, Hindrance.MUST_REVOKE): MemberState.UNREVOKED_PARTITIONS,
-    (MemberState.UNKNOWN, Hindrance.MUST_WAIT): MemberState.UNRELEASED_PARTITIONS,
-    (MemberState.UNKNOWN, Hindrance.NOTHING): MemberState.STABLE,
+NEXT: dict[Hindrance, MemberState] = {
+    Hindrance.MUST_REVOKE: MemberState.UNREVOKED_PARTITIONS,
+    Hindrance.MUST_WAIT: MemberState.UNRELEASED_PARTITIONS,
+    Hindrance.NOTHING: MemberState.STABLE,
 }
-"""Where a member goes. With something to revoke it keeps its epoch; else it has the epoch of its target at once, and gets what
-others still have as they give it back."""
+"""Where a member goes, whatever state it is in. With something to revoke it keeps its epoch; else it has the epoch of its target at
+once, and gets what others still have as they give it back."""
