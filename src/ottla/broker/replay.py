@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
 from ottla.broker.partitions import Partition
-from ottla.coord.offset_reader import OffsetReader
+from ottla.coord.offset_reader import OffsetReader, Rows
+from ottla.coord.offsets import OffsetsCommitted
 from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, Unreadable
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import (
@@ -21,7 +22,8 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, Record, open_batches
+from ottla.records.columns import EMPTY, Columns, Run, open_batches
+from ottla.records.kernel import KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE
 
 log = logging.getLogger("ottla.broker")
 
@@ -101,43 +103,55 @@ class Replay:
             position += header.size
         return found, following
 
-    def _records(self, columns: Columns) -> Iterable[Replayed]:
-        if not any(run.header.attributes & TRANSACTIONS for run in columns.runs):
-            return self._decoded(columns.records())
-        return self._of_transactions(columns)
-
-    def _of_transactions(self, columns: Columns) -> Iterator[Replayed]:
-        """As the records of `columns`, where some batches are parts of transactions or end them."""
-        for run in columns.pieces():
-            records = columns.slice(run.first - columns.first, run.end - columns.first).records()
+    def _records(self, columns: Columns) -> Iterator[Replayed]:
+        spans = [columns.span_column(column).tolist() for column in (KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE)]
+        data, raw = EMPTY, b""
+        for run in _stretches(columns):
+            if run.data is not data:
+                data, raw = run.data, bytes(run.data)
+            part = slice(run.first - columns.first, run.end - columns.first)
+            rows = Rows(raw, *(column[part] for column in spans))
             if run.header.is_control:
-                yield from _ended(run.header.producer_id, records)
+                yield from _ended(run.header.producer_id, rows)
             elif run.header.is_transactional:
-                yield from _pending(run.header.producer_id, self._decoded(records))
+                yield from _pending(run.header.producer_id, self._decoded(rows, columns.offsets[part]))
             else:
-                yield from self._decoded(records)
+                yield from self._decoded(rows, columns.offsets[part])
 
-    def _decoded(self, records: list[Record]) -> Iterator[Stored]:
-        read = self._reader.read
-        for record in records:
+    def _decoded(self, rows: Rows, offsets: Sequence[int]) -> Iterator[Stored]:
+        def unusual(row: int) -> Stored | None:
             try:
-                decoded = read(record.key, record.value)
+                decoded = self._reader.read(*rows.record(row))
             except Unreadable as unreadable:
-                self.pass_over("record", record.offset, unreadable)
-                continue
-            if decoded is None:
-                self._unknown += 1
-            else:
-                yield decoded
+                self.pass_over("record", offsets[row], unreadable)
+                return None
+            self._unknown += decoded is None
+            return decoded
+
+        return self._reader.read_all(rows, unusual)
+
+
+def _stretches(columns: Columns) -> Iterator[Run]:
+    """The runs; those that lie in one buffer, and have nothing to do with transactions, as one."""
+    begun: Run | None = None
+    end = 0
+    for run in columns.pieces():
+        if begun is None or run.data is not begun.data or (run.header.attributes | begun.header.attributes) & TRANSACTIONS:
+            if begun is not None:
+                yield begun._replace(end=end)
+            begun = run
+        end = run.end
+    if begun is not None:
+        yield begun._replace(end=end)
 
 
 def _opened(view: memoryview, offset: int) -> Columns:
     return open_batches(view, from_offset=offset, control=True, check_crcs=True)
 
 
-def _ended(producer_id: int, records: list[Record]) -> Iterator[TransactionEnded]:
-    for record in records:
-        key = record.key or b""
+def _ended(producer_id: int, rows: Rows) -> Iterator[TransactionEnded]:
+    for row in range(len(rows.keys_at)):
+        key = rows.record(row)[0] or b""
         if len(key) >= _MARKER.size:
             kind = _MARKER.unpack_from(key)[1]
             if kind in (ABORT, COMMIT):
@@ -147,7 +161,12 @@ def _ended(producer_id: int, records: list[Record]) -> Iterator[TransactionEnded
 def _pending(producer_id: int, records: Iterable[Stored]) -> Iterator[Stored | OffsetPending]:
     """Offsets of a transaction count once it is committed; nothing else is ever written in one."""
     for record in records:
-        yield OffsetPending(producer_id, record) if isinstance(record, OffsetCommitted) else record
+        if isinstance(record, OffsetsCommitted):
+            yield from (OffsetPending(producer_id, each) for each in record.each())
+        elif isinstance(record, OffsetCommitted):
+            yield OffsetPending(producer_id, record)
+        else:
+            yield record
 
 
 def _header(view: memoryview, position: int) -> BatchHeader | None:

@@ -6,67 +6,137 @@ without metadata. Whatever looks different is left to `ottla.coord.records.decod
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from struct import Struct, error
-from typing import Final
+from typing import Final, NamedTuple
 
+from ottla.coord.offsets import ByPartition, Committed, OffsetsCommitted
 from ottla.coord.records import (
     BARE_V3,
     BARE_V4,
     EMPTY_V4,
     NO_TIMESTAMP,
     NO_TOPIC_ID,
+    OFFSET_KINDS,
     ONE_TAG,
     OffsetCommitted,
     Stored,
     decode_record,
 )
 
-KEY_V1: Final = b"\0\1"
+PARTITION_BYTES: Final = 4
+GAP_BYTES: Final = 1
+"""Between the key and the value of a record of magic 2: the value's size, which takes one byte up to 63."""
+
+_V3: Final = Struct(">ixhqihq0s")
+_V4: Final = Struct(">ixhqiBq19s")
+"""The partition at the end of a key, the gap, and a bare value: its version, offset, leader epoch, length of the metadata, commit
+timestamp, and whatever tags follow."""
+_SHAPES: Final = {BARE_V3.size: (_V3.unpack_from, 3, 0), BARE_V4.size: (_V4.unpack_from, 4, *EMPTY_V4)}
+"""By the size of the value: what reads it, and which version and length of the metadata it must have."""
+
+_NO_SHAPE: Final = (_V3.unpack_from, 0, 0)
+
+_TOPIC_ID_TAG: Final = bytes(ONE_TAG)
 _LENGTH: Final = Struct(">h")
-_PARTITION: Final = Struct(">i")
+_new = tuple.__new__
+"""A NamedTuple's own constructor takes twice as long."""
+
+
+class Rows(NamedTuple):
+    """Records by where their keys and values lie in `data`; a size of -1 is null."""
+
+    data: bytes
+    keys_at: list[int]
+    key_sizes: list[int]
+    values_at: list[int]
+    value_sizes: list[int]
+
+    def record(self, row: int) -> tuple[bytes | None, bytes | None]:
+        """The key and the value of one of them."""
+        return self._bytes(self.keys_at[row], self.key_sizes[row]), self._bytes(self.values_at[row], self.value_sizes[row])
+
+    def _bytes(self, at: int, size: int) -> bytes | None:
+        return None if size < 0 else self.data[at : at + size]
 
 
 class OffsetReader:
-    """Reads the records of one partition of `__consumer_offsets`; equal names and ids become one object."""
+    """Reads the records of one partition of `__consumer_offsets`; equal topics and ids become one object."""
 
-    __slots__ = ("_ids", "_places", "_timestamp_ms")
+    __slots__ = ("_places", "_topic_ids", "_topics")
 
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[str, str]] = {}
-        self._ids: dict[bytes, bytes] = {NO_TOPIC_ID: NO_TOPIC_ID}
-        self._timestamp_ms = NO_TIMESTAMP
+        self._topics: dict[str, str] = {}
+        self._topic_ids: dict[bytes, bytes] = {b"": NO_TOPIC_ID, _TOPIC_ID_TAG + NO_TOPIC_ID: NO_TOPIC_ID}
 
     def read(self, key: bytes | None, value: bytes | None) -> Stored | None:
-        """As `decode_record`. One function for all that it does, as it is called by the million."""
-        if key is None or value is None:
-            return decode_record(key or b"", value)
-        if len(value) == BARE_V4.size:
-            version, offset, leader_epoch, length, timestamp_ms, count, tag, size, topic_id = BARE_V4.unpack(value)
-            common = version == 4 and (length,) == EMPTY_V4 and (count, tag, size) == ONE_TAG
-            topic_id = self._ids.setdefault(topic_id, topic_id)
-        elif len(value) == BARE_V3.size:
-            version, offset, leader_epoch, length, timestamp_ms = BARE_V3.unpack(value)
-            common, topic_id = version == 3 and not length, NO_TOPIC_ID
-        else:
-            return decode_record(key, value)
-        place = self._places.get(key[:-4]) or self._place(key)
-        if place is None or not common:
-            return decode_record(key, value)
-        if timestamp_ms != self._timestamp_ms:
-            self._timestamp_ms = timestamp_ms
-        partition = _PARTITION.unpack(key[-4:])[0]
-        fields = (*place, partition, offset, leader_epoch, "", self._timestamp_ms, NO_TIMESTAMP, topic_id)
-        return tuple.__new__(OffsetCommitted, fields)  # its own constructor takes twice as long
+        """One record, as `decode_record` reads it."""
+        record = decode_record(key or b"", value)
+        if not isinstance(record, OffsetCommitted):
+            return record
+        topic = self._topics.setdefault(record.topic, record.topic)
+        topic_id = self._topic_ids.setdefault(_TOPIC_ID_TAG + record.topic_id, record.topic_id)
+        return record._replace(topic=topic, topic_id=topic_id)
 
-    def _place(self, key: bytes) -> tuple[str, str] | None:
-        """Group and topic of an offset's key, or None if it is not a sound one; remembered by all but the partition."""
+    def read_all(self, rows: Rows, other: Callable[[int], Stored | None]) -> Iterator[Stored]:  # noqa: C901 - called by the million
+        """The records of all `rows` in order: offsets of one group and topic that follow one another as one, and what `other` makes
+        of those of any other shape, by their row."""
+        data, places, topic_ids = rows[0], self._places, self._topic_ids
+        prefix = place = tags = topic_id = run = None
+        filed: ByPartition = {}
+        size = its_version = 0
+        timestamp_ms = NO_TIMESTAMP
+        for row, key_at, key_size, value_at, value_size in zip(range(len(rows[1])), *rows[1:], strict=True):
+            partition_at = key_at + key_size - PARTITION_BYTES
+            if value_size != size:
+                size = value_size
+                unpack, its_version, its_length = _SHAPES.get(size, _NO_SHAPE)
+            if its_version and value_at == partition_at + PARTITION_BYTES + GAP_BYTES:
+                partition, version, offset, leader_epoch, length, its_ms, its_tags = unpack(data, partition_at)
+                its_prefix = data[key_at:partition_at]
+                if its_prefix != prefix:
+                    if run is not None:
+                        yield run
+                        run = None
+                    prefix = its_prefix
+                    place = places.get(prefix) or self._place(prefix)
+                if its_tags != tags:
+                    tags = its_tags
+                    topic_id = topic_ids.get(tags) or self._tagged(tags)
+                if its_ms != timestamp_ms:
+                    timestamp_ms = its_ms
+                if place is not None and topic_id is not None and version == its_version and length == its_length:
+                    fields = offset, leader_epoch, "", timestamp_ms, NO_TIMESTAMP, topic_id
+                    if run is None:
+                        run = _new(OffsetsCommitted, (*place, partition, *fields))
+                        run.filed = filed = {}
+                    filed[partition] = _new(Committed, fields)
+                    continue
+            if run is not None:
+                yield run
+                run = None
+            record = other(row)
+            if record is not None:
+                yield record
+        if run is not None:
+            yield run
+
+    def _place(self, prefix: bytes) -> tuple[str, str] | None:
+        """Group and topic of an offset's key, of which this is all but the partition; None if it is not a sound one."""
         try:
-            group_end = 4 + _LENGTH.unpack_from(key, 2)[0]
-            topic_end = group_end + 2 + _LENGTH.unpack_from(key, group_end)[0]
-            if not key.startswith(KEY_V1) or not 4 <= group_end <= topic_end - 2 or topic_end + 4 != len(key):
+            group_end = 4 + _LENGTH.unpack_from(prefix, 2)[0]
+            topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]
+            kind = _LENGTH.unpack_from(prefix)[0]
+            if kind not in OFFSET_KINDS or not 4 <= group_end <= topic_end - 2 or topic_end != len(prefix):
                 return None
-            place = key[4:group_end].decode(), key[group_end + 2 : topic_end].decode()
+            group_id, topic = prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()
         except (error, UnicodeDecodeError):
             return None
-        self._places[key[:-4]] = place
+        place = self._places[prefix] = group_id, self._topics.setdefault(topic, topic)
         return place
+
+    def _tagged(self, tags: bytes) -> bytes | None:
+        """The topic id, if it is the only tag; None otherwise."""
+        head, topic_id = tags[: len(_TOPIC_ID_TAG)], tags[len(_TOPIC_ID_TAG) :]
+        return self._topic_ids.setdefault(tags, topic_id) if head == _TOPIC_ID_TAG else None

@@ -40,7 +40,22 @@ class Committed(NamedTuple):
     topic_id: bytes
 
 
-ByTopic = dict[str, dict[int, Committed]]
+ByPartition = dict[int, Committed]
+ByTopic = dict[str, ByPartition]
+
+
+class OffsetsCommitted(OffsetCommitted):
+    """Offsets of one group and topic that are read back together: the first of them, and with it all as they are `filed`.
+
+    Their coordinator makes the dictionary its own.
+    """
+
+    filed: ByPartition
+
+    def each(self) -> Iterator[OffsetCommitted]:
+        """All of them, one by one."""
+        for partition, committed in self.filed.items():
+            yield OffsetCommitted(self.group_id, self.topic, partition, *committed)
 
 
 class Offsets:
@@ -56,7 +71,9 @@ class Offsets:
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
     def apply(self, record: OffsetCommitted | OffsetForgotten | OffsetPending | TransactionEnded) -> None:
-        if isinstance(record, OffsetCommitted):
+        if isinstance(record, OffsetsCommitted):
+            self._file_all(record)
+        elif isinstance(record, OffsetCommitted):
             self._file(record)
             if self.pending:
                 self.pending.supersede(record[:3])
@@ -101,6 +118,18 @@ class Offsets:
         if partitions is None:
             partitions = topics[topic] = {}
         partitions[partition] = tuple.__new__(Committed, record[3:])  # its own constructor takes twice as long
+
+    def _file_all(self, record: OffsetsCommitted) -> None:
+        group_id, topic = record[:2]
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        partitions = topics.setdefault(topic, record.filed)
+        if partitions is not record.filed:
+            partitions.update(record.filed)
+        if self.pending:
+            for partition in record.filed:
+                self.pending.supersede((group_id, topic, partition))
 
     def _drop(self, record: OffsetForgotten) -> None:
         topics = self._groups.get(record.group_id, {})

@@ -18,6 +18,7 @@ NO_TOPIC_ID = bytes(16)
 NO_TIMESTAMP = -1
 
 LEGACY_OFFSET_KIND, OFFSET_KIND, GROUP_KIND = 0, 1, 2
+OFFSET_KINDS = LEGACY_OFFSET_KIND, OFFSET_KIND
 GROUP_VERSION = 3
 OFFSET_VERSION, OFFSET_VERSION_WITH_EXPIRY, OFFSET_VERSION_WITH_TOPIC_ID = 3, 1, 4
 OLDEST_READ, NEWEST_READ = 0, 4
@@ -129,7 +130,7 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
     """The record that these bytes hold; None for kinds that are not known here. Raises `Unreadable`."""
     kind = _prefix(key)
     try:
-        if kind in (LEGACY_OFFSET_KIND, OFFSET_KIND):
+        if kind in OFFSET_KINDS:
             return _decode_offset(decode(OffsetCommitKey, 0, key[2:]), value)
         if kind == GROUP_KIND:
             return _decode_group(decode(GroupMetadataKey, 0, key[2:]), value)

@@ -2,36 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.offset_reader import OffsetReader
-from ottla.coord.records import BARE_V3, BARE_V4, OffsetCommitted, Unreadable, decode_record, encode_record
+from ottla.coord.coordinator import Coordinator
+from ottla.coord.offset_reader import OffsetReader, Rows
+from ottla.coord.offsets import Offsets, OffsetsCommitted
+from ottla.coord.records import (
+    BARE_V3,
+    BARE_V4,
+    OffsetCommitted,
+    OffsetPending,
+    Stored,
+    TransactionEnded,
+    Unreadable,
+    decode_record,
+    encode_record,
+)
+from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
-
-NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
-INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
-INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-IDS = st.just(bytes(16)) | st.binary(min_size=16, max_size=16)
-COMMITTED = st.builds(OffsetCommitted, NAMES, NAMES, INT32, INT64, INT32, st.just("") | NAMES, INT64, st.just(-1) | INT64, IDS)
+from tests.support.coordinator_records import COMMITTED, DAMAGED, PAIRS, SOUND, USUAL_SIZES, Pair, state
 
 
-def outcome(read: object, key: bytes | None, value: bytes | None) -> object:
-    """What a reader makes of these bytes: a record, None, or the sentence of its refusal."""
-    assert callable(read)
-    try:
-        return read(key, value)
-    except Unreadable as unreadable:
-        return str(unreadable)
+def rows(pairs: list[Pair], gap: bytes = b"\0") -> Rows:
+    """The pairs as they lie in a batch, with this between the key and the value of each."""
+    data, spans = bytearray(b"header"), []
+    for key, value in pairs:
+        key_at = len(data)
+        data += (key or b"") + gap
+        spans.append((key_at, -1 if key is None else len(key), len(data), -1 if value is None else len(value)))
+        data += value or b""
+    return Rows(bytes(data), *([span[column] for span in spans] for column in range(4)))
 
 
-@given(st.lists(COMMITTED, max_size=20))
-def test_what_was_stored_reads_back_whichever_reader_reads_it(records: list[OffsetCommitted]) -> None:
-    reader = OffsetReader()
+Said = Stored | str | None
+"""What a pair says: a record, None, or the sentence of its refusal."""
+
+
+def slowly(pairs: list[Pair]) -> Iterator[Said]:
+    for key, value in pairs:
+        try:
+            yield decode_record(key or b"", value)
+        except Unreadable as unreadable:
+            yield str(unreadable)
+
+
+def quickly(pairs: list[Pair], gap: bytes = b"\0") -> tuple[list[Stored], list[Said]]:
+    """The records that the reader makes of these pairs, and what it says of those that it leaves to others."""
+    reader, lying = OffsetReader(), rows(pairs, gap)
+    left: list[Said] = []
+
+    def other(row: int) -> Stored | None:
+        try:
+            record = reader.read(*lying.record(row))
+        except Unreadable as unreadable:
+            left.append(str(unreadable))
+            return None
+        left.append(record)
+        return record
+
+    return list(reader.read_all(lying, other)), left
+
+
+def one_by_one(records: Iterable[Stored]) -> list[Stored]:
+    return [each for record in records for each in (record.each() if isinstance(record, OffsetsCommitted) else [record])]
+
+
+def after(records: Iterable[Stored]) -> object:
+    machine = Coordinator(GroupSettings(), lambda: "id")
     for record in records:
-        assert outcome(reader.read, *encode_record(record)) == outcome(decode_record, *encode_record(record))
+        machine.apply(record)
+    return state(machine)
+
+
+@given(st.lists(PAIRS, max_size=30))
+def test_a_coordinator_knows_the_same_whichever_reader_reads(pairs: list[Pair]) -> None:
+    quick, left = quickly(pairs)
+    slow = list(slowly(pairs))
+    assert after(quick) == after(record for record in slow if record is not None and not isinstance(record, str))
+    assert [said for said in left if said is None or isinstance(said, str)] == [
+        said for said in slow if said is None or isinstance(said, str)
+    ]
+
+
+@given(SOUND | DAMAGED | USUAL_SIZES | PAIRS, st.sampled_from([b"", b"\0", b"\x80\0"]))
+def test_each_record_is_what_the_slow_reader_says(pair: Pair, gap: bytes) -> None:
+    quick, left = quickly([pair], gap)
+    (slow,) = slowly([pair])
+    assert (one_by_one(quick) or left) == [slow]
 
 
 @given(COMMITTED)
@@ -53,37 +115,44 @@ def test_what_is_written_is_what_the_declared_messages_write(record: OffsetCommi
     assert value[2:] == encode(stored, version)
 
 
-@given(COMMITTED, st.data())
-def test_damaged_bytes_are_refused_in_the_same_words(record: OffsetCommitted, data: st.DataObject) -> None:
-    reader = OffsetReader()
-    key, value = encode_record(record)
-    reader.read(key, value)
-    assert value is not None
-    damaged = [bytearray(key), bytearray(value)]
-    which = damaged[data.draw(st.integers(0, 1))]
-    which[data.draw(st.integers(0, len(which) - 1))] ^= data.draw(st.integers(1, 255))
-    bad_key, bad_value = map(bytes, damaged)
-    assert outcome(reader.read, bad_key, bad_value) == outcome(decode_record, bad_key, bad_value)
-
-
-@given(
-    st.binary(max_size=30),
-    st.sampled_from([BARE_V3.size, BARE_V4.size]).flatmap(lambda size: st.binary(min_size=size, max_size=size)),
-)
-def test_any_bytes_of_the_usual_sizes_are_read_alike(key: bytes, value: bytes) -> None:
-    assert outcome(OffsetReader().read, b"\0\1" + key, value) == outcome(decode_record, b"\0\1" + key, value)
-
-
 @pytest.mark.parametrize("size", [BARE_V3.size, BARE_V4.size])
 def test_a_null_key_is_unreadable(size: int) -> None:
     with pytest.raises(Unreadable):
         OffsetReader().read(None, bytes(size))
+    quick, (left,) = quickly([(None, bytes(size))])
+    assert not quick
+    assert isinstance(left, str)
+
+
+def offsets(group_id: str, topic: str, partitions: Iterable[int], topic_id: bytes = b"1" * 16) -> list[Pair]:
+    return [encode_record(OffsetCommitted(group_id, topic, p, 10 * p, 0, "", 7, topic_id=topic_id)) for p in partitions]
+
+
+def test_offsets_in_a_row_are_one_record_for_each_group_and_topic() -> None:
+    metadata = encode_record(OffsetCommitted("g", "t", 9, 1, 0, "metadata", 7))
+    pairs = [*offsets("g", "t", [2, 0, 1]), *offsets("g", "u", [0]), *offsets("h", "u", [0]), metadata, *offsets("h", "u", [1, 2])]
+    quick, _ = quickly(pairs)
+    places = [(r.group_id, r.topic, list(r.filed)) for r in quick if isinstance(r, OffsetsCommitted)]
+    assert places == [("g", "t", [2, 0, 1]), ("g", "u", [0]), ("h", "u", [0]), ("h", "u", [1, 2])]
+    assert one_by_one(quick) == list(slowly(pairs))
 
 
 def test_what_records_have_in_common_is_kept_once() -> None:
-    reader = OffsetReader()
-    read = [reader.read(*encode_record(OffsetCommitted("g", "topic", p, p, 0, "", 7, topic_id=b"1" * 16))) for p in range(2)]
-    first, second = (record for record in read if isinstance(record, OffsetCommitted))
-    assert first.group_id is second.group_id
-    assert first.topic is second.topic
-    assert first.topic_id is second.topic_id
+    pairs = [pair for name in ("g", "h") for pair in offsets(name, "topic", range(2))]
+    quick, _ = quickly([*pairs, encode_record(OffsetCommitted("g", "topic", 3, 3, 0, "metadata", 7, topic_id=b"1" * 16))])
+    found = [record for record in one_by_one(quick) if isinstance(record, OffsetCommitted)]
+    assert len(found) == 5
+    assert len({id(record.topic) for record in found}) == 1
+    assert len({id(record.topic_id) for record in found}) == 1
+    assert len({id(record.commit_timestamp_ms) for record in found[:4]}) == 1
+
+
+def test_offsets_read_back_together_leave_no_pending_one_of_their_places() -> None:
+    """As each of them would: what is newer than an offset of a transaction outlives the transaction's end."""
+    held = Offsets()
+    for partition in range(3):
+        held.apply(OffsetPending(11, OffsetCommitted("g", "t", partition, 99, 0, "", 1)))
+    for record in quickly(offsets("g", "t", [0, 1]))[0]:
+        held.apply(record)  # type: ignore[arg-type]  # of offsets alone
+    held.apply(TransactionEnded(11, True))
+    assert {partition: committed.offset for partition, committed in held.of("g")["t"].items()} == {0: 0, 1: 10, 2: 99}
