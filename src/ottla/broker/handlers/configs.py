@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.broker import Broker
@@ -216,11 +217,8 @@ def _alter_topic(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
     present = _topic_configs(broker, name)
-    after = dict(present if base is None else base)
-    for operation in operations:
-        in_force = TopicSettings.DECLARED.get(operation.name)
-        shown = None if in_force is None else in_force.show(broker.settings.topic_value(operation.name, present))
-        _apply(after, operation, TopicSettings, shown)
+    in_force = partial(broker.settings.topic_value, overrides=present)
+    after = _changed(present if base is None else base, operations, TopicSettings, in_force)
     outcome = broker.topics.set_configs(name, after, request.now, validate_only=request.body.validate_only)
     return outcome.error_code, outcome.message
 
@@ -229,11 +227,8 @@ def _alter_group(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
     present = _group_configs(broker, name)
-    after = dict(present if base is None else base)
-    for operation in operations:
-        declared = GroupConfigs.DECLARED.get(operation.name)
-        shown = None if declared is None else declared.show(group_value(broker.settings, operation.name, present))
-        _apply(after, operation, GroupConfigs, shown)
+    in_force = partial(group_value, broker.settings, overrides=present)
+    after = _changed(present if base is None else base, operations, GroupConfigs, in_force)
     outcome = broker.topics.set_group_configs(name, after, request.now, validate_only=request.body.validate_only)
     return outcome.error_code, outcome.message
 
@@ -243,13 +238,24 @@ def _alter_broker(
 ) -> tuple[int, str | None]:
     node_id = _node_id(broker, name)
     settings = broker.settings
-    after = dict((settings.of_all_brokers if node_id is None else settings.of_this_broker) if base is None else base)
     for operation in operations:
         if not BrokerSettings.find(operation.name).dynamic:
             raise Refused(INVALID_REQUEST, f"{operation.name} is read at the start only: set it there, and start the broker again.")
-        _apply(after, operation, BrokerSettings, settings.shown(operation.name))
+    present = settings.of_all_brokers if node_id is None else settings.of_this_broker
+    after = _changed(present if base is None else base, operations, BrokerSettings, settings.value)
     outcome = broker.topics.set_broker_configs(node_id, after, request.now, validate_only=request.body.validate_only)
     return outcome.error_code, outcome.message
+
+
+def _changed(
+    before: Mapping[str, str], operations: list[Operation], declared: type[SettingsOf], in_force: Callable[[str], Any]
+) -> dict[str, str]:
+    """The texts of a resource after the operations; `in_force` has the values by name that it goes by now."""
+    after = dict(before)
+    for operation in operations:
+        setting = declared.DECLARED.get(operation.name)
+        _apply(after, operation, declared, None if setting is None else setting.show(in_force(operation.name)))
+    return after
 
 
 def _apply(after: dict[str, str], operation: Operation, declared: type[SettingsOf], in_force: str | None) -> None:

@@ -6,6 +6,7 @@ Each goes to the coordinator of its group, or in parts to several; nothing about
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ottla.broker.broker import Broker
@@ -82,15 +83,19 @@ def handle_list_groups(broker: Broker, request: Request) -> Reply:
     return broker.coordination.reply(broker.coordination.ask_all(request.body, request), combine)
 
 
+def _with_operations(messages: Iterable[Any], included: bool) -> Iterator[Any]:
+    """The groups of all messages; those that are there with what may be done to them, where that was asked for."""
+    for group in (group for message in messages for group in message.groups):
+        if included and not group.error_code:
+            group.authorized_operations = EVERY_GROUP_OPERATION
+        yield group
+
+
 def handle_describe_groups(broker: Broker, request: Request) -> Reply:
     body: DescribeGroupsRequest = request.body
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
-        groups = [group for message in messages for group in message.groups]
-        for group in groups:
-            if body.include_authorized_operations and not group.error_code:
-                group.authorized_operations = EVERY_GROUP_OPERATION
-        return DescribeGroupsResponse(groups=groups)
+        return DescribeGroupsResponse(groups=list(_with_operations(messages, body.include_authorized_operations)))
 
     asked = [broker.coordination.ask(group_id, DescribeGroupsRequest(groups=[group_id]), request) for group_id in body.groups]
     return broker.coordination.reply(asked, combine)
@@ -100,11 +105,7 @@ def handle_consumer_group_describe(broker: Broker, request: Request) -> Reply:
     body: ConsumerGroupDescribeRequest = request.body
 
     def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
-        groups = [group for message in messages for group in message.groups]
-        for group in groups:
-            if body.include_authorized_operations and not group.error_code:
-                group.authorized_operations = EVERY_GROUP_OPERATION
-        return ConsumerGroupDescribeResponse(groups=groups)
+        return ConsumerGroupDescribeResponse(groups=list(_with_operations(messages, body.include_authorized_operations)))
 
     coordination = broker.coordination
     asked = [coordination.ask(name, ConsumerGroupDescribeRequest(group_ids=[name]), request) for name in body.group_ids]
