@@ -23,6 +23,8 @@ Failed = Callable[["Partition", StorageFailed], None]
 
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 NEW = ".new"
+MOST_STALE = 10_000
+"""How many deleted topics the files may still speak of."""
 
 
 class Checkpoints:
@@ -37,7 +39,7 @@ class Checkpoints:
         self._round = 0
         self._under_way: set[str] = set()
         self._flushing = 0
-        self._stale = False
+        self._stale: set[str] = set()
 
     def load(self) -> None:
         """Read the files: before any partition is opened. Raises `StorageFailed`."""
@@ -66,7 +68,7 @@ class Checkpoints:
         """The partition is no more: `settle` before the topic's name can come back."""
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
-                self._stale = True
+                self._stale.add(topic)
 
     def keep_only(self, held: set[tuple[str, int]]) -> None:
         """Forget every partition that is not one of `held`."""
@@ -74,10 +76,19 @@ class Checkpoints:
             for topic, index in offsets.keys() - held:
                 self.forget(topic, index)
 
-    def settle(self) -> None:
-        """Have the files speak of no partition that was forgotten."""
-        if self._stale:
-            self._stale = not self._write_files()
+    def settle(self, topics: Iterable[str] | None = None) -> None:
+        """Have the files speak of no partition that was forgotten: to be asked before one of these topics' names is given again.
+
+        Without `topics`, before any is. It waits for the disk, and the names that it does not wait for are not many.
+        """
+        is_wanted = topics is None or not self._stale.isdisjoint(topics) or len(self._stale) > MOST_STALE
+        if not self._stale or not is_wanted or not self._write_files():
+            return
+        try:
+            self._disk.sync_dir("")  # what was written meanwhile may not be on stable storage under its name
+            self._stale.clear()
+        except StorageFailed as failure:
+            log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
 
     def write(self) -> bool:
         """Bring the files up to date; durable when it returns. False if the disk refused: what is there stays true."""

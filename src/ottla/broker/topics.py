@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.settings import topic_config_error
 from ottla.broker.settings.group import group_config_error
+from ottla.broker.topic_logs import TopicLogs
 from ottla.cluster import groups, layout
 from ottla.cluster import topics as decide
-from ottla.cluster.image import ClusterImage, RegistryDamaged, TopicImage
+from ottla.cluster.image import NO_LEADER, ClusterImage, RegistryDamaged, TopicImage
 from ottla.cluster.names import INTERNAL
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
-from ottla.log.names import DELETING, STRAY, set_aside_name
+from ottla.log.names import DELETING, set_aside_name
 from ottla.ports import Change, Now, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
@@ -32,19 +33,27 @@ log = logging.getLogger("ottla.broker")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_PARTITION_DIRECTORY = re.compile(r".+-\d+")
+DELETIONS = "/admin/delete_topics"
+"""Where Kafka notes the topics whose files are yet to be deleted, so that a restart does not take them for somebody's records."""
+
+_PARTITION_DIRECTORY = re.compile(r"(.+)-\d+")
 _DELETED_DIRECTORY = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """All topics of the cluster (`image`), and the logs of those partitions that this broker holds."""
+    """All topics of the cluster (`image`), and the logs of those partitions that this broker holds (`logs`).
+
+    What is decided here is in the registry and in the image at once, and when a method returns the logs are as the image says. With
+    `at_once=False` they are not: whoever asks so goes through `logs.follow` himself, for thousands of them take long.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self.image = ClusterImage()
         self.producer_ids = ProducerIds(broker.registry, broker.node_id)
+        self.logs = TopicLogs(broker)
         self._broker = broker
-        self._opened: dict[str, tuple[bytes, int]] = {}
+        self._leaving: set[str] = set()
 
     def load(self, now: Now, *, clean: bool) -> None:
         """Read the registry, say in it that this broker is up, and open every partition's log.
@@ -57,17 +66,20 @@ class Topics:
         self._check_registry(names)
         self._broker.partitions.checkpoints.load()
         self._announce(now)
+        self._lead_all()
         self._take_broker_configs()
         for name in names:
             if _DELETED_DIRECTORY.fullmatch(name):
                 self._broker.disk.remove_tree(name)
         present = {name for name in names if _PARTITION_DIRECTORY.fullmatch(name)}
         held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
+        self._leaving.update(self._broker.registry.children(DELETIONS))
         for directory in sorted(present - held):
-            log.warning("%s belongs to no topic; it is kept as %s", directory, self._set_aside(directory))
+            self._clear_away(directory)
+        self.forget_deletions()
         self._tell_missing(sorted(held - present))
         for topic in self.image.topics.values():
-            self._open(topic, 0, now, clean=clean)
+            self.logs.open_all(topic, now, clean=clean)
         checkpoints = self._broker.partitions.checkpoints
         checkpoints.keep_only(
             {(topic.name, index) for topic in self.image.topics.values() for index in range(len(topic.partitions))}
@@ -85,6 +97,16 @@ class Topics:
             remedy = "restore registry.sqlite, or if Apache Kafka wrote them, copy the records through a client"
             raise RegistryDamaged(f"it holds partitions such as {partitions[0]}, and no registry that knows them: {remedy}")
 
+    def _clear_away(self, directory: str) -> None:
+        """A directory that is no partition's: it goes if its topic was deleted, and gets another name if nobody knows it."""
+        known = _PARTITION_DIRECTORY.fullmatch(directory)
+        if known is None or known[1] not in self._leaving:
+            log.warning("%s belongs to no topic; it is kept as %s", directory, self.logs.set_aside(directory))
+            return
+        gone = set_aside_name(directory, self._broker.random_bytes(16).hex(), DELETING)
+        self._broker.disk.rename(directory, gone, sync=False)
+        self._broker.disk.remove_tree_soon(gone)
+
     def _tell_missing(self, directories: Sequence[str]) -> None:
         if directories:
             log.warning(
@@ -97,34 +119,64 @@ class Topics:
     def name_of(self, topic_id: bytes) -> str | None:
         return self.image.name_of(topic_id)
 
-    def create(self, wanted: Sequence[NewTopic], now: Now, *, validate_only: bool = False) -> list[Outcome]:
+    def create(self, wanted: Sequence[NewTopic], now: Now, *, validate_only: bool = False, at_once: bool = True) -> list[Outcome]:
         """Make these topics; each has its own outcome. With `validate_only` nothing is made, but all is decided."""
         outcomes = decide.create(self.image, wanted, self.new_topic_id, topic_config_error)
-        return outcomes if validate_only else self._commit(outcomes, now)
+        if validate_only:
+            return outcomes
+        made = [outcome.name for outcome in outcomes if not outcome.error_code]
+        self._follow([name for name in made if not self.logs.is_gone(name)], now)  # a topic of that name is still going
+        self._broker.partitions.checkpoints.settle(made)
+        return self._commit(outcomes, now, at_once=at_once)
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Outcome]:
         """Make topics that nobody described: with the broker's numbers, and internal ones with their own."""
         return self.create([self._by_default(name) for name in names], now)
 
-    def delete(self, names: Iterable[str], now: Now) -> list[Outcome]:
+    def delete(self, names: Iterable[str], now: Now, *, at_once: bool = True) -> list[Outcome]:
         """Delete topics that are there, with all their records and the offsets that groups committed for them."""
-        outcomes = self._commit([decide.delete(self.image.topics[name]) for name in names], now)
+        decided = [decide.delete(self.image.topics[name]) for name in names]
+        noted = [replace(one, changes=(*one.changes, Change(f"{DELETIONS}/{one.name}", b""))) for one in decided]
+        outcomes = self._commit(noted, now, at_once=False)
         gone = [outcome.name for outcome in outcomes if not outcome.error_code]
         if gone:
+            self._leaving.update(gone)
             self._broker.coordination.topics_deleted(gone, now)
+        if at_once:
+            self._follow(gone, now)
         return outcomes
 
+    def forget_deletions(self) -> None:
+        """The files of deleted topics are gone, or have names that say so: nobody has to know of them any more."""
+        settled = [name for name in self._leaving if self.logs.is_gone(name)]
+        try:
+            self._broker.registry.commit([Change(f"{DELETIONS}/{name}", None) for name in settled])
+            self._leaving.difference_update(settled)
+        except StorageFailed as failure:
+            log.error("the registry refused to forget deleted topics: %s", failure)
+
     def add_partitions(
-        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, now: Now, *, validate_only: bool = False
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        now: Now,
+        *,
+        validate_only: bool = False,
+        at_once: bool = True,
     ) -> Outcome:
         """Let a topic have `count` partitions; the new ones begin empty."""
         outcome = decide.add_partitions(self.image, name, count, assignments)
-        return outcome if validate_only else self._commit([outcome], now)[0]
+        return outcome if validate_only else self._commit([outcome], now, at_once=at_once)[0]
 
     def set_configs(self, name: str, configs: Mapping[str, str | None], now: Now, *, validate_only: bool = False) -> Outcome:
         """Let these be all the settings of a topic that is there; its logs follow at once."""
         outcome = decide.set_configs(self.image.topics[name], configs, topic_config_error)
-        return outcome if validate_only else self._commit([outcome], now)[0]
+        if validate_only or outcome.error_code:
+            return outcome
+        outcome = self._commit([outcome], now, at_once=False)[0]
+        self._broker.partitions.configure(name, self._broker.settings.log_config(self.image.topics[name].configs))
+        return outcome
 
     def set_broker_configs(
         self, node_id: int | None, configs: Mapping[str, str], now: Now, *, validate_only: bool = False
@@ -203,11 +255,26 @@ class Topics:
         broker.registry.commit(changes)
         self._apply(changes)
 
-    def _commit(self, outcomes: list[Outcome], now: Now) -> list[Outcome]:
-        """Make decided changes durable, all in one, then true; a registry that refuses turns them into errors."""
-        changes = [change for outcome in outcomes for change in outcome.changes]
-        if not changes:
+    def _lead_all(self) -> None:
+        """A broker that ended while it made a topic has left partitions whose leader is not known."""
+        epoch = self.image.controller_epoch
+        changes = [
+            Change(layout.state_path(topic.name, one.index), layout.state_json(epoch, one.replicas[0], 0, one.replicas))
+            for topic in self.image.topics.values()
+            for one in topic.partitions
+            if one.leader == NO_LEADER and not one.isr
+        ]
+        self._broker.registry.commit(changes)
+        self._apply(changes)
+
+    def _commit(self, outcomes: list[Outcome], now: Now, *, at_once: bool = True) -> list[Outcome]:
+        """Make decided changes durable, all in one, then true; a registry that refuses turns them into errors.
+
+        Who leads a new partition is not among them: that comes with its log, and the next start gives it to what has no log yet.
+        """
+        if not any(outcome.changes for outcome in outcomes):
             return outcomes
+        changes = [change for outcome in outcomes for change in outcome.changes if not _is_state(outcome, change)]
         try:
             self._broker.registry.commit(changes)
         except StorageFailed as failure:
@@ -215,66 +282,26 @@ class Topics:
             sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
             return [replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence) for outcome in outcomes]
         self._apply(changes)
+        for outcome in outcomes:
+            self.logs.lead_later(outcome.topic_id, [change for change in outcome.changes if _is_state(outcome, change)])
         changed = [outcome.name for outcome in outcomes if outcome.changes]
         self._broker.coordination.topics_changed(changed)
-        self._make_room(changed)
-        for name in changed:
-            self._follow(name, now)
-        self._broker.partitions.checkpoints.settle()
+        if at_once:
+            self._follow(changed, now)
         return outcomes
+
+    def _follow(self, names: Sequence[str], now: Now) -> None:
+        for _ in self.logs.follow(names, now):
+            pass
 
     def _apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
             self.image.apply(change.path, change.value)
 
-    def _follow(self, name: str, now: Now) -> None:
-        """Let the open logs be those that the image says."""
-        topic = self.image.topics.get(name)
-        topic_id, count = self._opened.get(name, (b"", 0))
-        if count and (topic is None or topic.topic_id != topic_id):
-            for index in range(count):
-                self._broker.partitions.drop(name, index)
-            del self._opened[name]
-            count = 0
-        if topic is None:
-            return
-        if count:
-            self._broker.partitions.configure(name, self._broker.settings.log_config(topic.configs))
-        self._open(topic, count, now)
-        self._broker.wake(("topic", name))
 
-    def _open(self, topic: TopicImage, first: int, now: Now, *, clean: bool = True) -> None:
-        """Open logs from the `first` partition on."""
-        config = self._broker.settings.log_config(topic.configs)
-        for index in range(first, len(topic.partitions)):
-            self._broker.partitions.open(topic.name, index, topic.topic_id, config, now, clean=clean)
-        self._opened[topic.name] = (topic.topic_id, len(topic.partitions))
-
-    def _make_room(self, names: Iterable[str]) -> None:
-        """Make the directories of partitions that are new, all for the price of one sync.
-
-        Where that fails, each log tries by itself, and stays offline if it can't be made or finds another topic's files.
-        """
-        topics = [topic for name in names if (topic := self.image.topics.get(name)) is not None]
-        new = [
-            f"{topic.name}-{index}"
-            for topic in topics
-            for index in range(self._opened.get(topic.name, (b"", 0))[1], len(topic.partitions))
-        ]
-        if not new:
-            return
-        try:
-            for directory in filter(self._broker.disk.exists, new):
-                log.warning("%s is there though the partition is new; it is kept as %s", directory, self._set_aside(directory))
-            self._broker.disk.make_dirs(new)
-        except StorageFailed as failure:
-            log.error("directories of new partitions could not be made: %s", failure)
-
-    def _set_aside(self, directory: str) -> str:
-        """Rename a directory that belongs to nothing as Kafka does, so that its records are not lost; returns the new name."""
-        name = set_aside_name(directory, self._broker.random_bytes(16).hex(), STRAY)
-        self._broker.disk.rename(directory, name)
-        return name
+def _is_state(outcome: Outcome, change: Change) -> bool:
+    """Whether a change says who leads a partition."""
+    return change.path.startswith(layout.partitions_path(outcome.name))
 
 
 def _some(names: Sequence[str]) -> str:

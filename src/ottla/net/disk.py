@@ -322,6 +322,7 @@ class RealDisk:
             self.sync_dir(path.rpartition("/")[0])
 
     def sync_dir(self, path: str) -> None:
+        kept = [new for new in tuple(self._new_dirs) if new.rpartition("/")[0] == path]
         if path in self._new_dirs:
             self._new_dirs.discard(path)
             self.sync_dir(path.rpartition("/")[0])
@@ -333,6 +334,7 @@ class RealDisk:
                 os.close(fd)
         except OSError as failure:
             raise _failed(path, failure) from failure
+        self._new_dirs.difference_update(kept)
 
     def room(self) -> tuple[int, int]:
         try:

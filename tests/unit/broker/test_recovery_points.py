@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 
 import pytest
 
@@ -53,10 +54,24 @@ def test_a_topic_of_the_same_name_does_not_inherit_recovery_points() -> None:
     machine = machine_with_records()
     machine.pass_time(MINUTE_MS)
     delete(machine, "t")
-    assert noted(machine) == noted(machine, HIGH_WATERMARKS) == {}
     create(machine, "t")
     produce(machine, b"new")
     machine.kill()
+    assert values(machine) == [b"new"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(seed: int) -> None:
+    machine = machine_with_records()
+    machine.pass_time(MINUTE_MS)
+    delete(machine, "t")
+    machine.pass_time(MINUTE_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        create(machine, "t")
+    machine.disk.crash(Random(seed))
+    machine.kill()
+    produce(machine, b"new")
     assert values(machine) == [b"new"]
 
 

@@ -36,11 +36,11 @@ def handle_create_topics(broker: Broker, request: Request) -> Reply:
     """Make topics, each with its own result; they are visible to every API when the reply leaves."""
     body: CreateTopicsRequest = request.body
     wanted = [_new_topic(broker, topic) for topic in body.topics]
-    outcomes = broker.topics.create(wanted, request.now, validate_only=body.validate_only)
+    outcomes = {one.name: one for one in broker.topics.create(wanted, request.now, validate_only=body.validate_only, at_once=False)}
     configs = {topic.name: topic.configs for topic in wanted}
-    return CreateTopicsResponse(
-        topics=[_created(broker, outcome, configs[name]) for name, outcome in {one.name: one for one in outcomes}.items()]
-    )
+    response = CreateTopicsResponse(topics=[_created(broker, outcome, configs[name]) for name, outcome in outcomes.items()])
+    made = [name for name, outcome in outcomes.items() if not outcome.error_code]
+    return broker.topics.logs.reply(response, made, request.now)
 
 
 def _new_topic(broker: Broker, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
@@ -92,11 +92,12 @@ def handle_delete_topics(broker: Broker, request: Request) -> Reply:
     times = Counter(_name(broker, state) for state in states)
     results = {_name(broker, state): _deletable(broker, state, times) for state in states}
     found = [result for result in results.values() if not result.error_code]
-    outcomes = broker.topics.delete([_known_name(broker, result) for result in found], request.now)
+    outcomes = broker.topics.delete([_known_name(broker, result) for result in found], request.now, at_once=False)
     for result, outcome in zip(found, outcomes, strict=True):
         result.error_code, result.error_message = outcome.error_code, outcome.message
         result.name, result.topic_id = outcome.name, outcome.topic_id
-    return DeleteTopicsResponse(responses=list(results.values()))
+    response = DeleteTopicsResponse(responses=list(results.values()))
+    return broker.topics.logs.reply(response, [outcome.name for outcome in outcomes], request.now)
 
 
 def _name(broker: Broker, state: DeleteState) -> tuple[str | None, bytes]:
@@ -134,12 +135,13 @@ def handle_create_partitions(broker: Broker, request: Request) -> Reply:
     """Let topics have more partitions; one that is named twice is left as it is."""
     body: CreatePartitionsRequest = request.body
     times = Counter(topic.name for topic in body.topics)
-    return CreatePartitionsResponse(
+    response = CreatePartitionsResponse(
         results=[
             _grown(broker, topic, request) if times[topic.name] == 1 else _twice(topic.name)
             for topic in {topic.name: topic for topic in body.topics}.values()
         ]
     )
+    return broker.topics.logs.reply(response, list(times), request.now)
 
 
 def _twice(name: str) -> Grown:
@@ -149,7 +151,9 @@ def _twice(name: str) -> Grown:
 def _grown(broker: Broker, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request) -> Grown:
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
     validate_only: bool = request.body.validate_only
-    outcome = broker.topics.add_partitions(topic.name, topic.count, assignments, request.now, validate_only=validate_only)
+    outcome = broker.topics.add_partitions(
+        topic.name, topic.count, assignments, request.now, validate_only=validate_only, at_once=False
+    )
     return Grown(name=topic.name, error_code=outcome.error_code, error_message=outcome.message)
 
 
