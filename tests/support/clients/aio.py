@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from tests.support.clients.face import Client, Member, Message, Row
-
-
-def seen(records: Mapping[Any, Sequence[Any]]) -> Iterator[Message]:
-    for part, found in records.items():
-        for record in found:
-            yield Message(part.partition, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
+from tests.support.clients.face import Client, Member, Message, Row, member_settings, seen
 
 
 class AioKafkaMember(Member):
     def __init__(self, address: str, topic: str, group: str) -> None:
         super().__init__()
         self._topic = topic
-        self._settings = {
-            "bootstrap_servers": address,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "session_timeout_ms": 10_000,
-            "heartbeat_interval_ms": 300,
-            "metadata_max_age_ms": 2_000,
-        }
+        self._settings = member_settings(address, group, metadata_max_age_ms=2_000)
 
     def open(self) -> None:
         self._runner = asyncio.Runner()
@@ -44,7 +30,7 @@ class AioKafkaMember(Member):
     def poll(self) -> list[Message]:
         records = self._runner.run(self._consumer.getmany(timeout_ms=50))
         self.assigned = frozenset(part.partition for part in self._consumer.assignment())
-        return list(seen(records))
+        return seen(records)
 
     def commit(self) -> None:
         self._runner.run(self._consumer.commit())
@@ -105,7 +91,7 @@ class AioKafka(Client):
             consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
             out: list[Message] = []
             while len(out) < count:
-                got = list(seen(await consumer.getmany(timeout_ms=15_000)))
+                got = seen(await consumer.getmany(timeout_ms=15_000))
                 assert got, f"only {len(out)} of {count} came"
                 out += got
             return out

@@ -23,6 +23,15 @@ class Message(NamedTuple):
     timestamp_ms: int = -1
 
 
+def seen(records: Mapping[Any, Sequence[Any]]) -> list[Message]:
+    """What kafka-python and aiokafka call records, by partition, as messages."""
+    return [
+        Message(part.partition, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
+        for part, found in records.items()
+        for record in found
+    ]
+
+
 class Row(NamedTuple):
     """What a producer is to send."""
 
@@ -31,6 +40,19 @@ class Row(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int = 1_700_000_000_000
     partition: int = 0
+
+
+def member_settings(address: str, group: str, **more: Any) -> dict[str, Any]:
+    """How a member of a group is set up by every client that names its settings as Python does: to hear of changes soon."""
+    return {
+        "bootstrap_servers": address,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": 10_000,
+        "heartbeat_interval_ms": 300,
+        **more,
+    }
 
 
 class Member(ABC):

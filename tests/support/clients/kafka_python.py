@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from tests.support.clients.face import Client, Member, Message, Row
-
-
-def seen(records: Mapping[Any, Sequence[Any]]) -> Iterator[Message]:
-    for part, found in records.items():
-        for record in found:
-            yield Message(part.partition, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
+from tests.support.clients.face import Client, Member, Message, Row, member_settings, seen
 
 
 class KafkaPythonMember(Member):
     def __init__(self, address: str, topic: str, group: str) -> None:
         super().__init__()
         self._topic = topic
-        self._settings = {
-            "bootstrap_servers": address,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "session_timeout_ms": 10_000,
-            "heartbeat_interval_ms": 300,
-            "reconnect_backoff_max_ms": 500,
-        }
+        self._settings = member_settings(address, group, reconnect_backoff_max_ms=500)
 
     def open(self) -> None:
         self._consumer = KafkaConsumer(self._topic, **self._settings)
@@ -38,7 +24,7 @@ class KafkaPythonMember(Member):
     def poll(self) -> list[Message]:
         records = self._consumer.poll(timeout_ms=50)
         self.assigned = frozenset(part.partition for part in self._consumer.assignment())
-        return list(seen(records))
+        return seen(records)
 
     def commit(self) -> None:
         self._consumer.commit()
@@ -74,7 +60,7 @@ class KafkaPython(Client):
             consumer.assign([TopicPartition(topic, index) for index in sorted(consumer.partitions_for_topic(topic))])
             out: list[Message] = []
             while len(out) < count:
-                got = list(seen(consumer.poll(timeout_ms=15_000)))
+                got = seen(consumer.poll(timeout_ms=15_000))
                 assert got, f"only {len(out)} of {count} came"
                 out += got
             return out

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import ottla
-from tests.support.clients.face import Client, Member, Message, Row
+from tests.support.clients.face import Client, Member, Message, Row, member_settings
 
 
 def seen(records: Iterable[ottla.ConsumerRecord]) -> list[Message]:
@@ -27,14 +27,7 @@ class OwnMember(Member):
     def __init__(self, address: str, topic: str, group: str) -> None:
         super().__init__()
         self._topic = topic
-        self._settings: dict[str, Any] = {
-            "bootstrap_servers": address,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "session_timeout_ms": 10_000,
-            "heartbeat_interval_ms": 300,
-        }
+        self._settings = member_settings(address, group)
 
     def open(self) -> None:
         self._consumer = ottla.Consumer(self._topic, **self._settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -19,21 +18,12 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRespon
 from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE
 from tests.scenarios.stage import Stage
+from tests.scenarios.steps import Step, steps
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
 CLIENTS = (None, None, "instance", "instance", "other")
 """The instance ids of the clients: two of them quarrel about one."""
-
-
-@dataclass
-class Step:
-    verb: str
-    client: int
-    choice: int
-
-    def __repr__(self) -> str:
-        return f"Step({self.verb!r}, {self.client}, {self.choice})"
 
 
 class Client:
@@ -171,33 +161,15 @@ def commit_topic(partition: int, offset: int) -> OffsetCommitRequest.OffsetCommi
     return OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])
 
 
-VERBS = (
-    "settle",
-    "settle",
-    "join",
-    "join",
-    "join",
-    "sync",
-    "sync",
-    "beat",
-    "commit",
-    "leave",
-    "forget",
-    "wait",
-    "wait",
-    "restart",
-    "delete",
-)
-STEPS = st.lists(
-    st.builds(Step, st.sampled_from(VERBS), st.integers(0, len(CLIENTS) - 1), st.integers(0, 31)), min_size=1, max_size=60
-)
+VERBS = ("settle",) * 2 + ("join",) * 3 + ("sync",) * 2 + ("beat", "commit", "leave", "forget", "wait", "wait", "restart", "delete")
+STEPS = steps(VERBS, len(CLIENTS))
 
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.sampled_from((2, 1_000)), st.sampled_from((0, 3_000)))
-def test_groups_keep_their_invariants(steps: list[Step], max_size: int, delay_ms: int) -> None:
+def test_groups_keep_their_invariants(taken: list[Step], max_size: int, delay_ms: int) -> None:
     world = World(GroupSettings(group_max_size=max_size, group_initial_rebalance_delay_ms=delay_ms))
-    for step in steps:
+    for step in taken:
         world.take(step)
         world.check_offsets()
     world.check_nobody_waits()
@@ -206,9 +178,9 @@ def test_groups_keep_their_invariants(steps: list[Step], max_size: int, delay_ms
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 @example([])
-def test_members_that_behave_settle_whatever_happened_before(steps: list[Step]) -> None:
+def test_members_that_behave_settle_whatever_happened_before(taken: list[Step]) -> None:
     world = World(GroupSettings())
-    for step in steps:
+    for step in taken:
         world.take(step)
     world.stage.wait(60_000)
     rounds = 0

@@ -6,7 +6,6 @@ the records back has the same groups.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -29,6 +28,7 @@ from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, Consum
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
 from tests.scenarios.consumer_words import topic, topic_id
 from tests.scenarios.stage import Stage
+from tests.scenarios.steps import Step, steps
 
 GROUP = "g"
 INSTANCES = (None, None, "i", "i", None, None, "j")
@@ -36,16 +36,6 @@ CLASSIC = (False, False, False, True, True, True, False)
 """Of each client: its instance id (two quarrel about one), and whether it speaks the classic protocol."""
 
 Held = dict[str, frozenset[int]]
-
-
-@dataclass
-class Step:
-    verb: str
-    client: int
-    choice: int
-
-    def __repr__(self) -> str:
-        return f"Step({self.verb!r}, {self.client}, {self.choice})"
 
 
 class Client:
@@ -285,9 +275,7 @@ def pattern(client: Client, choice: int) -> str | None:
 
 
 VERBS = ("live",) * 6 + ("give_back",) * 2 + ("lie", "go", "die", "commit", "topic", "wait", "wait", "restart", "delete")
-STEPS = st.lists(
-    st.builds(Step, st.sampled_from(VERBS), st.integers(0, len(INSTANCES) - 1), st.integers(0, 31)), min_size=1, max_size=60
-)
+STEPS = steps(VERBS, len(INSTANCES))
 SETTINGS = st.builds(
     GroupSettings,
     group_consumer_max_size=st.sampled_from((2, 1_000)),
@@ -299,9 +287,9 @@ SETTINGS = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS, SETTINGS)
-def test_consumer_groups_keep_their_invariants(steps: list[Step], group_settings: GroupSettings) -> None:
+def test_consumer_groups_keep_their_invariants(taken: list[Step], group_settings: GroupSettings) -> None:
     world = World(group_settings)
-    for step in steps:
+    for step in taken:
         world.take(step)
     check_nobody_waits(world)
 
@@ -318,9 +306,9 @@ def check_nobody_waits(world: World) -> None:
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 @example([])
-def test_members_of_both_protocols_that_behave_settle_whatever_happened_before(steps: list[Step]) -> None:
+def test_members_of_both_protocols_that_behave_settle_whatever_happened_before(taken: list[Step]) -> None:
     world = World(GroupSettings(group_initial_rebalance_delay_ms=0))
-    for step in steps:
+    for step in taken:
         world.take(step)
     world.stage.wait(60_000)
     for _ in range(30):
