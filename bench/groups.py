@@ -12,7 +12,7 @@ import selectors
 import socket
 import struct
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -114,22 +114,39 @@ def commits_of_one(server: Server, topic: str, sizes: Sizes) -> Figures:
     request = commit_frame("bench-one", topic)
     with raw.connect(server.address) as connection:
         size = check_commit(connection, request)
-        spent, began = cpu_s(server), time.perf_counter()
-        connection.sendall(request * sizes.in_flight)
-        sent, received, rest = sizes.in_flight, 0, 0
-        while received < sizes.commits:
-            data = connection.recv(1 << 18)
-            if not data:
-                raise EOFError("the broker closed the connection")
-            done, rest = divmod(rest + len(data), size)
-            received += done
-            more = min(done, sizes.commits - sent)
-            if more > 0:
-                connection.sendall(request * more)
-                sent += more
-        took, spent = time.perf_counter() - began, cpu_s(server) - spent
+        spent = cpu_s(server)
+        took, times = pipelined(connection, request, size, sizes)
+        spent = cpu_s(server) - spent
     name = f"offset commits, one connection, {sizes.in_flight} in flight"
-    return {f"{name}, requests/s": sizes.commits / took, "offset commits, broker CPU, s per million": spent / sizes.commits * 1e6}
+    cpu = {"offset commits, broker CPU, s per million": spent / sizes.commits * 1e6}
+    return rates(name, took, times) | cpu
+
+
+def rates(name: str, took_s: float, times_s: list[float]) -> Figures:
+    """How many requests were answered in a second, and how long each one waited."""
+    cut = quantiles(times_s, n=100)
+    return {f"{name}, requests/s": len(times_s) / took_s, f"{name}, p50 ms": cut[49] * 1000, f"{name}, p99 ms": cut[98] * 1000}
+
+
+def pipelined(connection: socket.socket, request: bytes, size: int, sizes: Sizes) -> tuple[float, list[float]]:
+    """(seconds in all, seconds of each request) of requests of which `in_flight` are always unanswered; `size` is an answer's."""
+    clock, times, rest = time.perf_counter, list[float](), 0
+    sent_at = deque([began := clock()] * sizes.in_flight)
+    sent = sizes.in_flight
+    connection.sendall(request * sent)
+    while len(times) < sizes.commits:
+        data = connection.recv(1 << 18)
+        if not data:
+            raise EOFError("the broker closed the connection")
+        done, rest = divmod(rest + len(data), size)
+        now = clock()
+        times += [now - sent_at.popleft() for _ in range(done)]
+        more = min(done, sizes.commits - sent)
+        if more > 0:
+            sent_at.extend([now] * more)
+            connection.sendall(request * more)
+            sent += more
+    return clock() - began, times
 
 
 def commits_of_many(server: Server, topic: str, sizes: Sizes) -> Figures:
@@ -142,9 +159,7 @@ def commits_of_many(server: Server, topic: str, sizes: Sizes) -> Figures:
             connections[connection] = request, check_commit(connection, request)
             selector.register(connection, selectors.EVENT_READ)
         took, times = closed_loop(selector, connections, sizes.commits)
-    cut = quantiles(times, n=100)
-    name = f"offset commits, {sizes.committers} members, one in flight each"
-    return {f"{name}, requests/s": sizes.commits / took, f"{name}, p50 ms": cut[49] * 1000, f"{name}, p99 ms": cut[98] * 1000}
+    return rates(f"offset commits, {sizes.committers} members, one in flight each", took, times)
 
 
 def closed_loop(

@@ -89,7 +89,7 @@ class Broker:
         self.chores = Chores(clock, self.timers)
         self.waits = Waits(self.timers)
         self.slices = Slices(clock, self.timers, self.waits)
-        self.partitions = Partitions(disk, self.timers, self._changed, self._synced)
+        self.partitions = Partitions(disk, self.timers, self._changed)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
         self.cleaner = Cleaner(self)
@@ -192,9 +192,6 @@ class Broker:
 
     def _changed(self, partition: Partition) -> None:
         self.waits.wake(partition.key)
-
-    def _synced(self, partition: Partition) -> None:
-        self.waits.wake(partition.synced_key)
 
     def _retain_later(self, now: Now) -> None:
         def due(now: Now) -> None:

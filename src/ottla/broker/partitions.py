@@ -107,11 +107,6 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     @property
-    def synced_key(self) -> tuple[str, str, int]:
-        """What a reply waits on that must not leave before its records are on stable storage."""
-        return ("synced", self.topic, self.index)
-
-    @property
     def high_watermark(self) -> int:
         return self.log.log_end_offset
 
@@ -216,15 +211,12 @@ class Partition:
 class Partitions:
     """All partitions of this broker, by topic and index."""
 
-    def __init__(
-        self, disk: Disk, timers: Timers, on_change: Callable[[Partition], None], on_synced: Callable[[Partition], None]
-    ) -> None:
+    def __init__(self, disk: Disk, timers: Timers, on_change: Callable[[Partition], None]) -> None:
         self.syncs = Syncs(disk, self._synced, self.failed)
         self.checkpoints = Checkpoints(disk, self.failed)
         self._flushing = Flushes(timers, self.syncs)
         self._disk = disk
         self._on_change = on_change
-        self._on_synced = on_synced
         self._topics: dict[str, dict[int, Partition]] = {}
 
     def __iter__(self) -> Iterator[Partition]:
@@ -349,4 +341,3 @@ class Partitions:
     def _synced(self, partition: Partition) -> None:
         self.checkpoints.touch(partition)
         partition.release()
-        self._on_synced(partition)

@@ -6,11 +6,13 @@ slices, so that a large set keeps nobody waiting.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import MoreAcks
-from ottla.broker.request import NO_REPLY, Close, Handlers, Reply, Request, Waiting
+from ottla.broker.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
 from ottla.broker.slices import Steps
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, arrive
@@ -102,7 +104,7 @@ def _produce(broker: Broker, request: Request, converted: Conversions) -> Reply:
     if body.acks > ACKS_LEADER and request.release.more_acks is MoreAcks.COUNTED:
         return _too_few_replicas(response, request)
     if unsynced:
-        return _when_synced(response, unsynced, request.version)
+        return Synced(response, request.version).after(unsynced)
     return response
 
 
@@ -223,21 +225,34 @@ def _unanswered(response: ProduceResponse) -> Reply:
     return NO_REPLY
 
 
-def _when_synced(response: ProduceResponse, unsynced: Unsynced, version: int) -> Reply:
-    """Wait without an end: a timeout would make the client send again what is being written."""
-    storage_error = KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
+class Synced(Promised):
+    """A reply that leaves once all that it tells of is on stable storage, or never will be.
 
-    def retry(now: Now, expired: bool) -> Reply:
-        waiting = False
+    It waits without an end: a timeout would make the client send again what is being written.
+    """
+
+    __slots__ = ("_missing", "_response", "_storage_error")
+
+    def __init__(self, response: ProduceResponse, version: int) -> None:
+        super().__init__(blocking=False)
+        self._response = response
+        self._storage_error = KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
+        self._missing = 1
+
+    def after(self, unsynced: Unsynced) -> Reply:
+        """This promise, or the response where nothing has to be waited for."""
+        self._missing += len(unsynced)
         for partition, offset, part in unsynced:
-            if partition.offline is not None:
-                part.error_code, part.base_offset = storage_error, -1
-            elif not partition.is_synced(offset):
-                waiting = True
-        return keep if waiting else response
+            partition.when_synced(offset, partial(self._one_more, part))
+        self._missing -= 1
+        return self if self._missing else self._response
 
-    keep = Waiting(tuple(partition.synced_key for partition, _, _ in unsynced), None, retry, blocking=False)
-    return retry(Now(0, 0), False)
+    def _one_more(self, part: PartitionResponse, error_code: int) -> None:
+        if error_code:
+            part.error_code, part.base_offset = self._storage_error, -1
+        self._missing -= 1
+        if not self._missing:
+            self.deliver(self._response)
 
 
 HANDLERS: Handlers = {0: (range(14), handle_produce)}
