@@ -131,12 +131,6 @@ class Fetcher:
         """Partitions whose offset must be found by timestamp."""
         return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
 
-    def without_position(self) -> list[TopicPartition]:
-        """Partitions that nobody has given a position, nor asked to be reset."""
-        return [
-            reading.where for reading in self._readings.values() if reading.position == UNKNOWN_OFFSET and reading.reset_to is None
-        ]
-
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
         """Ask for nothing more of these, and hand nothing out, until resumed (`paused=False`)."""
         for where in partitions:

@@ -48,9 +48,8 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id = NO_LEADER
         self.version = 0
-        self.updated_ms: int | None = None
 
-    def update(self, answer: MetadataResponse, now_ms: int, *, whole: bool = False) -> None:
+    def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
         """Take an answer. Topics it does not name stay as they were, or are gone if it was the `whole` that was asked for."""
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
@@ -59,7 +58,6 @@ class Metadata:
         found = {topic.name: self._topic(topic, topic.name) for topic in answer.topics if topic.name is not None}
         self.topics = found if whole else {**self.topics, **found}
         self.version += 1
-        self.updated_ms = now_ms
 
     def _topic(self, topic: MetadataResponse.MetadataResponseTopic, name: str) -> TopicInfo:
         known = self.topics.get(name)

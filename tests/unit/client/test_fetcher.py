@@ -35,7 +35,7 @@ def metadata(**leaders: int) -> Metadata:
         )
     ]
     node = MetadataResponse.MetadataResponseBroker
-    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=topics), 0)
+    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=topics))
     return made
 
 
@@ -162,7 +162,7 @@ def test_a_moved_leader_is_asked_after_metadata_came() -> None:
     [fetch] = made.fetches(0)
     made.answered(fetch, answer({A: codes.NOT_LEADER_OR_FOLLOWER}), 0)
     assert made.wants_metadata == {"t"}
-    made.metadata.update(MetadataResponse(topics=[]), 0)
+    made.metadata.update(MetadataResponse(topics=[]))
     assert made.fetches(1_000) == []
     made.metadata = metadata(p0=2)
     assert [fetch.node_id for fetch in made.fetches(1_000)] == [2]

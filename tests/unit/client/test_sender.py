@@ -30,7 +30,7 @@ def metadata(leader: int = 1) -> Metadata:
         name=TOPIC, partitions=[partition(partition_index=index, leader_id=leader) for index in range(PARTITIONS)]
     )
     node = MetadataResponse.MetadataResponseBroker
-    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=[topic]), 0)
+    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=[topic]))
     return made
 
 

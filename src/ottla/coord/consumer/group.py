@@ -123,10 +123,6 @@ class ConsumerGroup:
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
-    def patterns_looked_up_at(self) -> int | None:
-        """When the regular expressions were last looked up; None if they never were."""
-        return min((resolved.wall_ms for resolved in self.resolved.values()), default=None)
-
 
 def apply(group: ConsumerGroup, event: ConsumerStored | Event) -> None:
     """Let one record or event change the group."""

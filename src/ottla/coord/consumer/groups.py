@@ -54,7 +54,6 @@ from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 
 BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
 OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, ResyncKey, PatternsKey)
-CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 
 ClassicGroups = Mapping[str, ClassicGroup]
 

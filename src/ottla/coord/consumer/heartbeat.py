@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ottla.coord.consumer.checks import Owned, epoch_error, release_error, request_error, room_error, static_error, unknown_member
+from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_error, static_error, unknown_member
 from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, Draft, Refused, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
 from ottla.coord.consumer.member import JOINING_EPOCH, Member
@@ -52,11 +52,6 @@ def heartbeat(draft: Draft, ask: Ask) -> Refused | None:
     draft.expect(settled)
     draft.answer(_response(draft, body, member, settled))
     return None
-
-
-def invalid(ask: Ask, assignors: list[str]) -> Refused | None:
-    """What is wrong with a request, whatever its group."""
-    return request_error(ask.body, ask.version, assignors)
 
 
 def _member(draft: Draft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> Member | Refused:

@@ -97,7 +97,7 @@ class BlockingCluster:
     def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Ask for metadata anew, of some topics or (None) of all; with `create` the broker may make those that do not exist."""
         answer = self.any_link().ask(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
-        self.metadata.update(answer, int(time.monotonic() * 1000), whole=topics is None)
+        self.metadata.update(answer, whole=topics is None)
 
     def retried(self, call: Callable[[], Result], topics: Collection[str] = (), *, must_exist: bool = False) -> Result:
         """`call()`, again after retriable errors and with fresh metadata of `topics`, until `request_timeout_ms` have passed.

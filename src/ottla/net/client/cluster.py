@@ -111,7 +111,7 @@ class Cluster:
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Ask for metadata of some topics, or (None) of all."""
         answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
-        self.metadata.update(answer, now_ms(), whole=topics is None)
+        self.metadata.update(answer, whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None]) -> None:
         """Ask for metadata in the background, at most one request at a time, until it came; `then` is called after each."""
