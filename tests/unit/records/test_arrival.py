@@ -148,7 +148,8 @@ def test_both_runs_judge_alike(
     for count in (0, 1, 2, len(rows)):
         told = kernels.kernel.walk(records, 0, count, base, earliest, latest, keyed)
         assert told == kernel.walk(records, 0, count, base, earliest, latest, keyed)
-        assert (told != kernel.BROKEN) or not sound or count != len(rows)
+        if sound and count == len(rows):
+            assert told != kernel.BROKEN
 
 
 @pytest.mark.parametrize("count", [63, 64, 8191, 8192, 8193])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,7 +48,8 @@ def test_every_version_survives_a_round_trip_from_any_buffer(cls: type[Message])
         assert plain(decode(cls, version, framed, 6)) == plain(msg)
         assert plain(decode(cls, version, memoryview(framed)[6:])) == plain(msg)
         assert b"".join(encode_parts(back, version)) == encoded
-        assert leaves(cls, version, encoded)[-1:] == [] or leaves(cls, version, encoded)[-1].end <= len(encoded)
+        places = [(0, 0), *((leaf.start, leaf.end) for leaf in leaves(cls, version, encoded)), (len(encoded), len(encoded))]
+        assert all(before[1] <= after[0] <= after[1] for before, after in pairwise(places))
 
     check()
 
