@@ -33,6 +33,7 @@ def test_an_example_runs(example: str, tmp_path: Path) -> None:
         needs_java()
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert done.returncode == 0, done.stderr
+    assert "pyspark" in example or done.stderr == ""
 
 
 def test_there_are_three_examples_and_two_commands() -> None:

@@ -72,8 +72,16 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> i
             found = _faults(check.check_partition(disk, path, check.known(disk, path)))
         faults += found
     if not options.json:
-        print("Not everything is in order." if faults else "Everything is in order.")
+        print(_verdict(faults, options.repair))
     return 1 if faults else 0
+
+
+def _verdict(faults: int, repaired: bool) -> str:
+    if not faults:
+        return "Everything is in order."
+    return "Not everything is in order: " + (
+        "what is left cannot be mended here." if repaired else "with --repair, what can be mended is."
+    )
 
 
 def _faults(findings: list[Finding]) -> int:

@@ -6,8 +6,16 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ottla.version import VERSION
+
+
+class Words(argparse.ArgumentParser):
+    """A parser that says in one sentence what it does not take."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(fail(f"{message}; `{self.prog} --help` tells what it takes.", 2))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # has handlers of its own by then.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = _parser()
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        program = " ".join(filter(None, ("ottla", options.command)))
+        return fail(f"unknown words: {' '.join(unknown)}; `{program} --help` tells what it takes.", 2)
     if options.run is None:
         parser.print_help()
         return 2
@@ -28,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     from ottla.cli import decode, log, protocol, serve
 
-    parser = argparse.ArgumentParser(prog="ottla", description="A log that speaks Kafka's protocol.")
+    parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
     parser.set_defaults(run=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     serve.add_to(commands)
     protocol.add_to(commands)
     decode.add_to(commands)

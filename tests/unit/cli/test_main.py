@@ -1,0 +1,39 @@
+"""What `ottla` makes of words that it does not know: one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "asked"),
+    [
+        ("protocl", "invalid choice: 'protocl'", "`ottla --help`"),
+        ("log chek d", "invalid choice: 'chek'", "`ottla log --help`"),
+        ("serve", "required: --data-dir", "`ottla serve --help`"),
+        ("serve --data-dir", "--data-dir: expected one argument", "`ottla serve --help`"),
+        ("serve --data-dir d --lisen x", "unknown words: --lisen x", "`ottla serve --help`"),
+        ("--versoin", "unknown words: --versoin", "`ottla --help`"),
+    ],
+)
+def test_wrong_words_get_one_sentence_that_says_where_the_right_ones_are(
+    capsys: pytest.CaptureFixture[str], words: str, wrong: str, asked: str
+) -> None:
+    try:
+        code: object = main(words.split())
+    except SystemExit as end:
+        code = end.code
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.startswith("ottla: ")
+    assert wrong in err
+    assert err.endswith(f"; {asked} tells what it takes.\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["", "log"])
+def test_a_command_left_out_gets_the_help(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().out.startswith("usage: ottla")
