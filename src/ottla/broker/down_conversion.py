@@ -12,9 +12,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
 from ottla.broker.slices import Steps
 from ottla.ports import StorageFailed
-from ottla.records.batch import BadBatch, batches
+from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
-from ottla.records.convert import down_convert_batch
+from ottla.records.convert import DownConversion
 from ottla.records.legacy import BadMessage
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, NOT_LEADER_OR_FOLLOWER
@@ -76,18 +76,17 @@ def _convert(
 ) -> Generator[None, None, None]:
     """Add to `out` what is from `offset` on, below `until`, with a pause after each piece."""
     at = offset
+    conversion = DownConversion(magic, from_offset=offset)
     while at < until and len(out) < max_bytes:
         found = partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
         if found is None:
             return
-        read = memoryview(found.read())
-        for pos, header in batches(read):
-            at = header.next_offset
-            for piece in down_convert_batch(read[pos : pos + header.size], header, magic, from_offset=offset):
-                out += piece
-                if len(out) >= max_bytes:
-                    return
-                yield
+        for piece in conversion.pieces(memoryview(found.read()), max_bytes - len(out)):
+            out += piece
+            if len(out) >= max_bytes:
+                return
+            yield
+        at = conversion.next_offset
 
 
 def _first_size(message_set: bytearray) -> int:

@@ -97,6 +97,22 @@ def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYT
     raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
 
 
+def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
+    """Open `data` of magic 2 into `room`, of at least `lz4.BLOCK_BYTES`: its size, or -1 where that does not go, for any reason."""
+    try:
+        if codec == LZ4:
+            return lz4.decompress_small(data, room)
+        if codec == GZIP:
+            return int(cramjam.gzip.decompress_into(data, room))
+        if codec == SNAPPY:
+            opened = snappy.decompress(data, len(room))
+            room[: len(opened)] = opened
+            return len(opened)
+    except (ValueError, cramjam.DecompressionError):
+        pass
+    return -1
+
+
 def decompress_slowly(
     codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2
 ) -> Generator[None, None, Buffer]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import Final
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel, kernel_arrow, kernel_build
+from ottla.records import codecs, kernel, kernel_arrow, kernel_build, kernel_legacy, legacy, lz4
 from ottla.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -40,6 +41,13 @@ PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNA
 
 PIECE_ROWS: Final = 16_384
 """And how many records at most, where they are small. A single record is never divided, however large it is."""
+
+SMALL_BYTES: Final = lz4.BLOCK_BYTES
+SMALL_ROWS: Final = 512
+"""What a batch may have at most, opened and as it is, to be converted at once, in room that the next one uses again."""
+
+OUT_BYTES: Final = 192 << 10
+"""Room for a piece of many small batches, the last one and all."""
 
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
@@ -103,12 +111,56 @@ def _attributes(columns: Columns, codec: int | None) -> int:
 
 def down_convert(
     view: Buffer, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
-) -> Iterator[bytes]:
-    """The whole batches in `view` as message sets of format `magic`, as `down_convert_batch` gives each."""
-    whole = memoryview(view)
-    for pos, header in batches(whole):
-        batch = whole[pos : pos + header.size]
-        yield from down_convert_batch(batch, header, magic, from_offset=from_offset, limit_bytes=limit_bytes)
+) -> Iterator[Buffer]:
+    """The whole batches in `view` as message sets of format `magic`, as `DownConversion` gives them."""
+    return DownConversion(magic, from_offset=from_offset, limit_bytes=limit_bytes).pieces(memoryview(view))
+
+
+class DownConversion:
+    """Batches on their way to message sets of format `magic`: large ones in pieces, and many small ones in one.
+
+    Small batches, as producers write that hardly linger, are opened and written in room that serves one after another: for them,
+    making room takes longer than the work. What the kernel leaves is for `down_convert_batch`, which has the rules.
+    """
+
+    __slots__ = ("_from_offset", "_limit_bytes", "_magic", "_out", "_small", "next_offset")
+
+    def __init__(self, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> None:
+        self.next_offset = from_offset
+        """What follows the last batch that was converted, or is being so."""
+        self._magic = magic
+        self._from_offset = from_offset
+        self._limit_bytes = limit_bytes
+        self._out = memoryview(bytearray(OUT_BYTES))
+        opened = memoryview(bytearray(min(SMALL_BYTES, limit_bytes)))
+        plain = memoryview(bytearray(SMALL_BYTES + SMALL_ROWS * legacy.MOST_OVERHEAD_BYTES))
+        tools = kernel.scan, codecs.decompress_small, partial(codecs.compress, magic=magic)
+        self._small = kernel_legacy.SmallBatches(magic, from_offset, (*_table(SMALL_ROWS), opened, plain, self._out), tools)
+
+    def pieces(self, view: memoryview, enough_bytes: int = MOST_OFFSET) -> Iterator[Buffer]:
+        """The whole batches in `view` as message sets, no further than to `enough_bytes` of them and what completes a batch.
+
+        An empty piece is a pause: there is none without one or the other for longer than a few milliseconds. Raises as
+        `down_convert_batch` does.
+        """
+        pos = 0
+        while enough_bytes > 0:
+            start, (pos, size, next_offset) = pos, self._small.convert(view, pos, enough_bytes)
+            if pos > start:
+                self.next_offset = next_offset
+                enough_bytes -= size
+                yield bytes(self._out[:size])
+                continue
+            pos, header = next(batches(view, pos), (pos, None))
+            if header is None:
+                return
+            self.next_offset = header.next_offset
+            batch, pos = view[pos : pos + header.size], pos + header.size
+            for piece in down_convert_batch(
+                batch, header, self._magic, from_offset=self._from_offset, limit_bytes=self._limit_bytes
+            ):
+                enough_bytes -= len(piece)
+                yield piece
 
 
 def down_convert_batch(
@@ -164,9 +216,7 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
 
 def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
     """`count` records of a batch from `pos` on, and the position after them."""
-    arena = memoryview(bytearray(ROW_BYTES * count))
-    offsets, timestamps = arena[: 8 * count].cast("q"), arena[8 * count : 16 * count].cast("q")
-    spans = arena[16 * count :].cast("i")
+    offsets, timestamps, spans = _table(count)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     stop = kernel.scan(data, pos, end, 0, count, base_offset, base_timestamp, offsets, timestamps, spans)
     if stop < 0:
@@ -174,3 +224,9 @@ def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHead
     if header.timestamp_type == LOG_APPEND_TIME:
         timestamps[:] = memoryview(array("q", [header.max_timestamp]) * count)
     return Columns(offsets, timestamps, spans, (Run(0, count, data, header),), 0, count, offsets[-1] + 1), stop
+
+
+def _table(capacity: int) -> tuple[memoryview[int], memoryview[int], memoryview[int]]:
+    """Room for the offsets, the timestamps and the spans of so many rows."""
+    arena = memoryview(bytearray(ROW_BYTES * capacity))
+    return arena[: 8 * capacity].cast("q"), arena[8 * capacity : 16 * capacity].cast("q"), arena[16 * capacity :].cast("i")

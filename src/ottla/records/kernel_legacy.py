@@ -240,14 +240,37 @@ def write_messages(
     data: cython.const[cython.uchar][::1],
 ):
     """Write rows `first` to `end` as messages, their offsets counted from `base_offset`: (position after them, newest time)."""
+    if (
+        not 0 <= first <= end <= len(offsets)
+        or len(timestamps) < len(offsets)
+        or len(spans) < SPAN_COLUMNS * len(offsets)
+        or pos < 0
+    ):
+        raise ValueError("write_messages: the rows are outside the columns")
+    return _messages(out, pos, first, end, magic, attributes, base_offset, offsets, timestamps, spans, data)
+
+
+@cython.cfunc
+def _messages(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    first: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    magic: cython.int,
+    attributes: cython.int,
+    base_offset: cython.longlong,
+    offsets: cython.const[cython.longlong][::1],
+    timestamps: cython.const[cython.longlong][::1],
+    spans: cython.const[cython.int][::1],
+    data: cython.const[cython.uchar][::1],
+) -> tuple[cython.Py_ssize_t, cython.longlong]:
+    """Rows that are within the columns, as messages: (position after them, newest time)."""
     capacity: cython.Py_ssize_t = len(offsets)
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t
     key_size: cython.longlong
     value_size: cython.longlong
     newest: cython.longlong = -1
-    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity or pos < 0:
-        raise ValueError("write_messages: the rows are outside the columns")
     for row in range(first, end):
         key_size, value_size = spans[capacity + row], spans[3 * capacity + row]
         if not (_inside(spans[row], key_size, len(data)) and _inside(spans[2 * capacity + row], value_size, len(data))):
@@ -276,6 +299,171 @@ def write_messages(
 @cython.exceptval(check=False)
 def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
     return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+@cython.cfunc
+def _wrap(
+    out: cython.uchar[::1],
+    pos: cython.Py_ssize_t,
+    offset: cython.longlong,
+    magic: cython.int,
+    attributes: cython.int,
+    timestamp: cython.longlong,
+    packed: cython.const[cython.uchar][::1],
+) -> cython.Py_ssize_t:
+    """One message without a key around a compressed set: the position after it, or -1 where there is too little room."""
+    start: cython.Py_ssize_t = pos
+    if 34 + len(packed) > len(out) - pos:
+        return -1
+    out[pos + 16] = magic
+    out[pos + 17] = attributes
+    pos += 18
+    if magic:
+        pos = _put(out, pos, timestamp, 8)
+    pos = _put(out, pos, -1, 4)
+    pos = _put_span(out, pos, packed, 0, len(packed))
+    _put(out, start, offset, 8)
+    _put(out, start + 8, pos - start - 12, 4)
+    _put(out, start + 12, _crc32(out, start + 16, pos), 4)
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _small_size(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, most_bytes: cython.Py_ssize_t, most_rows: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The size of the batch at `pos`, if it is whole and small, of a known codec and no control batch; 0 otherwise."""
+    size: cython.longlong
+    count: cython.longlong
+    if len(buf) - pos < 61 or buf[pos + 16] != 2 or (buf[pos + 22] & 0x07) > 3 or buf[pos + 22] & 0x20:
+        return 0
+    size = _int32(buf, pos + 8) + 12
+    count = _int32(buf, pos + 57)
+    if size < 61 or size > len(buf) - pos or size > most_bytes or count <= 0 or count > most_rows:
+        return 0
+    return size if buf[pos] < 0x40 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill(column: cython.longlong[::1], count: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
+    row: cython.Py_ssize_t
+    for row in range(count):
+        column[row] = number
+    return count
+
+
+@cython.cclass
+class SmallBatches:
+    """Writes small batches of magic 2 as messages of another, in room that one after another uses.
+
+    `room` is memoryviews: `offsets`, `timestamps`, `spans` for the rows of one batch, `opened` for its records, `plain` for a set
+    to be compressed, `out` for what is written. `tools` are the kernel's `scan`; `unpack(codec, bytes, opened)`, which gives a size
+    or -1; `pack(codec, bytes)`.
+    """
+
+    _magic: cython.int
+    _from_offset: cython.longlong
+    _room: tuple
+    _scan: object
+    _unpack: object
+    _pack: object
+    _offsets: cython.longlong[::1]
+    _timestamps: cython.longlong[::1]
+    _spans: cython.const[cython.int][::1]
+    _opened: cython.const[cython.uchar][::1]
+    _plain: cython.uchar[::1]
+    _out: cython.uchar[::1]
+
+    def __init__(self, magic: cython.int, from_offset: cython.longlong, room, tools):
+        self._magic, self._from_offset, self._room = magic, from_offset, room
+        self._offsets, self._timestamps, self._spans, self._opened, self._plain, self._out = room
+        self._scan, self._unpack, self._pack = tools
+        rows: cython.Py_ssize_t = len(self._offsets)
+        if len(self._timestamps) < rows or len(self._spans) < SPAN_COLUMNS * rows:
+            raise ValueError("SmallBatches: the columns differ in length")
+        if len(self._plain) < len(self._opened) + 34 * rows:
+            raise ValueError("SmallBatches: there is too little room for a set")
+
+    def convert(self, view, pos: cython.Py_ssize_t, enough: cython.longlong):
+        """Write batches from `pos` on: (position of the first that is left, end of the messages, the offset that follows).
+
+        It ends where there are `enough` bytes, after about a millisecond, and before any batch that is not whole, sound, small and
+        of a codec that these formats have, or is a control batch.
+        """
+        buf: cython.const[cython.uchar][::1] = view
+        size: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 0
+        taken: cython.Py_ssize_t = 0
+        next_offset: cython.longlong = -1
+        if pos < 0:
+            raise ValueError("convert: the position is out of range")
+        while at < enough and taken < 0x20000 and len(self._out) - at >= len(self._plain):
+            size = _small_size(buf, pos, len(self._opened), len(self._offsets))
+            if size == 0 or not self._open(buf, view, pos, size):
+                break
+            stop = self._write(buf, pos, at)
+            if stop < 0:
+                break
+            at = stop
+            taken += (size + 1024) << (2 if buf[pos + 22] & 0x07 == 1 else 0)  # gzip takes several times as long
+            next_offset = _int64(buf, pos) + _int32(buf, pos + 23) + 1
+            pos += size
+        return pos, at, next_offset
+
+    @cython.cfunc
+    def _open(
+        self, buf: cython.const[cython.uchar][::1], view: object, pos: cython.Py_ssize_t, size: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Bring the records of the batch at `pos` into the rows; whether they are sound."""
+        codec: cython.int = buf[pos + 22] & 0x07
+        start: cython.Py_ssize_t = pos + 61
+        stop: cython.Py_ssize_t = pos + size
+        source: object = view
+        if codec:
+            source = self._room[3]
+            stop = self._unpack(codec, view[start:stop], source)
+            start = 0
+            if stop < 0 or stop > len(self._opened):
+                return False
+        count, base_offset, base_timestamp = _int32(buf, pos + 57), _int64(buf, pos), _int64(buf, pos + 27)
+        found: cython.Py_ssize_t = self._scan(source, start, stop, 0, count, base_offset, base_timestamp, *self._room[:3])
+        return found == stop
+
+    @cython.cfunc
+    def _write(self, buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write the rows of the batch at `pos` to `at`, as it is compressed: the position after them, or -1 for too little room."""
+        count: cython.Py_ssize_t = _int32(buf, pos + 57)
+        codec: cython.int = buf[pos + 22] & 0x07
+        timestamp_bit: cython.int = buf[pos + 22] & 0x08
+        base: cython.longlong = self._offsets[0] if self._magic else 0
+        newest: cython.longlong
+        row: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        if timestamp_bit:
+            _fill(self._timestamps, count, _int64(buf, pos + 35))
+        if not self._magic:
+            timestamp_bit = 0
+        if self._offsets[count - 1] < self._from_offset:
+            return at
+        if not codec:
+            while self._offsets[row] < self._from_offset:
+                row += 1
+            end, newest = _messages(
+                self._out, at, row, count, self._magic, timestamp_bit, 0, self._offsets, self._timestamps, self._spans, buf
+            )
+            return end
+        end, newest = _messages(
+            self._plain, 0, 0, count, self._magic, timestamp_bit, base, self._offsets, self._timestamps, self._spans, self._opened
+        )
+        packed = self._pack(codec, self._room[4][:end])
+        return _wrap(self._out, at, self._offsets[count - 1], self._magic, codec | timestamp_bit, newest, packed)
 
 
 def settle(offsets: cython.longlong[::1], shift: cython.longlong, timestamps: cython.longlong[::1]):

@@ -1,4 +1,5 @@
 from array import array
+from collections.abc import Callable
 
 from ottla.ports import Buffer
 
@@ -6,6 +7,12 @@ COMPILED: bool
 
 Longs = memoryview[int] | array[int]
 Ints = memoryview[int] | array[int]
+
+Scan = Callable[[Buffer, int, int, int, int, int, int, Longs, Longs, Ints], int]
+Unpack = Callable[[int, memoryview, memoryview], int]
+Pack = Callable[[int, memoryview], Buffer]
+Room = tuple[memoryview[int], memoryview[int], memoryview[int], memoryview, memoryview, memoryview]
+Tools = tuple[Scan, Unpack, Pack]
 
 def run_of(buf: Buffer, pos: int, end: int) -> tuple[int, int]: ...
 def scan_messages(buf: Buffer, pos: int, end: int, row: int, count: int, offsets: Longs, timestamps: Longs, spans: Ints) -> int: ...
@@ -22,4 +29,9 @@ def write_messages(
     spans: Ints,
     data: Buffer,
 ) -> tuple[int, int]: ...
+
+class SmallBatches:
+    def __init__(self, magic: int, from_offset: int, room: Room, tools: Tools) -> None: ...
+    def convert(self, view: memoryview, pos: int, enough: int) -> tuple[int, int, int]: ...
+
 def settle(offsets: Longs, shift: int, timestamps: Longs) -> int | None: ...

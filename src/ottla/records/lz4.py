@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from struct import Struct
 from typing import Final
 
 import cramjam
@@ -25,6 +26,11 @@ HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
 """The same with the checksum that also covers the magic, as message format 0 has it."""
 
 END_MARK: Final = bytes(4)
+_START: Final = Struct("<7sI")
+_END: Final = Struct("<I")
+BLOCK_AT: Final = _START.size
+"""Where the first block begins, after its size, behind the header that nearly all frames have."""
+
 MOST_EXPANSION: Final = 255
 BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x04, 0x01, 0x20, 0x40
 PLAIN: Final = VERSION_01 | INDEPENDENT
@@ -47,16 +53,21 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
     pack: Callable[[memoryview], bytes | memoryview] = (
         _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
     )
+    if 0 < len(view) <= BLOCK_BYTES:
+        return b"".join((HEADER_FORMAT_0 if format_0 else HEADER, *_framed(view, pack(view)), END_MARK))
     parts: list[bytes | memoryview] = [HEADER_FORMAT_0 if format_0 else HEADER]
     for start in range(0, len(view), BLOCK_BYTES):
         chunk = view[start : start + BLOCK_BYTES]
-        block = pack(chunk)
-        if len(block) < len(chunk):
-            parts += (len(block).to_bytes(4, "little"), block)
-        else:
-            parts += ((len(chunk) | STORED).to_bytes(4, "little"), chunk)
+        parts += _framed(chunk, pack(chunk))
     parts.append(END_MARK)
     return b"".join(parts)
+
+
+def _framed(chunk: memoryview, block: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+    """A block with its size before it, or the chunk as it is if it has become no smaller."""
+    if len(block) < len(chunk):
+        return len(block).to_bytes(4, "little"), block
+    return (len(chunk) | STORED).to_bytes(4, "little"), chunk
 
 
 def _fast_block(chunk: memoryview) -> bytes:
@@ -81,6 +92,26 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> mem
     else:
         size = cramjam.lz4.decompress_into(view, out)
     return _within(out, size, limit_bytes)
+
+
+def decompress_small(view: memoryview, room: memoryview) -> int:
+    """Open a frame of one block, as most small batches have, into `room`, which has `BLOCK_BYTES`: its size, or -1 for any other.
+
+    Raises cramjam's error for a broken block.
+    """
+    if len(view) < BLOCK_AT + len(END_MARK):
+        return -1
+    header, size = _START.unpack_from(view)
+    end = len(view) - len(END_MARK)
+    if header != HEADER or BLOCK_AT + (size & ~STORED) != end or _END.unpack_from(view, end)[0]:
+        return -1
+    block = view[BLOCK_AT:end]
+    if not size & STORED:
+        return int(cramjam.lz4.decompress_block_into(block, room, output_len=min(BLOCK_BYTES, len(room))))
+    if len(block) > min(BLOCK_BYTES, len(room)):
+        return -1
+    room[: len(block)] = block
+    return len(block)
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
