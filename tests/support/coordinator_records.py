@@ -30,9 +30,10 @@ INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 IDS = st.sampled_from([bytes(16), b"1" * 16, b"2" * 16]) | st.binary(min_size=16, max_size=16)
 
-GROUP_IDS = st.sampled_from(["g", "h", "gruppe-ä"]) | TEXTS
-TOPICS = st.sampled_from(["t", "u"]) | TEXTS
-PARTITIONS = st.integers(0, 3) | INT32
+FEW = st.sampled_from(["g", "gruppe-ä"])
+GROUP_IDS = st.one_of(FEW, FEW, FEW, TEXTS)
+TOPICS = st.one_of(FEW, FEW, FEW, TEXTS)
+PARTITIONS = st.one_of(st.integers(0, 2), st.integers(0, 2), INT32)
 MEMBER_IDS = st.sampled_from(["m", "n"])
 METADATA = st.just("") | TEXTS
 COMMITTED = st.builds(OffsetCommitted, GROUP_IDS, TOPICS, PARTITIONS, INT64, INT32, METADATA, INT64, st.just(-1) | INT64, IDS)
@@ -86,13 +87,48 @@ def damaged(pair: Pair, at: float, by: int, which: int) -> Pair:
 OFFSETS: st.SearchStrategy[Pair] = COMMITTED.map(encode_record)
 OLDER: st.SearchStrategy[Pair] = st.builds(older, st.integers(0, 1), st.integers(0, 4), COMMITTED)
 ANY: st.SearchStrategy[Pair] = st.tuples(st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=50))
-USUAL_SIZES: st.SearchStrategy[Pair] = st.tuples(
-    st.binary(max_size=30).map(lambda key: b"\0\1" + key),
-    st.sampled_from([BARE_V3.size, BARE_V4.size]).flatmap(lambda size: st.binary(min_size=size, max_size=size)),
+KEY = b"\0\1\0\1g\0\1t\0\0\0\0"
+NEAR_KEYS = [
+    KEY,
+    b"\0\0" + KEY[2:],  # of the older kind
+    b"\0\2" + KEY[2:],  # of a group
+    b"\xff\xff" + KEY[2:],
+    KEY[:-1],
+    KEY + b"\0",
+    b"\0\1\0\1\xff\0\1t\0\0\0\0",  # no UTF-8
+    b"\0\1\0\1g\0\1\xff\0\0\0\0",
+    b"\0\1\0\2g\0\1t\0\0\0\0",
+    b"\0\1\0\1g\0\2t\0\0\0\0",
+    b"\0\1\0\1g\0\0t\0\0\0\0",
+    b"\0\1\xff\xffg\0\1t\0\0\0\0",
+    b"\0\1\0\1g\xff\xfft\0\0\0\0",
+    b"\0\1",
+]
+NEAR_VALUES = [
+    *(BARE_V3.pack(version, 5, 0, length, 7) for version, length in ((3, 0), (2, 0), (4, 0), (3, 1), (3, -1))),
+    *(
+        BARE_V4.pack(version, 5, 0, length, 7, *tag, b"1" * 16)
+        for version, length, tag in (
+            (4, 1, (1, 0, 16)),
+            (3, 1, (1, 0, 16)),
+            (3, 0, (1, 0, 16)),
+            (5, 1, (1, 0, 16)),
+            (4, 0, (1, 0, 16)),
+            (4, 2, (1, 0, 16)),
+            (4, 1, (0, 0, 16)),
+            (4, 1, (2, 0, 16)),
+            (4, 1, (1, 1, 16)),
+            (4, 1, (1, 0, 15)),
+        )
+    ),
+]
+"""The usual shapes of offsets, and what differs from them in one thing."""
+NEAR: st.SearchStrategy[Pair] = st.tuples(
+    st.sampled_from([KEY] * len(NEAR_KEYS) + NEAR_KEYS), st.sampled_from(NEAR_VALUES[:1] * 5 + NEAR_VALUES)
 )
 SOUND: st.SearchStrategy[Pair] = st.one_of(OFFSETS, OFFSETS, OLDER, OTHERS.map(encode_record))
 DAMAGED: st.SearchStrategy[Pair] = st.builds(damaged, SOUND, st.floats(0, 1), st.integers(1, 255), st.integers(0, 1))
-PAIRS: st.SearchStrategy[Pair] = st.one_of(SOUND, SOUND, SOUND, DAMAGED, USUAL_SIZES, ANY)
+PAIRS: st.SearchStrategy[Pair] = st.one_of(SOUND, SOUND, SOUND, NEAR, DAMAGED, ANY)
 """A key and a value as they may lie in the log: mostly sound, of few groups and topics, so that they have to do with each other."""
 
 

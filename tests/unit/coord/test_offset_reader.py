@@ -25,7 +25,7 @@ from ottla.coord.records import (
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
-from tests.support.coordinator_records import COMMITTED, DAMAGED, PAIRS, SOUND, USUAL_SIZES, Pair, state
+from tests.support.coordinator_records import COMMITTED, DAMAGED, NEAR, NEAR_KEYS, NEAR_VALUES, PAIRS, Pair, state
 
 
 def rows(pairs: list[Pair], gap: bytes = b"\0") -> Rows:
@@ -89,11 +89,22 @@ def test_a_coordinator_knows_the_same_whichever_reader_reads(pairs: list[Pair]) 
     ]
 
 
-@given(SOUND | DAMAGED | USUAL_SIZES | PAIRS, st.sampled_from([b"", b"\0", b"\x80\0"]))
+@given(NEAR | DAMAGED | PAIRS, st.sampled_from([b"", b"\0", b"\x80\0"]))
 def test_each_record_is_what_the_slow_reader_says(pair: Pair, gap: bytes) -> None:
     quick, left = quickly([pair], gap)
     (slow,) = slowly([pair])
     assert (one_by_one(quick) or left) == [slow]
+
+
+@pytest.mark.parametrize("value", NEAR_VALUES, ids=bytes.hex)
+def test_what_differs_in_one_thing_is_what_the_slow_reader_says(value: bytes) -> None:
+    pairs: list[Pair] = [(key, value) for key in NEAR_KEYS]
+    assert after(quickly(pairs)[0]) == after(
+        record for record in slowly(pairs) if record is not None and not isinstance(record, str)
+    )
+    for pair in pairs:
+        quick, left = quickly([pair])
+        assert (one_by_one(quick) or left) == list(slowly([pair]))
 
 
 @given(COMMITTED)
@@ -135,6 +146,15 @@ def test_offsets_in_a_row_are_one_record_for_each_group_and_topic() -> None:
     places = [(r.group_id, r.topic, list(r.filed)) for r in quick if isinstance(r, OffsetsCommitted)]
     assert places == [("g", "t", [2, 0, 1]), ("g", "u", [0]), ("h", "u", [0]), ("h", "u", [1, 2])]
     assert one_by_one(quick) == list(slowly(pairs))
+
+
+def test_of_offsets_that_come_again_the_last_one_counts() -> None:
+    again = [encode_record(OffsetCommitted("g", "t", partition, 99, 0, "", 7)) for partition in (1, 2)]
+    machine = Coordinator(GroupSettings(), lambda: "id")
+    for record in quickly([*offsets("g", "t", [0, 1]), *offsets("h", "t", [0]), *again])[0]:
+        machine.apply(record)
+    held = machine.offsets.of("g")["t"]
+    assert {partition: committed.offset for partition, committed in held.items()} == {0: 0, 1: 99, 2: 99}
 
 
 def test_what_records_have_in_common_is_kept_once() -> None:
