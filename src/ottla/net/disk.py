@@ -13,9 +13,9 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from ottla.net.workers import Done, Janitor, Post, SyncWorker
+from ottla.net.janitor import Janitor
+from ottla.net.workers import Done, Post, SyncWorker
 from ottla.ports import Buffer, StorageFailed, Syncable
 
 MAX_OPEN_FILES = 512
@@ -29,7 +29,20 @@ LARGE_BYTES = 4 << 20
 class RealFile:
     """One file. Its handle may be closed behind the scenes and is opened again when needed, unless the file is gone by then."""
 
-    __slots__ = ("__weakref__", "_closing", "_disk", "_failure", "_fd", "_is_new", "_pins", "_unsynced", "path", "recent", "size")
+    __slots__ = (
+        "__weakref__",
+        "_closing",
+        "_disk",
+        "_failure",
+        "_fd",
+        "_is_gone",
+        "_is_new",
+        "_pins",
+        "_unsynced",
+        "path",
+        "recent",
+        "size",
+    )
 
     def __init__(self, disk: RealDisk, path: str, fd: int, *, is_new: bool) -> None:
         self.path = path
@@ -39,6 +52,7 @@ class RealFile:
         self._fd = fd
         self._pins = 0
         self._closing = False
+        self._is_gone = False
         self._is_new = is_new
         self._unsynced = True  # whoever wrote to it before may have been killed, and the page cache holds it still
         self._failure: StorageFailed | None = None
@@ -142,7 +156,12 @@ class RealFile:
             return
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)
+            self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
+
+    def is_removed(self) -> bool:
+        """Take note that its name is no more: it can be read as long as its handle is open, which is the answer."""
+        self._is_gone = True
+        return self.is_open
 
     def pin(self) -> None:
         """Keep the handle open: another thread is about to use it."""
@@ -164,6 +183,8 @@ class RealFile:
         return self._pins > 0
 
     def _reopen(self) -> int:
+        if self._is_gone:
+            raise StorageFailed(self.path, "it is deleted")
         self._fd = self._disk.open_handle(self.path, os.O_RDWR)
         self._disk.keep(self)
         return self._fd
@@ -257,6 +278,7 @@ class RealDisk:
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self._rename(path, to)
+        self._janitor.moved(self._full(path), self._full(to))
         for file in self._forget(path):
             file.path = to + file.path[len(path) :]
             self._by_path[file.path] = file
@@ -268,21 +290,25 @@ class RealDisk:
             self.sync_dir(path.rpartition("/")[0])
 
     def remove(self, path: str) -> None:
-        """Remove a file. Freeing a large one takes long: the kernel does it with the last handle, which the janitor closes."""
+        """Remove a file. Freeing a large one takes long: the janitor does it, once nobody reads it."""
+        self._remove(path, is_read=bool(self._let_go([self._by_path.pop(path, None)])))
+
+    def _remove(self, path: str, *, is_read: bool) -> None:
         full = self._full(path)
-        self._by_path.pop(path, None)
         try:
-            is_large = os.stat(full).st_size >= LARGE_BYTES
-            fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC) if is_large else -1
+            is_large = os.stat(full).st_size >= LARGE_BYTES and not is_read
+            fd = os.open(full, os.O_WRONLY | os.O_CLOEXEC) if is_large else -1
             os.unlink(full)
         except OSError as failure:
             raise _failed(path, failure) from failure
         if is_large:
-            self._janitor.ask(partial(os.close, fd))
+            self._janitor.free(fd)
 
     def remove_soon(self, path: str) -> None:
-        self._by_path.pop(path, None)
-        self._janitor.remove(self._full(path))
+        if self._let_go([self._by_path.pop(path, None)]):
+            self._remove(path, is_read=True)
+        else:
+            self._janitor.remove(self._full(path))
 
     def remove_tree(self, path: str) -> None:
         self._forget(path)
@@ -294,9 +320,9 @@ class RealDisk:
             raise _failed(path, failure) from failure
 
     def remove_tree_soon(self, path: str) -> None:
-        self._forget(path)
+        held = self._let_go(self._forget(path))
         if os.path.exists(self._full(path)):
-            self._janitor.remove_tree(self._full(path))
+            self._janitor.remove_tree(self._full(path), held)
 
     def read_file(self, path: str) -> bytes:
         try:
@@ -350,7 +376,7 @@ class RealDisk:
         real = [file for file in files if isinstance(file, RealFile | RealDirectory)]
         for file in real:
             file.pin()
-        self._worker.sync(real, done)
+        self._worker.sync(real, done, is_urgent=any(isinstance(file, RealFile) for file in real))
 
     def close(self) -> None:
         """Stop the threads when they have done what they were asked for."""
@@ -362,6 +388,13 @@ class RealDisk:
             return os.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
         except OSError as failure:
             raise _failed(path, failure) from failure
+
+    def close_handle(self, fd: int, *, is_last: bool) -> None:
+        """With the last handle of a large file goes its room."""
+        if is_last:
+            self._janitor.free(fd)
+        else:
+            os.close(fd)
 
     def keep(self, file: RealFile) -> None:
         """Count an opened handle in, and close others that were not used lately if there are too many."""
@@ -387,6 +420,11 @@ class RealDisk:
             return [file]
         below = [name for name in self._by_path if name.startswith(path + "/")]
         return [file for file in map(self._by_path.pop, below) if file is not None]
+
+    @staticmethod
+    def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
+        """Tell these files that they have no name any more; the names of those that somebody may be reading."""
+        return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}"

@@ -1,16 +1,13 @@
-"""Threads for what may take long: those that sync files, one that frees the room of files that are deleted. Knows no paths of logs.
+"""Threads for what may take long: those that sync files. Knows no paths of logs.
 
 One pass of syncs serves everybody who asked while the pass before was running; its files are synced side by side, for a disk puts
-many small syncs together. Removals have a thread of their own, or the freeing of gigabytes would keep those waiting whom a sync was
-promised.
+many small syncs together. Removals have a thread of their own (`ottla.net.janitor`), or the freeing of gigabytes would keep those
+waiting whom a sync was promised.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -24,6 +21,7 @@ from ottla.ports import StorageFailed, Syncable
 log = logging.getLogger("ottla.net")
 
 SYNCS_SIDE_BY_SIDE = 8
+GATHER_S = 0.005
 
 Done = Callable[[StorageFailed | None], None]
 Post = Callable[[Callable[[], None]], None]
@@ -73,11 +71,14 @@ class SyncWorker(Worker):
         super().__init__("ottla-sync")
         self._post = post
         self._syncs: list[tuple[Sequence[Pinned], Done]] = []
+        self._is_urgent = False
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
 
-    def sync(self, files: Sequence[Pinned], done: Done) -> None:
+    def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
+        """What is not urgent is gathered for a moment: while the file system makes names stable, it lets nobody change others."""
         with self._wake:
             self._syncs.append((files, done))
+            self._is_urgent |= is_urgent
             self._start()
 
     def _run(self) -> None:
@@ -85,7 +86,8 @@ class SyncWorker(Worker):
             with self._wake:
                 while not (self._syncs or self._stopping):
                     self._wake.wait()
-                syncs, self._syncs = self._syncs, []
+                self._wake.wait_for(lambda: self._is_urgent or self._stopping, GATHER_S)
+                syncs, self._syncs, self._is_urgent = self._syncs, [], False
                 if not syncs:
                     self._helpers.shutdown()
                     return
@@ -100,52 +102,6 @@ class SyncWorker(Worker):
             helper.result()
         outcomes = [(files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs]
         self._post(partial(_finish, outcomes))
-
-
-class Janitor(Worker):
-    """Frees what was deleted, one thing after the other."""
-
-    def __init__(self) -> None:
-        super().__init__("ottla-janitor")
-        self._asked: deque[Callable[[], object]] = deque()
-
-    def ask(self, call: Callable[[], object]) -> None:
-        """Have `call` made some time."""
-        with self._wake:
-            self._asked.append(call)
-            self._start()
-
-    def remove(self, path: str) -> None:
-        """Remove a file some time; where that fails, it is told, and left."""
-        self.ask(partial(_remove, path))
-
-    def remove_tree(self, path: str) -> None:
-        """Remove a directory some time; what cannot be removed is told, and left."""
-        self.ask(partial(_remove_tree, path))
-
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._asked or self._stopping):
-                    self._wake.wait()
-                if not self._asked:
-                    return
-                call = self._asked.popleft()
-            with contextlib.suppress(OSError):
-                call()
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError as failure:
-        log.warning("%s is deleted, but could not be removed (%s); the next start tries again", path, failure.strerror)
-
-
-def _remove_tree(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    if os.path.exists(path):
-        log.warning("%s is deleted, but not all of its files could be; the next start tries again", path)
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:

@@ -13,7 +13,9 @@ from queue import Queue
 import pytest
 
 from ottla.log.log import Log, LogConfig
+from ottla.net import workers
 from ottla.net.disk import LARGE_BYTES, RealDisk
+from ottla.net.janitor import PIECE_BYTES
 from ottla.ports import Buffer, FileSlice, StorageFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
@@ -118,6 +120,95 @@ def test_a_directory_that_is_removed_some_time_is_gone_when_the_disk_is_closed(d
     disk.close()
     assert disk.list("") == ["t-0"]
     assert len(held.read(0, LARGE_BYTES)) == LARGE_BYTES
+
+
+def test_a_large_file_is_freed_in_pieces_by_another_thread(disk: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, real = list[int](), os.ftruncate
+
+    def cut(fd: int, size: int) -> None:
+        assert threading.current_thread().name == "ottla-janitor"
+        sizes.append(size)
+        real(fd, size)
+
+    disk.open("large", create=True).append([bytes(5 * PIECE_BYTES)])
+    disk.make_dir("t-0")
+    disk.open("t-0/large", create=True).append([bytes(3 * PIECE_BYTES)])
+    monkeypatch.setattr(os, "ftruncate", cut)
+    disk.remove_soon("large")
+    disk.remove_tree_soon("t-0")
+    disk.close()
+    assert sizes == [count * PIECE_BYTES for count in (4, 3, 2, 1, 2, 1)]
+    assert disk.list("") == []
+
+
+def test_a_large_file_that_is_read_stays_whole_until_it_is_closed(disk: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, real = dict[int, str](), os.close
+
+    def close(fd: int) -> None:
+        threads[fd] = threading.current_thread().name
+        real(fd)
+
+    monkeypatch.setattr(os, "close", close)
+    for name, remove in (("removed", disk.remove), ("removed-soon", disk.remove_soon)):
+        held = disk.open(name, create=True)
+        held.append([b"x" * LARGE_BYTES])
+        remove(name)
+        assert not disk.exists(name)
+        assert held.read(LARGE_BYTES - 1, 1) == b"x"
+        fd = held.fileno()
+        held.close()
+        with pytest.raises(StorageFailed, match="deleted"):
+            held.read(0, 1)
+        while fd not in threads:
+            threading.Event().wait(0.001)
+        assert threads.pop(fd) == "ottla-janitor"
+
+
+def test_a_file_that_has_another_name_keeps_what_it_holds(disk: RealDisk, tmp_path: Path) -> None:
+    disk.open("log", create=True).append([bytes(LARGE_BYTES)])
+    root = Path(disk.root)
+    os.link(root / "log", tmp_path / "copy")
+    disk.remove_soon("log")
+    disk.close()
+    assert not (root / "log").exists()
+    assert (tmp_path / "copy").stat().st_size == LARGE_BYTES
+
+
+def test_what_is_removed_some_time_is_looked_for_where_its_directory_is_then(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, real = threading.Event(), os.ftruncate
+
+    def cut(fd: int, size: int) -> None:
+        assert go_on.wait(10)
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", cut)
+    disk.open("large", create=True).append([bytes(LARGE_BYTES)])
+    disk.remove_soon("large")
+    disk.make_dir("t-0")
+    disk.write_file("t-0/index", b"old")
+    disk.remove_soon("t-0/index")
+    disk.rename("t-0", "t-0.gone")
+    disk.make_dir("t-0")
+    disk.write_file("t-0/index", b"new")
+    go_on.set()
+    disk.close()
+    assert disk.read_file("t-0/index") == b"new"
+    assert disk.list("t-0.gone") == []
+
+
+def test_syncs_of_names_wait_for_one_another_and_no_other_sync_does(
+    disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "GATHER_S", 3600)
+    done = list[str]()
+    for name in ("t-0", "t-1"):
+        disk.make_dir(name)
+        disk.sync_soon([disk.directory(name)], lambda failure, name=name: done.append(name))  # type: ignore[misc]  # of each
+    disk.sync_soon([disk.open("t-0/log", create=True)], lambda failure: done.append("log"))
+    calls.get(timeout=10)()
+    assert done == ["t-0", "t-1", "log"]
 
 
 def test_freeing_large_files_keeps_no_sync_waiting(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
