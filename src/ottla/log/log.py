@@ -15,13 +15,15 @@ from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
+from ottla.log.newest_name import NewestName
 from ottla.log.producers import Producers, Written
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
-from ottla.log.snapshots import load_producers, remove_snapshots, write_snapshot
+from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
+from ottla.log.stamping import set_times, stamp_all
 from ottla.log.transactions import Aborted, Marker, read_marker
 from ottla.ports import Disk, File, FileSlice, Now, StorageFailed, Syncable
-from ottla.records.batch import BatchHeader, set_log_append_time, stamp
+from ottla.records.batch import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
 __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
@@ -30,7 +32,6 @@ log = logging.getLogger("ottla.log")
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
-LENGTH_FROM = 12
 SNAPSHOT_BYTES = 1 << 20
 """How much may be written to a segment before a checkpoint saves the state of producers again."""
 
@@ -61,6 +62,7 @@ class Log:
         "_doomed",
         "_epochs_saved",
         "_names_synced",
+        "_newest_name",
         "_places",
         "_snapshot_at",
         "_snapshots",
@@ -97,6 +99,7 @@ class Log:
         self._unsynced: list[tuple[int, File]] = []
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
+        self._newest_name = NewestName(disk, path, config.segment_bytes)
         self._doomed: list[retention.Doomed] = []
         self._swap: swap.Swap | None = None
 
@@ -165,15 +168,9 @@ class Log:
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:
             append_time = now.wall_ms
-            headers = _set_time(view, headers, append_time)
-        base_offset = next_offset = self.log_end_offset
-        position, newest = 0, NO_TIMESTAMP
-        for header in headers:
-            stamp(view, position, next_offset, leader_epoch)
-            position += header.batch_length + LENGTH_FROM
-            next_offset += header.last_offset_delta + 1
-            if header.max_timestamp > newest:
-                newest = header.max_timestamp
+            headers = set_times(view, headers, append_time)
+        base_offset = self.log_end_offset
+        position, next_offset, newest = stamp_all(view, headers, base_offset, leader_epoch)
         segment = self._active
         if segment.must_roll(position, next_offset - 1, newest, config):
             if position > config.segment_bytes:
@@ -183,6 +180,8 @@ class Log:
         if leader_epoch > self.epochs.latest:
             self.assign_leader_epoch(leader_epoch)
         segment.append(view, headers, base_offset, config.index_interval_bytes)
+        if segment.size > self._newest_name.due_bytes:
+            self._newest_name.keep()
         self.log_end_offset = next_offset
         self.size_bytes += position
         if idempotent:
@@ -209,10 +208,12 @@ class Log:
         if sealed.give_back():
             files.append(sealed.file)
         self._save_producers()
-        self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
+        if not (self._newest_name.is_stable or self.synced_offset > sealed.base_offset):
+            self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
         self._active = fresh
+        self._newest_name = NewestName(self._disk, self.path, self.config.segment_bytes)
         self._snapshot_at = 0
         self.segments.append(self._active)
         if self.synced_offset < end:
@@ -381,6 +382,7 @@ class Log:
             self.segments.pop().remove()
         self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
+        self._newest_name = NewestName(self._disk, self.path, self.config.segment_bytes)
         self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
         if self.log_end_offset < self.log_start_offset:
             self._active = start_anew(self._disk, self.path, self.segments, self.log_start_offset)
@@ -561,7 +563,7 @@ class Log:
         self._places = None
         self._unsynced = [(end, file) for end, file in self._unsynced if end > self.segments[0].base_offset]
         if segment.base_offset in self._snapshots:
-            remove_snapshots(self._disk, self.path, self._snapshots, unwanted=[segment.base_offset])
+            forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
     def _move_start(self, offset: int) -> None:
         self.log_start_offset = offset
@@ -578,12 +580,3 @@ def _refused(why: int | Written) -> Appended:
     if isinstance(why, Written):
         return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
     return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)
-
-
-def _set_time(view: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> list[BatchHeader]:
-    stamped, position = [], 0
-    for header in headers:
-        set_log_append_time(view, position, header.size, now_ms)
-        stamped.append(header._replace(max_timestamp=now_ms))
-        position += header.size
-    return stamped

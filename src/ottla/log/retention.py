@@ -83,10 +83,11 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bo
     segment.index.close()
     segment.times.close()
     segment.transactions.close()
+    remove = disk.remove if is_replaced else disk.remove_soon
     for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX) if is_replaced else (INDEX, TIME_INDEX):
         if disk.exists(segment.path(suffix)):
             with suppress(StorageFailed):
-                disk.remove(segment.path(suffix))
+                remove(segment.path(suffix))
     return Doomed(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
 
 
@@ -102,7 +103,7 @@ def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doo
                 one.file.close()
                 disk.remove_soon(one.path)
             if one.aborted_path and disk.exists(one.aborted_path):
-                disk.remove(one.aborted_path)
+                disk.remove_soon(one.aborted_path)
         except StorageFailed as failure:
             log.warning("a deleted segment could not be removed: %s; the next start removes it", failure)
     return kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from ottla.log.names import SNAPSHOT, file_name
 from ottla.log.producers import REMEMBERED, Producers, Written
@@ -36,6 +37,13 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
                 log.warning("a snapshot could not be removed: %s", failure)
                 continue
         offsets.remove(offset)
+
+
+def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
+    """The segment that one belongs to is deleted: it may go whenever there is time, as nobody is misled by it if it stays."""
+    with suppress(StorageFailed):
+        disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
+    offsets.remove(offset)
 
 
 def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:

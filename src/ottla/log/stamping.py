@@ -1,0 +1,34 @@
+"""What a log writes into the batches that it is given, where they lie. Knows their headers, and nothing of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.log.scan import LENGTH_FROM
+from ottla.records.batch import BatchHeader, set_log_append_time, stamp
+
+NO_TIMESTAMP = -1
+
+
+def stamp_all(
+    view: bytearray | memoryview, headers: Sequence[BatchHeader], next_offset: int, leader_epoch: int
+) -> tuple[int, int, int]:
+    """Give batches their offsets; (their size, the offset after them, their largest timestamp)."""
+    position, newest = 0, NO_TIMESTAMP
+    for header in headers:
+        stamp(view, position, next_offset, leader_epoch)
+        position += header.batch_length + LENGTH_FROM
+        next_offset += header.last_offset_delta + 1
+        if header.max_timestamp > newest:
+            newest = header.max_timestamp
+    return position, next_offset, newest
+
+
+def set_times(view: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> list[BatchHeader]:
+    """Give batches the time of their append; their headers as they are then."""
+    stamped, position = [], 0
+    for header in headers:
+        set_log_append_time(view, position, header.size, now_ms)
+        stamped.append(header._replace(max_timestamp=now_ms))
+        position += header.size
+    return stamped
