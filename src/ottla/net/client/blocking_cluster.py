@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
-from ottla.client.errors import ConnectionFailed, KafkaError, UnknownTopic, raise_for
+from ottla.client.errors import KafkaError, UnknownTopic, raise_for
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.types import TopicPartition
 from ottla.client.versions import METADATA
 from ottla.net.client.blocking_link import BlockingLink
+from ottla.net.client.failures import none_reached
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
 
@@ -73,9 +74,7 @@ class BlockingCluster:
                 failures.append(str(error))
             else:
                 return self._first
-        raise ConnectionFailed(
-            f"None of bootstrap_servers={self._settings.bootstrap_servers} could be reached: {' '.join(failures)}"
-        )
+        raise none_reached(self._settings.bootstrap_servers, failures)
 
     def link(self, node_id: int) -> BlockingLink:
         """The link to one broker that metadata knows."""

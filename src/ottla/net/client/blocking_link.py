@@ -13,6 +13,7 @@ from typing import Any
 
 from ottla.client.connection import Answer, Connection
 from ottla.client.errors import ConnectionFailed, TimedOut
+from ottla.net.client.failures import no_connection
 from ottla.ports import FileSlice, Part
 from ottla.wire.schema import Message
 
@@ -31,7 +32,7 @@ class BlockingLink:
         try:
             self._socket = socket.create_connection((host, port), timeout=self._timeout_s)
         except OSError as error:
-            raise ConnectionFailed(f"No connection to {self.where}: {error.strerror or error}.") from error
+            raise no_connection(self.where, error) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._greet()
 

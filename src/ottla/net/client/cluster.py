@@ -15,6 +15,7 @@ from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut, UnknownT
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
 from ottla.client.versions import METADATA
+from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
@@ -94,9 +95,7 @@ class Cluster:
                 return await Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version)
             except KafkaError as error:
                 failures.append(str(error))
-        raise ConnectionFailed(
-            f"None of bootstrap_servers={self.settings.bootstrap_servers} could be reached: {' '.join(failures)}"
-        )
+        raise none_reached(settings.bootstrap_servers, failures)
 
     async def ask(self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> Any:
         """One request to one broker, once."""

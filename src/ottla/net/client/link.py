@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ottla.client.connection import Connection
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.net.client.failures import no_connection
 from ottla.ports import Buffer
 from ottla.wire.schema import Message
 
@@ -45,7 +46,7 @@ class Link(asyncio.BufferedProtocol):
         except BaseException as error:
             link.close()
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                raise ConnectionFailed(f"No connection to {link.where}: {error.strerror or error}.") from error
+                raise no_connection(link.where, error) from error
             raise
         return link
 
