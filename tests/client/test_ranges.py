@@ -100,7 +100,7 @@ def test_a_batch_that_the_broker_refuses_is_raised(settings: RangeSettings, topi
 def test_without_a_broker_there_is_one_clear_error_from_either_kind_of_client() -> None:
     with pytest.raises(ottla.ConnectionFailed) as blocking:
         ranges.list_topics(RangeSettings("127.0.0.1:1", request_timeout_ms=200))
-    with pytest.raises(ottla.ConnectionFailed) as through_a_loop, ottla.Admin("127.0.0.1:1") as admin:
+    with pytest.raises(ottla.ConnectionFailed) as through_a_loop, ottla.Admin("127.0.0.1:1", default_api_timeout_ms=200) as admin:
         admin.list_topics()
     said = str(blocking.value)
     assert str(through_a_loop.value) == said
