@@ -32,10 +32,15 @@ class SQLiteRegistry:
         self._watches: list[tuple[str, Callable[[str], None]]] = []
         with self._failing():
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(_SCHEMA)
-        self._end_session()
+        try:
+            with self._failing():
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = FULL")
+                self._database.executescript(_SCHEMA)
+            self._end_session()
+        except BaseException:
+            self._database.close()
+            raise
 
     def get(self, path: str) -> Entry | None:
         with self._failing():

@@ -34,6 +34,7 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
     await stop.wait()
     log.info("stopping")
     await running.stop()
+    log.info("stopped")
 
 
 def _line(running: Running, data_dir: str) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import logging
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
@@ -29,9 +28,6 @@ from ottla.net.disk import RealDisk
 from ottla.net.registry import SQLiteRegistry
 from ottla.net.server import Server
 from ottla.ports import StorageFailed
-
-log = logging.getLogger("ottla.net")
-
 
 PLAINTEXT = "PLAINTEXT"
 
@@ -72,15 +68,14 @@ class Listen:
 
 
 class Running:
-    """A broker that answers: `addresses` are the real ones, in the order asked for."""
+    """A broker that lives, and answers once it listens: `addresses` are the real ones, in the order asked for."""
 
-    def __init__(
-        self, server: Server, directory: DataDirectory, registry: SQLiteRegistry, addresses: list[Listen], took: float
-    ) -> None:
+    def __init__(self, server: Server, directory: DataDirectory, disk: RealDisk, registry: SQLiteRegistry) -> None:
         self.server = server
-        self.addresses = addresses
-        self.took_s = took
+        self.addresses: list[Listen] = []
+        self.took_s = 0.0
         self._directory = directory
+        self._disk = disk
         self._registry = registry
         self._stopped = False
 
@@ -88,18 +83,28 @@ class Running:
     def broker(self) -> Broker:
         return self.server.broker
 
+    async def listen(self, where: Listen) -> None:
+        """Answer there too."""
+        try:
+            host, port = await self.server.listen(where.host, where.port, where.name, where.release)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
+            raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
+        self.addresses.append(Listen(host, port, where.name, where.release))
+
     async def stop(self) -> None:
         """Close connections and logs, mark the stop as orderly, let go of the data directory."""
         if self._stopped:
             return
         self._stopped = True
         clean = await self.server.close()
+        await asyncio.to_thread(self._disk.close)  # what it was still asked for must not reach into the directory's next life
         self._registry.close()
         if clean:
             self._directory.close()
         else:
             self._directory.release()
-        log.info("stopped")
 
 
 async def start(
@@ -112,8 +117,20 @@ async def start(
     """
     began = time.perf_counter()
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
+    running = _revive(DataDirectory.open(data_dir, node_id=settings.node_id), settings, found)
+    try:
+        for where in listen:
+            await running.listen(where)
+    except BaseException:
+        await running.stop()
+        raise
+    running.took_s = time.perf_counter() - began
+    return running
+
+
+def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...]) -> Running:
+    """A broker that knows what its directory keeps, and does not listen yet. Where that fails, it lets go of all that it held."""
     loop = asyncio.get_running_loop()
-    directory = DataDirectory.open(data_dir, node_id=settings.node_id)
     server: Server | None = None
 
     def post(call: Callable[[], None]) -> None:
@@ -124,30 +141,30 @@ async def start(
             server.completed(call)
 
     try:
-        disk = RealDisk(data_dir, post, max_open_files=settings.ottla_max_open_files)
-        registry = SQLiteRegistry(os.path.join(data_dir, REGISTRY))
-        broker = Broker(
-            settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
-            clock=RealClock(),
-            disk=disk,
-            registry=registry,
-            node_id=directory.node_id,
-            cluster_id=directory.cluster_id,
-            random_bytes=os.urandom,
-            assignors=found,
-        )
-        server = Server(broker, loop)
-        with _uncollected():
-            broker.start(clean=directory.clean)
-        addresses = [await _open(server, where) for where in listen]
-        return Running(server, directory, registry, addresses, time.perf_counter() - began)
+        with ExitStack() as held:
+            held.callback(directory.release)
+            disk = RealDisk(directory.path, post, max_open_files=settings.ottla_max_open_files)
+            held.callback(disk.close)
+            registry = SQLiteRegistry(os.path.join(directory.path, REGISTRY))
+            held.callback(registry.close)
+            broker = Broker(
+                settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
+                clock=RealClock(),
+                disk=disk,
+                registry=registry,
+                node_id=directory.node_id,
+                cluster_id=directory.cluster_id,
+                random_bytes=os.urandom,
+                assignors=assignors,
+            )
+            server = Server(broker, loop)
+            with _uncollected():
+                broker.start(clean=directory.clean)
+            held.pop_all()
     except (RegistryDamaged, StorageFailed) as failure:
-        directory.release()
-        sentence = f"The data directory {data_dir} cannot be used ({failure}): mend it, or choose another with --data-dir."
+        sentence = f"The data directory {directory.path} cannot be used ({failure}): mend it, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
-    except BaseException:
-        directory.release()
-        raise
+    return Running(server, directory, disk, registry)
 
 
 @contextmanager
@@ -160,13 +177,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-async def _open(server: Server, where: Listen) -> Listen:
-    try:
-        host, port = await server.listen(where.host, where.port, where.name, where.release)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
-        raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
-    return Listen(host, port, where.name, where.release)

@@ -1,0 +1,66 @@
+"""What a broker of this process holds of the system while it lives, and that it lets go of it however it ends."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+import ottla
+from ottla.log.checkpoints import CLEAN_SHUTDOWN
+from ottla.net.datadir import REGISTRY, DataDirectoryError
+from ottla.net.start import CannotListen
+
+
+def held(directory: Path) -> list[str]:
+    """The files of a data directory that this process has open."""
+    return [file.path for file in psutil.Process().open_files() if Path(file.path).is_relative_to(directory)]
+
+
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("ottla-")}
+
+
+def write(broker: ottla.Broker) -> None:
+    with ottla.Producer(broker.address) as producer:
+        producer.send("t", b"v").result(20)
+
+
+def test_a_stopped_broker_leaves_no_thread_and_no_file_open(tmp_path: Path) -> None:
+    before = threads()
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
+        assert threads() > before
+        assert held(tmp_path) != []
+    assert threads() <= before
+    assert held(tmp_path) == []
+
+
+def test_a_broker_that_cannot_listen_stops_in_order(tmp_path: Path) -> None:
+    """The next start need not look closely at its logs, and nobody else has them open."""
+    before = threads()
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotListen) as caught:
+        ottla.Broker(str(tmp_path), port=taken.getsockname()[1]).start()
+    assert "in use" in str(caught.value)
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert held(tmp_path) == []
+    assert threads() <= before
+
+
+def test_a_broker_that_cannot_start_lets_its_directory_go(tmp_path: Path) -> None:
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
+    kept = (tmp_path / REGISTRY).read_bytes()
+    (tmp_path / REGISTRY).write_bytes(b"not a database, and long enough to be looked at" * 100)
+    with pytest.raises(DataDirectoryError) as caught:
+        ottla.Broker(str(tmp_path)).start()
+    assert REGISTRY in str(caught.value)
+    assert held(tmp_path) == []
+    (tmp_path / REGISTRY).write_bytes(kept)
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
