@@ -157,6 +157,7 @@ class Rows:
         self.timestamps = _milliseconds(timestamps, self.row_count)
 
     def column(self, column: int) -> memoryview[int]:
+        """One of the columns of spans (`kernel.KEY_AT` …), by row."""
         return self.spans[column * self.row_count : (column + 1) * self.row_count]
 
     def _fill(self, values: pa.Array, column: int) -> memoryview:

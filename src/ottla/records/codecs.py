@@ -24,6 +24,8 @@ DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
 SMALLEST_BYTES: Final = 4096
 FIRST_EXPANSION: Final = 6
 NEXT_EXPANSION: Final = 4
+SMALL_EXPANSION: Final = 8
+MOST_ROOM_BYTES: Final = 1 << 20
 GZIP_MOST_EXPANSION: Final = 1032
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
@@ -98,19 +100,46 @@ def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
-    """Open `data` of magic 2 into `room`, of at least `lz4.BLOCK_BYTES`: its size, or -1 where that does not go, for any reason."""
+    """Open `data` of magic 2 into `room`: its size, or -1 where that does not go, for any reason."""
     try:
         if codec == LZ4:
             return lz4.decompress_small(data, room)
         if codec == GZIP:
             return int(cramjam.gzip.decompress_into(data, room))
         if codec == SNAPPY:
-            opened = snappy.decompress(data, len(room))
-            room[: len(opened)] = opened
-            return len(opened)
+            return snappy.decompress_small(data, room)
     except (ValueError, cramjam.DecompressionError):
         pass
     return -1
+
+
+class Opener:
+    """Opens one batch after another. Small ones in lz4 or snappy share their room.
+
+    lz4 does not say how much there is in it, so that room of its own would be the most that may be: many times as much.
+    """
+
+    __slots__ = ("_at", "_room")
+
+    def __init__(self) -> None:
+        self._room = memoryview(b"")
+        self._at = 0
+
+    def open(self, codec: int, data: memoryview, limit_bytes: int) -> memoryview:
+        """As `decompress`."""
+        if codec in (LZ4, SNAPPY) and len(data) <= lz4.BLOCK_BYTES:
+            size = self._open_small(codec, data)
+            if 0 <= size <= limit_bytes:
+                self._at += size
+                return self._room[self._at - size : self._at]
+        return memoryview(decompress(codec, data, limit_bytes=limit_bytes))
+
+    def _open_small(self, codec: int, data: memoryview) -> int:
+        wanted = min(len(data) * SMALL_EXPANSION, lz4.BLOCK_BYTES)
+        if len(self._room) - self._at < wanted:
+            self._room = memoryview(bytearray(max(wanted, min(2 * len(self._room), MOST_ROOM_BYTES))))
+            self._at = 0
+        return decompress_small(codec, data, self._room[self._at : self._at + wanted])
 
 
 def decompress_slowly(

@@ -62,10 +62,12 @@ class Columns:
 
     @property
     def offsets(self) -> memoryview[int]:
+        """By row."""
         return self.all_offsets[self.first : self.end]
 
     @property
     def timestamps(self) -> memoryview[int]:
+        """By row, in milliseconds since 1970."""
         return self.all_timestamps[self.first : self.end]
 
     def span_column(self, column: int) -> memoryview[int]:
@@ -121,7 +123,7 @@ def open_batches(
     say_once()
     whole = memoryview(view)
     bodies: list[tuple[BatchHeader, memoryview, int, int]] = []
-    next_offset = -1
+    next_offset, opener = -1, codecs.Opener()
     for pos, header in batches(whole):
         if until_offset is not None and header.base_offset >= until_offset:
             break
@@ -130,18 +132,20 @@ def open_batches(
             continue
         if check_crcs and not crc_is_valid(whole[pos : pos + header.size]):
             raise BadBatch(pos, "the CRC-32C of the batch is wrong: it was damaged on its way or on disk.")
-        data, start, end = _opened(whole, pos, header, limit_bytes)
+        data, start, end = _opened(whole, pos, header, opener, limit_bytes)
         limit_bytes -= len(data) if data is not whole else 0
         bodies.append((header, data, start, end))
     columns = _columns(bodies, next_offset)
     return _cut(columns, from_offset, until_offset)
 
 
-def _opened(whole: memoryview, pos: int, header: BatchHeader, limit_bytes: int) -> tuple[memoryview, int, int]:
+def _opened(
+    whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int
+) -> tuple[memoryview, int, int]:
     """(buffer, start, end) of the records of one batch, which could be as many as the header claims."""
     start, end, data = pos + HEADER_BYTES, pos + header.size, whole
     if header.codec:
-        data = memoryview(codecs.decompress(header.codec, whole[start:end], limit_bytes=limit_bytes))
+        data = opener.open(header.codec, whole[start:end], limit_bytes)
         start, end = 0, len(data)
     if not 0 <= header.record_count <= (end - start) // SMALLEST_RECORD_BYTES:
         raise BadBatch(pos, f"{end - start} bytes cannot hold the {header.record_count} records that the header claims.")

@@ -111,7 +111,7 @@ def _attributes(columns: Columns, codec: int | None) -> int:
 
 def down_convert(
     view: Buffer, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
-) -> Iterator[Buffer]:
+) -> Iterator[bytes]:
     """The whole batches in `view` as message sets of format `magic`, as `DownConversion` gives them."""
     return DownConversion(magic, from_offset=from_offset, limit_bytes=limit_bytes).pieces(memoryview(view))
 
@@ -137,7 +137,7 @@ class DownConversion:
         tools = kernel.scan, codecs.decompress_small, partial(codecs.compress, magic=magic)
         self._small = kernel_legacy.SmallBatches(magic, from_offset, (*_table(SMALL_ROWS), opened, plain, self._out), tools)
 
-    def pieces(self, view: memoryview, enough_bytes: int = MOST_OFFSET) -> Iterator[Buffer]:
+    def pieces(self, view: memoryview, enough_bytes: int = MOST_OFFSET) -> Iterator[bytes]:
         """The whole batches in `view` as message sets, no further than to `enough_bytes` of them and what completes a batch.
 
         An empty piece is a pause: there is none without one or the other for longer than a few milliseconds. Raises as

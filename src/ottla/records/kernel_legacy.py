@@ -53,8 +53,8 @@ if cython.compiled:
 @cython.inline
 @cython.exceptval(check=False)
 def _crc32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The CRC-32 of a range that is inside. Messages are short: for one, a call of zlib's takes longer than its work."""
-    if not cython.compiled:
+    """The CRC-32 of a range that is inside. Most messages are short: for one, a call of zlib's takes longer than its work."""
+    if not cython.compiled or end - pos > 4096:
         return crc32(memoryview(buf)[pos:end])
     crc: cython.uint = 0xFFFFFFFF
     low: cython.uint
@@ -251,6 +251,7 @@ def write_messages(
 
 
 @cython.cfunc
+@cython.inline
 def _messages(
     out: cython.uchar[::1],
     pos: cython.Py_ssize_t,

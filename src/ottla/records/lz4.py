@@ -50,12 +50,10 @@ LOWEST_THOROUGH: Final = 3
 def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) -> bytes:
     """`data` as a frame. `level` 9 or None is the fast compressor, and every other of 1 to 17 the thorough one, as in Kafka."""
     view = memoryview(data)
-    pack: Callable[[memoryview], bytes | memoryview] = (
-        _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
-    )
+    pack: Callable[[memoryview], Buffer] = _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
     if 0 < len(view) <= BLOCK_BYTES:
         return b"".join((HEADER_FORMAT_0 if format_0 else HEADER, *_framed(view, pack(view)), END_MARK))
-    parts: list[bytes | memoryview] = [HEADER_FORMAT_0 if format_0 else HEADER]
+    parts: list[Buffer] = [HEADER_FORMAT_0 if format_0 else HEADER]
     for start in range(0, len(view), BLOCK_BYTES):
         chunk = view[start : start + BLOCK_BYTES]
         parts += _framed(chunk, pack(chunk))
@@ -63,7 +61,7 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
     return b"".join(parts)
 
 
-def _framed(chunk: memoryview, block: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
     """A block with its size before it, or the chunk as it is if it has become no smaller."""
     if len(block) < len(chunk):
         return len(block).to_bytes(4, "little"), block
@@ -71,6 +69,7 @@ def _framed(chunk: memoryview, block: bytes | memoryview) -> tuple[bytes, bytes 
 
 
 def _fast_block(chunk: memoryview) -> bytes:
+    """Copied, since what the library gives has room for the most that it may be, and is given back the sooner."""
     return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
 
 
@@ -95,7 +94,7 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> mem
 
 
 def decompress_small(view: memoryview, room: memoryview) -> int:
-    """Open a frame of one block, as most small batches have, into `room`, which has `BLOCK_BYTES`: its size, or -1 for any other.
+    """Open a frame of one block, as most small batches have, into `room`: its size, or -1 for any other.
 
     Raises cramjam's error for a broken block.
     """

@@ -36,6 +36,25 @@ def decompress(data: Buffer, limit_bytes: int) -> bytearray:
     return finish(decompress_slowly(data, limit_bytes))
 
 
+def decompress_small(view: memoryview, room: memoryview) -> int:
+    """Open a stream of one block, as most small batches have, into `room`: its size, or -1 for any other.
+
+    Raises cramjam's error for a broken block, and ValueError for one that lies about its size.
+    """
+    block = view[len(HEADER) + 4 :]
+    if (
+        len(block) == 0
+        or bytes(view[: len(MAGIC)]) != MAGIC
+        or int.from_bytes(view[len(HEADER) : len(HEADER) + 4], "big") != len(block)
+    ):
+        return -1
+    size = _claimed_size(block)
+    if size > len(room):
+        return -1
+    cramjam.snappy.decompress_raw_into(block, room[:size])
+    return size
+
+
 def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
     """The same with pauses between blocks."""
     view = memoryview(data)
