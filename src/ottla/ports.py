@@ -104,7 +104,8 @@ class Disk(Protocol):
 
     def size(self, path: str) -> int: ...
 
-    def modified_ms(self, path: str) -> int: ...
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written, in milliseconds since 1970."""
 
     def make_dir(self, path: str) -> None:
         """Make a directory and its parents; durable with the first thing in it that is synced."""
@@ -130,7 +131,8 @@ class Disk(Protocol):
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         """Replace a whole small file atomically (temporary file, sync, rename)."""
 
-    def sync_dir(self, path: str) -> None: ...
+    def sync_dir(self, path: str) -> None:
+        """Return once the names in a directory are on stable storage."""
 
     def directory(self, path: str) -> Syncable:
         """The names in a directory, to be synced by `sync_soon`: nobody waits for what `sync_dir` would take."""
@@ -158,6 +160,8 @@ class VersionConflict(Exception):
 
 
 class Entry(NamedTuple):
+    """What a registry has at a path; `version` grows by one with every new value, from 0 on."""
+
     value: bytes
     version: int
 
@@ -185,7 +189,8 @@ class Registry(Protocol):
     Paths are absolute and use "/", as ZooKeeper's. A change is durable when its call returns.
     """
 
-    def get(self, path: str) -> Entry | None: ...
+    def get(self, path: str) -> Entry | None:
+        """None if there is no such entry."""
 
     def children(self, path: str) -> list[str]:
         """Names of the direct children, sorted; none if the entry does not exist."""

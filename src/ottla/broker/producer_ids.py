@@ -16,6 +16,8 @@ log = logging.getLogger("ottla.broker")
 
 
 class ProducerIds:
+    """Gives out ids, and takes the next block from the registry when one is used up."""
+
     def __init__(self, registry: Registry, node_id: int) -> None:
         self._registry = registry
         self._node_id = node_id

@@ -30,12 +30,16 @@ class NewTopic:
 
 
 class GroupListing(NamedTuple):
+    """A group as the list of all groups names it. `state` is spelled as Kafka does: Stable, Empty, PreparingRebalance …"""
+
     group_id: str
     protocol_type: str
     state: str
 
 
 class GroupMember(NamedTuple):
+    """A member of a group. `group_instance_id`: of a static one; `member_assignment`: what its protocol made of it."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -44,6 +48,8 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
+    """A group with its members. `protocol` is the assignor that they agreed on, empty while there is none."""
+
     group_id: str
     state: str
     protocol_type: str
@@ -52,6 +58,8 @@ class GroupDescription(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
+    """A setting in force. `value`: None for a secret, and where none is set. `source`: Kafka's number (KIP-226)."""
+
     name: str
     value: str | None
     read_only: bool

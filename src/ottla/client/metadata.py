@@ -17,6 +17,8 @@ NO_LEADER = -1
 
 
 class PartitionInfo(NamedTuple):
+    """Who leads a partition: a node's id, or `NO_LEADER`; `error_code` says why."""
+
     partition: int
     leader: int
     leader_epoch: int

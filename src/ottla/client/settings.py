@@ -126,6 +126,7 @@ class ProducerSettings(ClientSettings):
 
     @property
     def acks_code(self) -> int:
+        """As a Produce request has it: 0, 1, or -1 for all."""
         return ACKS[str(self.acks)]
 
 

@@ -20,6 +20,8 @@ __all__ = [
 
 
 class TopicPartition(NamedTuple):
+    """One partition of a topic; a consumer takes a plain (topic, partition) too."""
+
     topic: str
     partition: int
 

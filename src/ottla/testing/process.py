@@ -81,10 +81,12 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
+        """The process's id. Raises RuntimeError when it does not run."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
+        """Whether it was started and has not ended since, by itself or otherwise."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -161,6 +163,7 @@ class BrokerProcess:
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
+        """SIGCONT: go on where `pause` stopped it."""
         os.kill(self.pid, signal.SIGCONT)
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -34,6 +34,8 @@ from ottla.wire.schema import Message
 
 
 class ClusterDescription(NamedTuple):
+    """The brokers that there are; `controller_id` is the id of one of them, or -1."""
+
     cluster_id: str | None
     controller_id: int
     nodes: list[Node]
@@ -51,6 +53,7 @@ class AsyncAdmin:
         self.settings = parse(AdminSettings, settings)
 
     async def start(self) -> Self:
+        """Begin, without a `with` statement; nothing is sent before something is asked for."""
         self._cluster = Cluster(self.settings)
         return self
 
@@ -61,6 +64,7 @@ class AsyncAdmin:
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections; what was not answered yet ends with `ConnectionFailed`."""
         await self._cluster.close()
 
     async def _change(self, api_key: int, body: Message, check: Callable[[Any], None]) -> None:

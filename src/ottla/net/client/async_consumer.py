@@ -360,6 +360,7 @@ class AsyncConsumer:
         self._reader.nudge()
 
     def paused(self) -> set[TopicPartition]:
+        """The partitions that `pause` stopped."""
         return self._reader.fetcher.paused()
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:

@@ -128,6 +128,7 @@ class AsyncProducer:
             return Delivery(draft, len(draft.values) - 1)
 
     def knows(self, topic: str) -> bool:
+        """Whether records for the topic can be placed without asking a broker first."""
         return self._cluster.metadata.partition_count(topic) > 0
 
     async def know(self, topic: str) -> None:

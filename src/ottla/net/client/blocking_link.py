@@ -53,6 +53,7 @@ class BlockingLink:
         return token
 
     def ask(self, api_key: int, body: Message) -> Any:
+        """The answer to a request. Raises `ConnectionFailed`, `TimedOut`."""
         return self.wait(self.send(api_key, body))
 
     def wait(self, token: object) -> Any:

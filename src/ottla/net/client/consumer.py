@@ -129,6 +129,7 @@ class Consumer:
         self._background.do(lambda: self._async.resume(*partitions))
 
     def paused(self) -> set[TopicPartition]:
+        """The partitions that `pause` stopped."""
         return self._background.do(self._async.paused)
 
     def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
