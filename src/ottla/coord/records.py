@@ -249,7 +249,7 @@ def _decode_group(key: GroupMetadataKey, value: bytes | None) -> GroupStored | G
         held.protocol,
         held.leader,
         held.current_state_timestamp,
-        tuple(_decode_member(member) for member in held.members),
+        tuple(map(_decode_member, held.members)),
     )
 
 
