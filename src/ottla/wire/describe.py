@@ -11,18 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from ottla.wire.apis import Api
 from ottla.wire.schema import END, Field, Message, Struct
+from ottla.wire.sizes import NUMBERS
 
-NUMBERS: Final = {
-    "b": "int8",
-    "h": "int16",
-    "i": "int32",
-    "q": "int64",
-    "H": "uint16",
-    "I": "uint32",
-    "d": "float64",
-    "?": "boolean",
-    "16s": "uuid",
-}
 _TEXTS: Final = {"str": "string", "plain": "string", "bytes": "bytes", "records": "records"}
 
 TYPES: Final = (

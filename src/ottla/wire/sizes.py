@@ -1,4 +1,4 @@
-"""How wide lengths are, and how few bytes a struct can take: what every reader and writer must agree on.
+"""How wide numbers and lengths are, and how few bytes a struct can take: what every reader and writer must agree on.
 
 Knows declarations; of bytes it knows nothing.
 """
@@ -9,6 +9,19 @@ from struct import calcsize
 from typing import Final
 
 from ottla.wire.schema import Field, Struct
+
+NUMBERS: Final = {
+    "b": "int8",
+    "h": "int16",
+    "i": "int32",
+    "q": "int64",
+    "H": "uint16",
+    "I": "uint32",
+    "d": "float64",
+    "?": "boolean",
+    "16s": "uuid",
+}
+"""What people call the kinds of fields that have a fixed width."""
 
 STRINGS: Final = ("str", "plain")
 """Kinds of fields that are text."""

@@ -12,19 +12,7 @@ from typing import Any, NamedTuple
 from ottla.wire.faults import Malformed
 from ottla.wire.runtime import LONGEST_STRING
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.sizes import head_code, least_size
-
-_WORDS = {
-    "b": "int8",
-    "h": "int16",
-    "i": "int32",
-    "q": "int64",
-    "H": "uint16",
-    "I": "uint32",
-    "d": "float64",
-    "?": "bool",
-    "16s": "uuid",
-}
+from ottla.wire.sizes import NUMBERS, head_code, least_size
 
 
 class Leaf(NamedTuple):
@@ -103,7 +91,7 @@ class _Walk:
 
     def fixed(self, path: str, code: str) -> Any:
         size = struct.calcsize(">" + code)
-        return struct.unpack(">" + code, self.take(path, size, _WORDS[code]))[0]
+        return struct.unpack(">" + code, self.take(path, size, NUMBERS[code]))[0]
 
     def varint(self, path: str) -> int:
         value = 0
