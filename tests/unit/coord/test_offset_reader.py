@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import given
@@ -176,3 +178,27 @@ def test_offsets_read_back_together_leave_no_pending_one_of_their_places() -> No
         held.apply(record)  # type: ignore[arg-type]  # of offsets alone
     held.apply(TransactionEnded(11, True))
     assert {partition: committed.offset for partition, committed in held.of("g")["t"].items()} == {0: 0, 1: 10, 2: 99}
+
+
+def bytes_taken(read: Callable[[list[Pair]], Iterable[Said]], pairs: list[Pair]) -> int:
+    """What a coordinator takes in the end that applies what is read of these pairs."""
+    machine = Coordinator(GroupSettings(), lambda: "id")
+    tracemalloc.start()
+    try:
+        for record in read(pairs):
+            assert record is not None
+            assert not isinstance(record, str)
+            machine.apply(record)
+        del record
+        gc.collect()  # what the interpreter keeps for objects to come is not the coordinator's
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("together", [1, 3, 6])
+def test_offsets_read_quickly_take_no_more_memory(together: int) -> None:
+    first_partitions = range(0, 6, together)
+    names = [f"group-{number}" for number in range(200)]
+    pairs = [pair for p in first_partitions for name in names for pair in offsets(name, "t", range(p, p + together))]
+    assert bytes_taken(lambda given: iter(quickly(given)[0]), pairs) < bytes_taken(slowly, pairs)
