@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.spark.errors import OptionError
@@ -101,25 +101,32 @@ def _check_name(name: str, side: str) -> None:
         raise OptionError(f"There is no client setting kafka.{name}; {hint}")
 
 
-def _convert(settings: Mapping[str, str]) -> dict[str, str | int | bool]:
-    taken: dict[str, str | int | bool] = {}
-    for name, text in settings.items():
-        field = name.replace(".", "_")
-        if name in ("bootstrap.servers", "client.id"):
-            taken[field] = text.strip()
-        elif name == "isolation.level":
-            taken["read_committed"] = _one_of(name, text, "read_uncommitted", "read_committed") == "read_committed"
-        elif name == "acks":
-            taken["acks"] = {"all": -1, "-1": -1, "1": 1, "0": 0}[_one_of(name, text, "all", "-1", "1", "0")]
-        elif name == "compression.type":
-            taken[field] = _one_of(name, text, *COMPRESSIONS)
-        elif name == "enable.idempotence":
-            taken[field] = _one_of(name, text, "true", "false") == "true"
-        elif name == "security.protocol":
-            taken[field] = _one_of(name, text, "plaintext").upper()
-        elif name != "group.id":
-            taken[field] = _number(name, text)
-    return taken
+Value = str | int | bool
+
+
+def _stripped(name: str, text: str) -> str:
+    return text.strip()
+
+
+_ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+_READ: dict[str, Callable[[str, str], Value]] = {
+    "bootstrap.servers": _stripped,
+    "client.id": _stripped,
+    "isolation.level": lambda name, text: _one_of(name, text, "read_uncommitted", "read_committed") == "read_committed",
+    "acks": lambda name, text: _ACKS[_one_of(name, text, *_ACKS)],
+    "compression.type": lambda name, text: _one_of(name, text, *COMPRESSIONS),
+    "enable.idempotence": lambda name, text: _one_of(name, text, "true", "false") == "true",
+    "security.protocol": lambda name, text: _one_of(name, text, "plaintext").upper(),
+}
+"""How the text of a setting becomes its value; all others are numbers."""
+_FIELDS = {"isolation.level": "read_committed"}
+"""Where a field is not called as its setting."""
+
+
+def _convert(settings: Mapping[str, str]) -> dict[str, Value]:
+    """Fields of `ClientSettings` by name."""
+    values = {name: _READ.get(name, _number)(name, text) for name, text in settings.items() if name != "group.id"}
+    return {_FIELDS.get(name) or name.replace(".", "_"): value for name, value in values.items()}
 
 
 def parse_settings(settings: Mapping[str, str], side: str, *, group_id_prefix: str | None = None) -> ClientSettings:
