@@ -11,7 +11,7 @@ from typing import Final
 from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
 from ottla.broker.slices import Steps
-from ottla.ports import StorageFailed
+from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
 from ottla.records.convert import DownConversion
@@ -81,12 +81,26 @@ def _convert(
         found = partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
         if found is None:
             return
-        for piece in conversion.pieces(memoryview(found.read()), max_bytes - len(out)):
+        read = yield from _read_slowly(found)
+        for piece in conversion.pieces(read, max_bytes - len(out)):
             out += piece
             if len(out) >= max_bytes:
                 return
             yield
         at = conversion.next_offset
+
+
+def _read_slowly(found: FileSlice) -> Generator[None, None, memoryview]:
+    """What is in the slice, which is more than `READ_BYTES` only where one batch is, with pauses then."""
+    if found.size <= READ_BYTES:
+        return memoryview(found.read())
+    read = bytearray(found.size)
+    view = memoryview(read)
+    for start in range(0, found.size, READ_BYTES):
+        part = found.file.read(found.position + start, min(READ_BYTES, found.size - start))
+        view[start : start + len(part)] = part
+        yield
+    return view
 
 
 def _first_size(message_set: bytearray) -> int:

@@ -62,12 +62,10 @@ class Columns:
 
     @property
     def offsets(self) -> memoryview[int]:
-        """By row."""
         return self.all_offsets[self.first : self.end]
 
     @property
     def timestamps(self) -> memoryview[int]:
-        """By row, in milliseconds since 1970."""
         return self.all_timestamps[self.first : self.end]
 
     def span_column(self, column: int) -> memoryview[int]:

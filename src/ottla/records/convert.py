@@ -40,7 +40,7 @@ PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNA
 """How much of a batch is converted at a time, opened, by codec: what takes one to three milliseconds."""
 
 PIECE_ROWS: Final = 16_384
-"""And how many records at most, where they are small. A single record is never divided, however large it is."""
+"""And how many records at most, where they are small. A large record is a piece of its own, written and given in parts."""
 
 SMALL_BYTES: Final = lz4.BLOCK_BYTES
 SMALL_ROWS: Final = 512
@@ -190,7 +190,8 @@ def down_convert_batch(
         if not header.codec and columns.offsets[0] < from_offset:
             columns = columns.slice(bisect_left(columns.offsets, from_offset), len(columns))
         for run in columns.pieces():
-            yield (yield from paused(write_slowly(columns, run, magic, codec=header.codec), b""))
+            for part in (yield from paused(write_slowly(columns, run, magic, codec=header.codec), b"")):
+                yield bytes(part)
 
 
 def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterator[Columns | None]:

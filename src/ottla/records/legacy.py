@@ -16,12 +16,16 @@ from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_arrow, kernel_legacy
 from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
 from ottla.records.columns import EMPTY, ROW_BYTES, Columns, Run
+from ottla.records.limits import PAUSE_BYTES
 from ottla.records.steps import finish
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD
 
 ENTRY: Final = struct.Struct(">qiIbb")
 TIMESTAMP: Final = struct.Struct(">q")
 SIZE: Final = struct.Struct(">i")
+LARGE_BYTES: Final = 512 << 10
+"""A key and value, or a wrapped set, above which a message is written with pauses."""
+
 MOST_OVERHEAD_BYTES: Final = 34
 """What a message takes beyond its key and value in format 1, the larger one."""
 
@@ -200,29 +204,107 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 
     The wrapper's offset is that of its last message, its time their latest. Headers are lost: these formats have none.
     """
-    return finish(write_slowly(columns, run, magic, codec=codec, level=level))
+    return b"".join(finish(write_slowly(columns, run, magic, codec=codec, level=level)))
 
 
 def write_slowly(
     columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
-) -> Generator[None, None, bytes]:
-    """`write_message_set` with pauses, if a codec has much to do."""
+) -> Generator[None, None, list[Buffer]]:
+    """`write_message_set` with pauses where there is much to do, in parts then: what takes about a millisecond to copy."""
     whole = (run.first, run.end) == (columns.first, columns.end)
     part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
-    total = sum(kernel_arrow.total_bytes(part.span_column(column))[0] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE))
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
     base = part.offsets[0] if codec and magic else 0
-    table = columns.all_offsets, columns.all_timestamps, columns.spans, run.data
-    out = bytearray(total + len(part) * MOST_OVERHEAD_BYTES)
-    end, newest = kernel_legacy.write_messages(out, 0, run.first, run.end, magic, timestamp_bit, base, *table)
+    message_set, newest = yield from _plain_slowly(part, run.data, magic, timestamp_bit, base)
     if not codec:
-        return bytes(memoryview(out)[:end])
-    body = yield from codecs.compress_slowly(codec, memoryview(out)[:end], level, magic=magic)
-    return wrapper(part.offsets[-1], magic, codec | timestamp_bit, newest, body)
+        return _parts(message_set)
+    body = yield from codecs.compress_slowly(codec, message_set, level, magic=magic)
+    return (yield from _wrap_slowly(part.offsets[-1], magic, codec | timestamp_bit, newest, body))
+
+
+def _plain_slowly(
+    part: Columns, data: memoryview, magic: int, attributes: int, base: int
+) -> Generator[None, None, tuple[memoryview, int]]:
+    """(the rows as messages, their newest time); large ones are written a part at a time."""
+    sizes = [part.span_column(column) for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE)]
+    total = sum(kernel_arrow.total_bytes(column)[0] for column in sizes)
+    large: list[int] = []
+    if total > PAUSE_BYTES:
+        large = [row for row, both in enumerate(zip(*sizes, strict=True), part.first) if sum(both) > LARGE_BYTES]
+    out = bytearray(total + len(part) * MOST_OVERHEAD_BYTES)
+    table = part.all_offsets, part.all_timestamps, part.spans, data
+    end, newest, first = 0, -1, part.first
+    for row in (*large, part.end):
+        end, latest = kernel_legacy.write_messages(out, end, first, row, magic, attributes, base, *table)
+        newest, first = max(newest, latest), row + 1
+        if row < part.end:
+            at = row - part.first
+            spans = [
+                (part.span_column(column)[at], part.span_column(column + 1)[at]) for column in (kernel.KEY_AT, kernel.VALUE_AT)
+            ]
+            time = part.timestamps[at]
+            newest = max(newest, time)
+            end = yield from _large_slowly(out, end, part.offsets[at] - base, magic, attributes, time, data, spans)
+    return memoryview(out)[:end], newest
+
+
+def _large_slowly(
+    out: bytearray,
+    start: int,
+    offset: int,
+    magic: int,
+    attributes: int,
+    timestamp: int,
+    data: memoryview,
+    spans: list[tuple[int, int]],
+) -> Generator[None, None, int]:
+    """Write one message as the kernel does, its key and value a part at a time; the position after it."""
+    view, pos = memoryview(out), start + ENTRY.size
+    if magic:
+        TIMESTAMP.pack_into(out, pos, timestamp)
+        pos += TIMESTAMP.size
+    out[start + 16 : start + 18] = bytes((magic, attributes))
+    crc = crc32(view[start + 16 : pos])
+    for at, size in spans:
+        field = SIZE.pack(max(size, -1))
+        out[pos : pos + SIZE.size] = field
+        crc, pos = crc32(field, crc), pos + SIZE.size
+        for copied in _parts(data[at : at + max(size, 0)]):
+            view[pos : pos + len(copied)] = copied
+            crc, pos = crc32(copied, crc), pos + len(copied)
+            yield
+    ENTRY.pack_into(out, start, offset, pos - start - 12, crc, magic, attributes)
+    return pos
+
+
+def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Generator[None, None, list[Buffer]]:
+    """`wrapper` in parts, if the set is large."""
+    if len(value) <= LARGE_BYTES:
+        return [wrapper(offset, magic, attributes, timestamp, value)]
+    parts = _parts(memoryview(value))
+    covered = _before_value(magic, attributes, timestamp, len(value))
+    crc = crc32(covered)
+    for part in parts:
+        crc = crc32(part, crc)
+        yield
+    return [_before_crc(offset, len(covered) + len(value)) + crc.to_bytes(4, "big") + covered, *parts]
+
+
+def _parts(view: memoryview) -> list[Buffer]:
+    return [view[start : start + PAUSE_BYTES] for start in range(0, len(view), PAUSE_BYTES)]
 
 
 def wrapper(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> bytes:
     """One message without a key, around a compressed set."""
+    covered = _before_value(magic, attributes, timestamp, len(value)) + value
+    return b"".join((_before_crc(offset, len(covered)), crc32(covered).to_bytes(4, "big"), covered))
+
+
+def _before_crc(offset: int, covered_bytes: int) -> bytes:
+    return TIMESTAMP.pack(offset) + SIZE.pack(covered_bytes + 4)
+
+
+def _before_value(magic: int, attributes: int, timestamp: int, value_bytes: int) -> bytes:
+    """What the CRC covers of a message without a key, up to its value."""
     time = TIMESTAMP.pack(timestamp) if magic else b""
-    covered = b"".join((bytes((magic, attributes)), time, SIZE.pack(-1), SIZE.pack(len(value)), value))
-    return b"".join((TIMESTAMP.pack(offset), SIZE.pack(len(covered) + 4), crc32(covered).to_bytes(4, "big"), covered))
+    return b"".join((bytes((magic, attributes)), time, SIZE.pack(-1), SIZE.pack(value_bytes)))
