@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 from bench.apache_kafka import Unavailable, java
 from ottla.testing import BrokerProcess
 
@@ -18,6 +19,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 GROUPS = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 COMMANDS = [line.partition("#")[0][2:].strip() for line in README.splitlines() if line.startswith("$ ")]
+
+
+def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", *shlex.split(command)]
+    return subprocess.run(words, capture_output=True, text=True, cwd=directory, timeout=60, check=False)
 
 
 def needs_java() -> None:
@@ -63,10 +69,18 @@ def test_a_serve_command_serves(command: str, tmp_path: Path) -> None:
         assert broker.is_running
 
 
+def test_the_commands_about_logs_read_what_a_broker_left(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker, ottla.Producer(broker.address) as producer:
+        producer.send("flights", b"late").result(10)
+    said = [run(command, tmp_path) for command in COMMANDS if command.startswith("ottla log")]
+    assert [(done.returncode, done.stderr) for done in said] == [(0, "")] * 2
+    assert "Everything is in order." in said[0].stdout
+    assert "late" in said[1].stdout
+
+
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith(("ottla protocol", "ottla decode"))])
 def test_a_command_that_looks_at_the_protocol_prints_something(command: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    done = run(command, tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 3
 
