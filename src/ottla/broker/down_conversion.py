@@ -94,13 +94,11 @@ def _read_slowly(found: FileSlice) -> Generator[None, None, memoryview]:
     """What is in the slice, which is more than `READ_BYTES` only where one batch is, with pauses then."""
     if found.size <= READ_BYTES:
         return memoryview(found.read())
-    read = bytearray(found.size)
-    view = memoryview(read)
+    read = bytearray()
     for start in range(0, found.size, READ_BYTES):
-        part = found.file.read(found.position + start, min(READ_BYTES, found.size - start))
-        view[start : start + len(part)] = part
+        read += found.file.read(found.position + start, min(READ_BYTES, found.size - start))
         yield
-    return view
+    return memoryview(read)
 
 
 def _first_size(message_set: bytearray) -> int:

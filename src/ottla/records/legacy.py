@@ -231,50 +231,41 @@ def _plain_slowly(
     large: list[int] = []
     if total > PAUSE_BYTES:
         large = [row for row, both in enumerate(zip(*sizes, strict=True), part.first) if sum(both) > LARGE_BYTES]
-    out = bytearray(total + len(part) * MOST_OVERHEAD_BYTES)
     table = part.all_offsets, part.all_timestamps, part.spans, data
-    end, newest, first = 0, -1, part.first
+    if not large:
+        room = memoryview(bytearray(total + len(part) * MOST_OVERHEAD_BYTES))
+        end, newest = kernel_legacy.write_messages(room, 0, part.first, part.end, magic, attributes, base, *table)
+        return room[:end], newest
+    out, newest, first = bytearray(), -1, part.first  # as it grows, nothing is zeroed first, which would take long by itself
     for row in (*large, part.end):
-        end, latest = kernel_legacy.write_messages(out, end, first, row, magic, attributes, base, *table)
+        between = part.slice(first - part.first, row - part.first)
+        message_set, latest = yield from _plain_slowly(between, data, magic, attributes, base)
+        out += message_set
         newest, first = max(newest, latest), row + 1
         if row < part.end:
-            at = row - part.first
-            spans = [
-                (part.span_column(column)[at], part.span_column(column + 1)[at]) for column in (kernel.KEY_AT, kernel.VALUE_AT)
-            ]
-            time = part.timestamps[at]
-            newest = max(newest, time)
-            end = yield from _large_slowly(out, end, part.offsets[at] - base, magic, attributes, time, data, spans)
-    return memoryview(out)[:end], newest
+            newest = max(newest, part.all_timestamps[row])
+            yield from _large_slowly(out, part, row, data, magic, attributes, base)
+    return memoryview(out), newest
 
 
 def _large_slowly(
-    out: bytearray,
-    start: int,
-    offset: int,
-    magic: int,
-    attributes: int,
-    timestamp: int,
-    data: memoryview,
-    spans: list[tuple[int, int]],
-) -> Generator[None, None, int]:
-    """Write one message as the kernel does, its key and value a part at a time; the position after it."""
-    view, pos = memoryview(out), start + ENTRY.size
-    if magic:
-        TIMESTAMP.pack_into(out, pos, timestamp)
-        pos += TIMESTAMP.size
-    out[start + 16 : start + 18] = bytes((magic, attributes))
-    crc = crc32(view[start + 16 : pos])
-    for at, size in spans:
+    out: bytearray, part: Columns, row: int, data: memoryview, magic: int, attributes: int, base: int
+) -> Generator[None, None, None]:
+    """Add one message, as the kernel writes it, its key and value a part at a time."""
+    start, index = len(out), row - part.first
+    head = bytes((magic, attributes)) + (TIMESTAMP.pack(part.all_timestamps[row]) if magic else b"")
+    out += bytes(16) + head
+    crc = crc32(head)
+    for column in (kernel.KEY_AT, kernel.VALUE_AT):
+        at, size = part.span_column(column)[index], part.span_column(column + 1)[index]
         field = SIZE.pack(max(size, -1))
-        out[pos : pos + SIZE.size] = field
-        crc, pos = crc32(field, crc), pos + SIZE.size
+        out += field
+        crc = crc32(field, crc)
         for copied in _parts(data[at : at + max(size, 0)]):
-            view[pos : pos + len(copied)] = copied
-            crc, pos = crc32(copied, crc), pos + len(copied)
+            out += copied
+            crc = crc32(copied, crc)
             yield
-    ENTRY.pack_into(out, start, offset, pos - start - 12, crc, magic, attributes)
-    return pos
+    ENTRY.pack_into(out, start, part.all_offsets[row] - base, len(out) - start - 12, crc, magic, attributes)
 
 
 def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Generator[None, None, list[Buffer]]:

@@ -14,7 +14,7 @@ from typing import Final
 import cramjam
 
 from ottla.ports import Buffer
-from ottla.records.limits import PAUSE_BYTES, OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit, room_slowly
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
 BLOCK_BYTES: Final = 64 * 1024
@@ -83,7 +83,8 @@ def _thorough_block(chunk: memoryview, level: int) -> memoryview:
 
 def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> memoryview:
     """Raises ValueError for bytes that are not one whole frame, or that hold more than `limit_bytes`."""
-    view, header_bytes, out = _prepared(data, limit_bytes, format_0)
+    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
+    out = memoryview(bytearray(most_bytes))
     if view[4] == PLAIN and view[5] in BLOCK_SIZES:
         size = 0
         for size in _open_blocks(view, header_bytes, out):  # noqa: B007 - the last one counts
@@ -115,7 +116,8 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
     """The same with pauses, if the frame is of the kind that Kafka's clients write."""
-    view, header_bytes, out = _prepared(data, limit_bytes, format_0)
+    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
+    out = memoryview((yield from room_slowly(most_bytes)))
     if view[4] != PLAIN or view[5] not in BLOCK_SIZES:
         return _within(out, cramjam.lz4.decompress_into(view, out), limit_bytes)
     size = paused_at = 0
@@ -126,29 +128,29 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False)
     return _within(out, size, limit_bytes)
 
 
-def _prepared(data: Buffer, limit_bytes: int, format_0: bool) -> tuple[memoryview, int, bytearray]:
-    """(the frame with a right checksum in its header, bytes of the header, room for what it opens to)"""
+def _prepared(data: Buffer, limit_bytes: int, format_0: bool) -> tuple[memoryview, int, int]:
+    """(the frame with a right checksum in its header, bytes of the header, the most that it opens to)"""
     view = memoryview(data)
     if view[: len(HEADER)] == HEADER:  # nearly all of magic 1 and 2, which need not be looked at closely
-        return view, len(HEADER), bytearray(_most_bytes(view, len(HEADER), limit_bytes))
+        return view, len(HEADER), _most_bytes(view, len(HEADER), limit_bytes)
     header_bytes = _header_bytes(view)
     expected = header_checksum(view[4 : header_bytes - 1])
     if view[header_bytes - 1] != expected:
         if not format_0:
             raise ValueError(f"the checksum of an LZ4 frame header is {view[header_bytes - 1]:02x} instead of {expected:02x}")
         view = memoryview(b"".join((view[: header_bytes - 1], bytes((expected,)), view[header_bytes:])))
-    return view, header_bytes, bytearray(_most_bytes(view, header_bytes, limit_bytes))
+    return view, header_bytes, _most_bytes(view, header_bytes, limit_bytes)
 
 
-def _within(out: bytearray, size: int, limit_bytes: int) -> memoryview:
+def _within(out: memoryview, size: int, limit_bytes: int) -> memoryview:
     if size > limit_bytes:
         raise OverLimit(f"it opens to {size} bytes, more than the limit of {limit_bytes}")
-    return memoryview(out)[:size]
+    return out[:size]
 
 
-def _open_blocks(view: memoryview, pos: int, out: bytearray) -> Iterator[int]:
-    """Open the blocks of a frame without checksums into `out`, several times faster than whole frames are; bytes opened so far."""
-    room, at, block_bytes = memoryview(out), 0, 1 << (8 + 2 * (view[5] >> 4))
+def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
+    """Open the blocks of a frame without checksums into `room`, several times faster than whole frames are; bytes opened so far."""
+    at, block_bytes = 0, 1 << (8 + 2 * (view[5] >> 4))
     while size := int.from_bytes(view[pos : pos + 4], "little"):
         stored, size = size & STORED, size & ~STORED
         block = view[pos + 4 : pos + 4 + size]
@@ -158,7 +160,7 @@ def _open_blocks(view: memoryview, pos: int, out: bytearray) -> Iterator[int]:
             room[at : at + size] = block
             at += size
         else:
-            most = min(block_bytes, len(out) - at)
+            most = min(block_bytes, len(room) - at)
             at += cramjam.lz4.decompress_block_into(block, room[at : at + most], output_len=most)
         pos += 4 + size
         yield at

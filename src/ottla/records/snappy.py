@@ -11,7 +11,7 @@ from typing import Final
 import cramjam
 
 from ottla.ports import Buffer
-from ottla.records.limits import PAUSE_BYTES, OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit, room_slowly
 from ottla.records.steps import finish
 
 MAGIC: Final = b"\x82SNAPPY\x00"
@@ -31,7 +31,7 @@ def compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: Buffer, limit_bytes: int) -> bytearray:
+def decompress(data: Buffer, limit_bytes: int) -> memoryview:
     """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes`."""
     return finish(decompress_slowly(data, limit_bytes))
 
@@ -55,7 +55,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
     return size
 
 
-def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
+def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, memoryview]:
     """The same with pauses between blocks."""
     view = memoryview(data)
     blocks = _blocks(view) if bytes(view[: len(MAGIC)]) == MAGIC else [view]
@@ -63,8 +63,7 @@ def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, b
     total = sum(sizes)
     if total > limit_bytes:
         raise OverLimit(f"it opens to {total} bytes, more than the limit of {limit_bytes}")
-    out = bytearray(total)
-    room = memoryview(out)
+    room = memoryview((yield from room_slowly(total)))
     pos = paused_at = 0
     for block, size in zip(blocks, sizes, strict=True):
         cramjam.snappy.decompress_raw_into(block, room[pos : pos + size])
@@ -72,7 +71,7 @@ def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, b
         if pos - paused_at >= PAUSE_BYTES:
             paused_at = pos
             yield
-    return out
+    return room
 
 
 def _blocks(view: memoryview) -> list[memoryview]:
