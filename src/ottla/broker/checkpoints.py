@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
+from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, NEW, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
 from ottla.ports import Disk, File, StorageFailed
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ log = logging.getLogger("ottla.broker")
 Failed = Callable[["Partition", StorageFailed], None]
 
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
-NEW = ".new"
 MOST_STALE = 10_000
 """How many deleted topics the files may still speak of."""
 

@@ -6,15 +6,16 @@ Knows partitions, timers and the file that Kafka calls cleaner-offset-checkpoint
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions import Partition
-from ottla.log.checkpoints import CLEANED_OFFSETS, read_offsets, write_offsets
+from ottla.log.checkpoints import CLEANED_OFFSETS, NEW, Offsets, format_offsets, read_offsets
 from ottla.log.compaction import Compaction, Pauses
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
 from ottla.log.offset_map import HASH_KEY_BYTES
-from ottla.ports import Now, StorageFailed
+from ottla.ports import File, Now, StorageFailed
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -43,9 +44,10 @@ class Cleaner:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._offsets: dict[Partition, int] = {}
-        self._saved: dict[tuple[str, int], int] = {}
+        self._saved: Offsets = {}
         self._unreadable: set[Partition] = set()
         self._pass: Pass | None = None
+        self._is_saving = False
 
     def start(self, now: Now) -> None:
         """Read how far each log was compacted: after the partitions were opened."""
@@ -173,10 +175,26 @@ class Cleaner:
     def _save(self) -> None:
         """A lost file costs work, not records: what is compacted already is compacted again."""
         offsets = {(partition.topic, partition.index): offset for partition, offset in self._offsets.items() if offset}
-        if offsets == self._saved:
+        if offsets == self._saved or self._is_saving:
             return
         try:
-            write_offsets(self._broker.disk, CLEANED_OFFSETS, offsets)
-            self._saved = offsets
+            file = self._broker.disk.open(CLEANED_OFFSETS + NEW, create=True)
+            file.truncate(0)
+            file.append([format_offsets(offsets)])
+            self._broker.disk.sync_soon([file], partial(self._replace, file, offsets))
+            self._is_saving = True
         except StorageFailed as failure:
             log.error("%s could not be written: %s", CLEANED_OFFSETS, failure)
+
+    def _replace(self, file: File, offsets: Offsets, failure: StorageFailed | None) -> None:
+        self._is_saving = False
+        try:
+            if failure is not None:
+                raise failure
+            file.close()
+            self._broker.disk.rename(CLEANED_OFFSETS + NEW, CLEANED_OFFSETS, sync=False)
+            self._saved = offsets
+        except StorageFailed as refused:
+            log.error("%s could not be written: %s", CLEANED_OFFSETS, refused)
+            return
+        self._save()  # there may be news

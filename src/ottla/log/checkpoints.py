@@ -17,6 +17,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 VERSION = 0
+NEW = ".new"
+"""What the next one of these files is called until it is on stable storage."""
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.chores import MOST_STEPS, Chores
 from ottla.broker.timers import Timers
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
-from ottla.ports import Now
+from ottla.ports import Buffer, Now
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk, SimFile
@@ -36,7 +36,7 @@ class TickingClock(SimClock):
 def nobody_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, a sync that was not asked for by `sync_soon` fails the test."""
     asked = []
-    run_syncs, sync, sync_dir = SimDisk.run_syncs, SimFile.sync, SimDisk.sync_dir
+    run_syncs, sync, sync_dir, write_file = SimDisk.run_syncs, SimFile.sync, SimDisk.sync_dir, SimDisk.write_file
 
     def run(self: SimDisk) -> int:
         asked.append(True)
@@ -53,7 +53,12 @@ def nobody_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         assert asked, f"the directory {path!r} is synced on the broker's thread"
         sync_dir(self, path)
 
+    def of_whole_file(self: SimDisk, path: str, data: Buffer, *, sync: bool = True) -> None:
+        assert not sync, f"{path} is synced on the broker's thread"
+        write_file(self, path, data, sync=sync)
+
     with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "write_file", of_whole_file)
         patch.setattr(SimDisk, "run_syncs", run)
         patch.setattr(SimFile, "sync", of_file)
         patch.setattr(SimDisk, "sync_dir", of_directory)
