@@ -263,6 +263,15 @@ def test_a_fetch_from_within_a_wrapper_gets_all_of_it_and_of_plain_messages_the_
     assert values(fetch(machine, 4), 0) == [(4, b"e"), (5, b"f")]
 
 
+@pytest.mark.parametrize("codec", [codecs.NONE, codecs.LZ4])
+def test_a_batch_larger_than_what_is_read_at_once_is_fetched_whole(codec: int) -> None:
+    machine = machine_with("t", message_max_bytes=8 << 20)
+    value = bytes(n * n >> 3 & 0xFF for n in range(40_009)) * 75
+    batch = bytes(build(None, [b"a", value, b"b"], 1_700_000_000_000, codec=codec))
+    assert produce(machine, batch, version=3).error_code == NONE
+    assert values(fetch(machine, version=1, max_bytes=8 << 20), 1) == [(0, b"a"), (1, value), (2, b"b")]
+
+
 def test_control_batches_do_not_keep_an_old_reader_for_ever() -> None:
     """They are left out, and a reader of nothing would ask for the same offset again and again."""
     machine = machine_with("t")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records import codecs
+from ottla.records import codecs, legacy
 from ottla.records.arrivals import Arrived, Terms, accept
 from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
@@ -305,6 +305,17 @@ def test_a_large_record_goes_down_and_up_with_pauses(magic: int, codec: int) -> 
     code, _, view, (header,) = accept(message_set)
     assert (code, header.codec, check(memoryview(view))[0]) == (0, codec, 0)
     assert open_batches(view, check_crcs=True).records() == [Record(0, time, 0, b"k", LARGE, ())]
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_large_records_among_small_ones_are_written_as_all_are(magic: int, codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: Messages = [(5, b"a", b"b"), (9, LARGE, None), (7, None, LARGE), (8, b"", b""), (6, LARGE, LARGE)]
+    columns = open_batches(batch_of(rows, base_offset=3))
+    in_parts = write_message_set(columns, columns.runs[0], magic, codec=codec)
+    monkeypatch.setattr(legacy, "LARGE_BYTES", 1 << 40)
+    assert in_parts == write_message_set(columns, columns.runs[0], magic, codec=codec)
+    assert open_message_set(in_parts).records() == expected(magic, rows, 3)
 
 
 def test_a_batch_of_many_records_goes_down_in_several_pieces_that_follow_one_another() -> None:
