@@ -156,6 +156,7 @@ class Cluster:
         """`call()`, again after retriable errors, until `timeout_ms` (default_api_timeout_ms) have passed; then the last error."""
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
+        before: KafkaError | None = None
         while True:
             try:
                 async with asyncio.timeout(max(0, deadline - now_ms()) / 1000 + 0.001):
@@ -164,8 +165,10 @@ class Cluster:
                 missing = must_exist and isinstance(error, UnknownTopic)
                 if missing or not error.retriable or now_ms() + self.settings.retry_backoff_ms > deadline:
                     raise
+                before = error
             except TimeoutError:
-                raise TimedOut(f"There was no answer within {allowed_ms} ms.") from None
+                why = "" if before is None else f" The try before: {before}"
+                raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
 
 
