@@ -60,8 +60,9 @@ class Owed:
 
     def hand_in(self, message: Any) -> None:
         self.message = message
-        if self.whole is not None:
-            self.whole.one_more()
+        whole, self.whole = self.whole, None  # or the two would hold each other until the garbage collector comes
+        if whole is not None:
+            whole.one_more()
 
 
 class Whole(Promised):

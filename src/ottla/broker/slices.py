@@ -70,13 +70,7 @@ class Slices:
         self._jobs.append(job)
         self._go_on_later()
 
-        def retry(now: Now, expired: bool) -> Reply:
-            # The value waits on itself, which only the garbage collector undoes: a large reply must not stay for so long.
-            reply, job.reply = job.reply, None
-            return keep if reply is None else reply
-
-        keep = Waiting((job.key,), None, retry)
-        return keep
+        return Waiting((job.key,), None, lambda now, expired: job.reply)
 
     def _slice(self, jobs: deque[Job]) -> bool:
         """Let jobs take turns for one slice; whether any is left."""

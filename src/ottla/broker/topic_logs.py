@@ -80,11 +80,7 @@ class TopicLogs:
 
         self._broker.chores.begin(f"logs {key[1]}", steps())
 
-        def retry(now: Now, expired: bool) -> Reply:
-            return response if followed else keep
-
-        keep = Waiting((key,), None, retry)
-        return retry(now, expired=False)
+        return response if followed else Waiting((key,), None, lambda now, expired: response if followed else None)
 
     def _drop_old(self, name: str) -> Iterator[None]:
         """Others may go through this at the same time, so that each step looks anew at what is left."""

@@ -80,14 +80,13 @@ class Waits:
 
     def _retry(self, wait: Wait, now: Now, *, expired: bool) -> None:
         reply = wait.waiting.retry(now, expired)
-        if isinstance(reply, Waiting):
-            if reply is not wait.waiting:
-                self._release(wait)
-                wait.waiting = reply
-                self._hold(wait)
+        if reply is None:
             return
         self._release(wait)
-        if isinstance(reply, Promised):
+        if isinstance(reply, Waiting):
+            wait.waiting = reply
+            self._hold(wait)
+        elif isinstance(reply, Promised):
             reply.deliver = wait.deliver
         else:
             wait.deliver(reply)

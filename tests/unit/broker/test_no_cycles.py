@@ -8,14 +8,32 @@ from collections.abc import Callable
 import pytest
 
 from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.api.fetch import FetchRequest
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.offset_commit import OffsetCommitRequest
 from tests.support.machine import Machine
 from tests.support.producing import create, fetch, produce
+
+
+def commit(machine: Machine) -> object:
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
+    return machine.ask(8, 8, OffsetCommitRequest(group_id="g", topics=topics))
+
+
+def fetch_that_waits(machine: Machine) -> object:
+    part = FetchRequest.FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=100)
+    topics = [FetchRequest.FetchTopic(topic="t", partitions=[part])]
+    return machine.ask(1, 4, FetchRequest(replica_id=-1, max_wait_ms=100, min_bytes=1, max_bytes=100, topics=topics))
+
 
 REQUESTS: dict[str, Callable[[Machine], object]] = {
     "produce, acks=all": lambda machine: produce(machine, b"value"),
     "produce, acks=1": lambda machine: produce(machine, b"value", acks=1),
     "fetch": fetch,
+    "fetch that waits": fetch_that_waits,
+    "commit": commit,
     "metadata": lambda machine: machine.ask(3, 12, MetadataRequest(topics=None)),
     "api versions": lambda machine: machine.ask(18, 3, ApiVersionsRequest()),
 }
@@ -24,7 +42,8 @@ REQUESTS: dict[str, Callable[[Machine], object]] = {
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_leaves_no_cycles(name: str) -> None:
     machine = Machine()
-    create(machine, "t")
+    create(machine, "t", 2)
+    machine.ask(10, 0, FindCoordinatorRequest(key="g"))
     REQUESTS[name](machine)
     gc.collect()
     gc.disable()

@@ -68,11 +68,10 @@ def test_only_the_last_deadline_of_each_key_is_called_and_in_order(deadlines: li
 
 
 def waiting_for(keys: tuple[str, ...], ready: list[bool], until_ms: int | None = None) -> Waiting:
-    def retry(now: Now, expired: bool) -> Reply:
-        return EXPIRED if expired else READY if ready else waiting
+    def retry(now: Now, expired: bool) -> Reply | None:
+        return EXPIRED if expired else READY if ready else None
 
-    waiting = Waiting(keys, until_ms, retry)
-    return waiting
+    return Waiting(keys, until_ms, retry)
 
 
 def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> None:

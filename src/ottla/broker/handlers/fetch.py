@@ -46,12 +46,11 @@ def handle_fetch(broker: Broker, request: Request) -> Reply:
     if fetch.enough or body.max_wait_ms <= 0:
         return fetch.answer(response)
 
-    def retry(now: Now, expired: bool) -> Reply:
+    def retry(now: Now, expired: bool) -> Reply | None:
         response = fetch.read()
-        return fetch.answer(response) if expired or fetch.enough else keep
+        return fetch.answer(response) if expired or fetch.enough else None
 
-    keep = Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, retry)
-    return keep
+    return Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, retry)
 
 
 class _Fetch:
