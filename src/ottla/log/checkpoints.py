@@ -66,17 +66,3 @@ def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Replace one of the files above; durable when it returns. Raises `StorageFailed`."""
     disk.write_file(name, format_offsets(offsets))
-
-
-def take_clean_shutdown(disk: Disk) -> bool:
-    """Whether the last stop was clean; the marker is gone then, so that a crash from here on is not taken for one."""
-    if not disk.exists(CLEAN_SHUTDOWN):
-        return False
-    disk.remove(CLEAN_SHUTDOWN)
-    disk.sync_dir("")
-    return True
-
-
-def mark_clean_shutdown(disk: Disk) -> None:
-    """Say that every log was closed. Call it last."""
-    disk.write_file(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)

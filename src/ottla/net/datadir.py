@@ -124,16 +124,14 @@ def _let_go(path: str, lock: int) -> None:
 
 
 def _in_use(path: str) -> DataDirectoryError:
-    return DataDirectoryError(
-        f"The data directory {path} is held by another broker: stop that one, or choose another with --data-dir."
-    )
+    return DataDirectoryError(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
 
 
 def _unusable(path: str, error: OSError) -> DataDirectoryError:
+    if os.path.isfile(path):
+        return DataDirectoryError(f"The data directory {path} cannot be used: it is a file; choose a directory.")
     reason = error.strerror or str(error)
-    return DataDirectoryError(
-        f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another with --data-dir."
-    )
+    return DataDirectoryError(f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another.")
 
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:

@@ -88,7 +88,8 @@ class Running:
         try:
             host, port = await self.server.listen(where.host, where.port, where.name, where.release)
         except OSError as error:
-            reason = error.strerror or str(error)
+            code = error.errno or 0
+            reason = os.strerror(code) if code > 0 else error.strerror or error  # asyncio puts words of its own in its place
             remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(Listen(host, port, where.name, where.release))

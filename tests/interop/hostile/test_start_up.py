@@ -26,8 +26,7 @@ def test_the_port_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refusal(BrokerProcess(tmp_path / "data", port=port))
-    assert f"127.0.0.1:{port}" in said
-    assert said.endswith("stop what uses it, or choose another with --listen.")
+    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use; stop what uses it, or choose another with --listen." in said
 
 
 def test_the_data_directory_is_held_by_another_broker(tmp_path: Path) -> None:

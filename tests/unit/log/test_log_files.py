@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from ottla.log.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    mark_clean_shutdown,
     read_offsets,
-    take_clean_shutdown,
     write_offsets,
 )
 from ottla.log.epochs import LeaderEpochs
@@ -38,15 +36,6 @@ def test_a_checkpoint_that_is_not_whole_counts_for_none(data: bytes) -> None:
     disk.write_file(LOG_START_OFFSETS, data)
     assert read_offsets(disk, LOG_START_OFFSETS) == {}
     assert LeaderEpochs.decode(data) is None
-
-
-def test_the_marker_of_an_orderly_stop_holds_once() -> None:
-    disk = SimDisk()
-    assert not take_clean_shutdown(disk)
-    mark_clean_shutdown(disk)
-    assert disk.list("") == [".kafka_cleanshutdown"]
-    assert take_clean_shutdown(disk)
-    assert not take_clean_shutdown(disk)
 
 
 def test_names_of_files_are_offsets_of_twenty_digits() -> None:

@@ -46,7 +46,7 @@ def test_only_an_orderly_stop_is_clean_and_only_once(tmp_path: Path) -> None:
 
 def test_a_second_broker_of_this_process_is_refused(tmp_path: Path) -> None:
     held = DataDirectory.open(str(tmp_path))
-    with pytest.raises(DataDirectoryError, match="held by another broker: stop that one, or choose another"):
+    with pytest.raises(DataDirectoryError, match="held by another broker: stop that one, or choose another directory"):
         DataDirectory.open(f"{tmp_path}/.")
     held.close()
     DataDirectory.open(str(tmp_path)).close()
@@ -65,7 +65,7 @@ def test_another_process_keeps_it_until_it_ends(tmp_path: Path) -> None:
 
 def test_a_file_in_its_place_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataDirectoryError, match=r"cannot be used \((File exists|Not a directory)\): let this user write there"):
+    with pytest.raises(DataDirectoryError, match="cannot be used: it is a file; choose a directory"):
         DataDirectory.open(str(tmp_path / "file"))
 
 
