@@ -18,6 +18,10 @@ def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
     assert sum(map(crashes.survive, range(first, first + 10))) == 10 * crashes.CUTS_PER_SEED
 
 
+def test_a_life_in_which_a_roll_without_a_sync_of_its_directory_lost_what_had_been_synced() -> None:
+    assert crashes.survive(736) == crashes.CUTS_PER_SEED
+
+
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life.Life, "faults", lambda life: ["something is lost"])
     with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):

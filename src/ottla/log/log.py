@@ -15,7 +15,6 @@ from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
-from ottla.log.newest_name import NewestName
 from ottla.log.producers import Producers, Written
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
@@ -62,7 +61,6 @@ class Log:
         "_doomed",
         "_epochs_saved",
         "_names_synced",
-        "_newest_name",
         "_places",
         "_snapshot_at",
         "_snapshots",
@@ -99,7 +97,6 @@ class Log:
         self._unsynced: list[tuple[int, File]] = []
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
-        self._newest_name = NewestName(disk, path, config.segment_bytes)
         self._doomed: list[retention.Doomed] = []
         self._swap: swap.Swap | None = None
 
@@ -180,8 +177,6 @@ class Log:
         if leader_epoch > self.epochs.latest:
             self.assign_leader_epoch(leader_epoch)
         segment.append(view, headers, base_offset, config.index_interval_bytes)
-        if segment.size > self._newest_name.due_bytes:
-            self._newest_name.keep()
         self.log_end_offset = next_offset
         self.size_bytes += position
         if idempotent:
@@ -208,12 +203,10 @@ class Log:
         if sealed.give_back():
             files.append(sealed.file)
         self._save_producers()
-        if not (self._newest_name.is_stable or self.synced_offset > sealed.base_offset):
-            self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
+        self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
         self._active = fresh
-        self._newest_name = NewestName(self._disk, self.path, self.config.segment_bytes)
         self._snapshot_at = 0
         self.segments.append(self._active)
         if self.synced_offset < end:
@@ -382,7 +375,6 @@ class Log:
             self.segments.pop().remove()
         self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
-        self._newest_name = NewestName(self._disk, self.path, self.config.segment_bytes)
         self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
         if self.log_end_offset < self.log_start_offset:
             self._active = start_anew(self._disk, self.path, self.segments, self.log_start_offset)

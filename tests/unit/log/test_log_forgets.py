@@ -23,38 +23,13 @@ def filled(disk: SimDisk, batches: int = 10, **settings: int | str) -> Log:
     return log
 
 
-def test_no_append_waits_for_the_name_of_the_segment_that_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, synced = SimDisk(), list[str]()
-    log = filled(disk, 0)
-    monkeypatch.setattr(SimDisk, "sync_dir", lambda self, path: synced.append(path))
-    for _ in range(3):
-        append(log, make_batch(1, BATCH_BYTES - 61))
-        append(log, make_batch(1, BATCH_BYTES - 61))
-        assert synced == []
-        disk.run_syncs()
-        assert synced == ["t-0"], "by the disk's own thread"
-        synced.clear()
-    assert len(log.segments) == 3
-
-
-def test_where_the_name_is_not_stable_yet_the_next_segment_is_made_after_it() -> None:
+def test_a_power_cut_never_leaves_a_younger_segment_without_an_older_one() -> None:
     for seed in range(30):
         disk = SimDisk()
         log = filled(disk, 3)
         assert len(log.segments) == 2
         disk.crash(Random(seed))
         assert Log.open(disk, "t-0", log.config, NOW).log_start_offset == 0
-
-
-def test_a_name_that_could_not_be_made_stable_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = SimDisk()
-    log = filled(disk, 2)
-    disk.fail(0)
-    disk.run_syncs()
-    synced = list[str]()
-    monkeypatch.setattr(SimDisk, "sync_dir", lambda self, path: synced.append(path))
-    append(log, make_batch())
-    assert synced == ["t-0"]
 
 
 def after_ms(ms: int) -> Now:
