@@ -101,8 +101,7 @@ class Broker:
         self.topics.load(now, clean=clean)
         self.coordination.load(now)
         self.cleaner.start(now)
-        self._retain_later(now)
-        self._checkpoint_later(now)
+        self._keep_house(now)
         self.settle(now)
 
     def close(self) -> bool:
@@ -193,19 +192,17 @@ class Broker:
     def _changed(self, partition: Partition) -> None:
         self.waits.wake(partition.key)
 
-    def _retain_later(self, now: Now) -> None:
-        def due(now: Now) -> None:
+    def _keep_house(self, now: Now) -> None:
+        """Have retention applied and checkpoints written, as often as the settings say."""
+
+        def retain(now: Now) -> None:
             self.chores.begin("retention", self.partitions.retain(now))
-            self._retain_later(now)
 
-        self.timers.at("retention", now.mono_ms + self.settings.log_retention_check_interval_ms, due)
-
-    def _checkpoint_later(self, now: Now) -> None:
-        def due(now: Now) -> None:
+        def checkpoint(now: Now) -> None:
             self.chores.begin("checkpoint", self.partitions.checkpoint())
-            self._checkpoint_later(now)
 
-        self.timers.at("checkpoint", now.mono_ms + max(1, self.settings.log_flush_offset_checkpoint_interval_ms), due)
+        self.timers.every("retention", lambda: self.settings.log_retention_check_interval_ms, retain, now)
+        self.timers.every("checkpoint", lambda: self.settings.log_flush_offset_checkpoint_interval_ms, checkpoint, now)
 
 
 def _with_version(frame: Buffer, version: int) -> bytes:

@@ -68,10 +68,10 @@ class Cleaner:
 
     def _look(self, now: Now) -> None:
         """Begin with the dirtiest log that its settings want compacted, if there is one."""
+        self._look_later(now)  # whatever comes of this one, until a pass takes the timer over
         self._forget_gone()
         found = self._dirtiest(now) if self._broker.settings.log_cleaner_enable else None
         if found is None:
-            self._look_later(now)
             return
         partition, dirt = found
         memory_bytes: int = self._broker.settings.log_cleaner_dedupe_buffer_size

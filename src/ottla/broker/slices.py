@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Generator
 from itertools import count
 
-from ottla.broker.request import Reply, Waiting
+from ottla.broker.failures import EXPECTED
+from ottla.broker.request import Close, Reply, Waiting
 from ottla.broker.timers import Timers
 from ottla.broker.waits import Waits
 from ottla.ports import Clock, Now
@@ -33,11 +34,14 @@ class Job:
         self.reply: Reply | None = None
 
     def step(self) -> bool:
-        """Work up to the next pause; whether there is more to do."""
+        """Work up to the next pause; whether there is more to do. What it is refused without an answer ends its connection."""
         try:
             next(self.steps)
         except StopIteration as done:
             self.reply = done.value
+            return False
+        except EXPECTED as failure:
+            self.reply = Close(f"its request could not be served: {failure}")
             return False
         return True
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable, Hashable
 
+from ottla.broker.failures import EXPECTED
 from ottla.ports import Now
+
+log = logging.getLogger("ottla.broker")
 
 Due = Callable[[Now], None]
 
@@ -26,6 +30,15 @@ class Timers:
         if len(self._heap) > 64 and len(self._heap) > 4 * len(self._live):
             self._forget_cancelled()
 
+    def every(self, key: Hashable, period_ms: Callable[[], int], due: Due, now: Now) -> None:
+        """Call `due(now)` again and again, every `period_ms()`; whatever comes of a call, the next one follows."""
+
+        def again(now: Now) -> None:
+            self.every(key, period_ms, due, now)
+            due(now)
+
+        self.at(key, now.mono_ms + max(1, period_ms()), again)
+
     def cancel(self, key: Hashable) -> None:
         self._live.pop(key, None)
 
@@ -40,11 +53,14 @@ class Timers:
         return None
 
     def run_due(self, now: Now) -> None:
-        """Call everything whose deadline has passed, in order of the deadlines."""
+        """Call everything whose deadline has passed, in order of the deadlines. What one of them is refused keeps no other back."""
         while (mono_ms := self.next_ms()) is not None and mono_ms <= now.mono_ms:
             _, _, key = heapq.heappop(self._heap)
             _, due = self._live.pop(key)
-            due(now)
+            try:
+                due(now)
+            except EXPECTED as failure:
+                log.error("%s did not come to its end: %s", key, failure)
 
     def _forget_cancelled(self) -> None:
         self._heap = [entry for entry in self._heap if self._live.get(entry[2], (0,))[0] == entry[1]]

@@ -36,6 +36,11 @@ class Server:
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
 
+    def start(self, *, clean: bool) -> None:
+        """Start the broker, and wake it when its timers are due, whether or not anybody ever asks it something."""
+        self.broker.start(clean=clean)
+        self._arm(self.broker.clock.now())
+
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
         """Open a listener, of a release if one is given, and return its real address; raises OSError where the system refuses."""
         listener = await self._loop.create_server(lambda: Connection(self, name, release), host or None, port, backlog=512)

@@ -160,7 +160,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             )
             server = Server(broker, loop)
             with _uncollected():
-                broker.start(clean=directory.clean)
+                server.start(clean=directory.clean)
             held.pop_all()
     except (RegistryDamaged, StorageFailed) as failure:
         sentence = f"The data directory {directory.path} cannot be used ({failure}): mend it, or choose another with --data-dir."

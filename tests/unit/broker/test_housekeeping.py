@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.chores import MOST_STEPS, Chores
 from ottla.broker.timers import Timers
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
-from ottla.ports import Buffer, Now
+from ottla.ports import Buffer, Now, StorageFailed
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk, SimFile
@@ -105,6 +105,45 @@ def test_a_slice_ends_though_the_clock_stands_still() -> None:
     done = list[int]()
     Chores(SimClock(), Timers()).begin("count", counting(done, 10 * MOST_STEPS))
     assert len(done) == MOST_STEPS
+
+
+def test_a_chore_that_is_refused_something_can_be_begun_again() -> None:
+    chores, done = Chores(SimClock(), Timers()), list[int]()
+
+    def refused() -> Iterator[None]:
+        yield
+        raise StorageFailed("t-0", "No space left on device")
+
+    assert chores.begin("count", refused())
+    assert chores.begin("count", counting(done, 3))
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.parametrize("refused", range(0, 120, 3))
+def test_housekeeping_goes_on_whatever_the_disk_refuses_once(refused: int) -> None:
+    machine = Machine(
+        log_cleaner_backoff_ms=1000, log_retention_check_interval_ms=1000, log_flush_offset_checkpoint_interval_ms=1000
+    )
+    small = {"internal.segment.bytes": "1000", "file.delete.delay.ms": "0"}
+    create(machine, "compacted", **small, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    create(machine, "deleted", **small, **{"retention.bytes": "1000"})
+    for topic in ("compacted", "deleted"):
+        fill(machine, topic, 10)
+    machine.disk.fail(refused)
+    for _ in range(30):
+        machine.pass_time(1000)
+    machine.disk.heal()
+    create(machine, "later-compacted", **small, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    create(machine, "later-deleted", **small, **{"retention.bytes": "1000"})
+    before = {}
+    for topic in ("later-compacted", "later-deleted"):
+        fill(machine, topic, 10)
+        before[topic] = size_bytes(machine, topic)
+    for _ in range(100):
+        machine.pass_time(1000)
+    for topic, size in before.items():
+        assert size_bytes(machine, topic) < size / 2
+    assert {("later-compacted", 0), ("later-deleted", 0)} <= read_offsets(machine.disk, RECOVERY_POINTS).keys()
 
 
 def test_housekeeping_waits_for_no_sync(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Generator
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.broker.request import NO_REPLY, Reply, Waiting
+from ottla.broker.request import NO_REPLY, Close, Ready, Reply, Waiting
 from ottla.broker.slices import MOST_STEPS, Slices
 from ottla.broker.timers import Timers
 from ottla.broker.waits import Waits
-from ottla.ports import Now
+from ottla.ports import Now, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build
 from ottla.records.legacy import open_message_set, wrapper
@@ -164,3 +164,22 @@ def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> Non
         machine.pass_time(1)
     answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
     assert answer.error_code == 0
+
+
+def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_other_back() -> None:
+    world = World()
+
+    def refused() -> Generator[None, None, Reply]:
+        for _ in range(MOST_STEPS):
+            yield
+        raise StorageFailed("t-0/0.log", "Input/output error")
+
+    told: list[Ready] = []
+    reply = world.slices.reply(refused())
+    assert isinstance(reply, Waiting)
+    world.waits.add(reply, told.append)
+    world.ask("other", 3 * MOST_STEPS)
+    for _ in range(10):
+        world.turn()
+    assert told == [Close("its request could not be served: t-0/0.log: Input/output error")]
+    assert world.done == ["other", "other told"]

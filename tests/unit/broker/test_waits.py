@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.request import Close, Reply, Waiting
 from ottla.broker.timers import Timers
 from ottla.broker.waits import Waits
-from ottla.ports import Now
+from ottla.ports import EntryExists, NoEntry, Now, StorageFailed, VersionConflict
+from ottla.wire import Malformed
 
 READY, EXPIRED = Close("ready"), Close("expired")
 
@@ -50,6 +52,55 @@ def test_a_cancelled_deadline_is_never_called() -> None:
     timers.run_due(at(100))
     assert calls == []
     assert timers.next_ms() is None
+
+
+REFUSALS = [
+    StorageFailed("f", "No space left on device"),
+    Malformed("Fetch", 4, "topics", 7, "cut off"),
+    VersionConflict("/v"),
+    EntryExists("/e"),
+    NoEntry("/n"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
+def test_what_one_deadline_is_refused_keeps_no_other_back(refusal: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    timers = Timers()
+    calls: list[Now] = []
+
+    def refused(now: Now) -> None:
+        raise refusal
+
+    timers.at("first", 1, refused)
+    timers.at("second", 2, calls.append)
+    timers.run_due(at(3))
+    assert calls == [at(3)]
+    assert caplog.messages == [f"first did not come to its end: {refusal}"]
+
+
+def test_a_mistake_is_never_taken_for_a_refusal() -> None:
+    timers = Timers()
+
+    def mistaken(now: Now) -> None:
+        raise IndexError
+
+    timers.at("first", 1, mistaken)
+    with pytest.raises(IndexError):
+        timers.run_due(at(3))
+
+
+def test_what_comes_again_and_again_comes_again_after_a_refusal() -> None:
+    timers = Timers()
+    calls: list[Now] = []
+
+    def refused(now: Now) -> None:
+        calls.append(now)
+        raise StorageFailed("f", "Input/output error")
+
+    timers.every("often", lambda: 10, refused, at(0))
+    for mono_ms in (9, 10, 15, 20, 30):
+        timers.run_due(at(mono_ms))
+    assert calls == [at(10), at(20), at(30)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=300))
