@@ -94,7 +94,7 @@ class Log:
         self._snapshots = opened.snapshots
         self._snapshot_at = 0
         self._places: dict[int, tuple[Segment, int]] | None = None
-        self._unsynced: list[tuple[int, File]] = []
+        self._unsynced: dict[Segment, list[tuple[int, File]]] = {}  # sealed ones; (what the log must be synced up to, file)
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
         self._doomed: list[retention.Doomed] = []
@@ -209,15 +209,15 @@ class Log:
         self._active = fresh
         self._snapshot_at = 0
         self.segments.append(self._active)
+        unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been asked for before they were written
         if self.synced_offset < end:
-            self._unsynced.append((end, sealed.file))
-        self._unsynced.extend(
-            (end + 1, file) for file in files
-        )  # a sync up to `end` may have been asked for before they were written
+            unsynced.append((end, sealed.file))
+        if unsynced:
+            self._unsynced[sealed] = unsynced
 
     def dirty_files(self) -> list[File]:
         """All that must be synced to make everything below `log_end_offset` durable."""
-        files = [file for _, file in self._unsynced]
+        files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
         if self.synced_offset < self.log_end_offset and self._active.size:
             files.append(self._active.file)
         if self._active.size:
@@ -233,7 +233,10 @@ class Log:
         """The `dirty_files` of when the log ended at `offset` have been synced."""
         if offset > self.synced_offset:
             self.synced_offset = offset
-        self._unsynced = [(end, file) for end, file in self._unsynced if end > offset]
+        for segment, unsynced in list(self._unsynced.items()):
+            left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
+            if not left:
+                del self._unsynced[segment]
 
     # Reading
 
@@ -297,12 +300,11 @@ class Log:
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
-        gone = {id(file) for segment in old for file in segment.open_files()}
         swap.decide(self._disk, new)
-        self.segments[first : first + len(old)] = [new]
+        self._leave(old)
+        self.segments[first:first] = [new]
         self.size_bytes += new.size - sum(segment.size for segment in old)
         self._places = None
-        self._unsynced = [(end, file) for end, file in self._unsynced if id(file) not in gone]
         self._swap = swap.Swap(new, list(old), now.mono_ms + self.config.file_delete_delay_ms)
         return True
 
@@ -372,16 +374,17 @@ class Log:
         self.finish_swap()
         self._places = None
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
-            self.segments.pop().remove()
+            self._leave(self.segments[-1:])[0].remove()
         self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
+        self._unsynced.pop(segment, None)  # it is not sealed any more
         self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
         if self.log_end_offset < self.log_start_offset:
+            self._unsynced.clear()
             self._active = start_anew(self._disk, self.path, self.segments, self.log_start_offset)
             self.log_end_offset = self.log_start_offset
         self.synced_offset = min(self.synced_offset, self.log_end_offset)
         self.size_bytes = sum(segment.size for segment in self.segments)
-        self._unsynced = [(synced, file) for synced, file in self._unsynced if synced <= self.log_end_offset]
         if self.epochs.truncate_end(self.log_end_offset):
             self._write_epochs()
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
@@ -407,7 +410,8 @@ class Log:
         """
         files: list[Syncable] = [*self._active.flush_indexes()]
         # Which transactions were aborted below that is not looked for again either, also in segments that were sealed since.
-        files += [file for end, file in self._unsynced if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
+        sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
+        files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:
@@ -548,14 +552,21 @@ class Log:
             self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring the first back and not the second
         self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
         self._names_synced = False
-        del self.segments[0]
+        self._leave([segment])
         self.size_bytes -= segment.size
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
         self._places = None
-        self._unsynced = [(end, file) for end, file in self._unsynced if end > self.segments[0].base_offset]
         if segment.base_offset in self._snapshots:
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
+
+    def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """Let these be segments of the log no more: the one way out, so that nothing of what is deleted is ever synced."""
+        first = self.segments.index(segments[0])
+        del self.segments[first : first + len(segments)]
+        for segment in segments:
+            self._unsynced.pop(segment, None)
+        return segments
 
     def _move_start(self, offset: int) -> None:
         self.log_start_offset = offset

@@ -267,11 +267,6 @@ class Segment:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 
-    def open_files(self) -> list[File]:
-        """Those of its files that are held open: what somebody may have asked to be synced."""
-        held = (self._file, self.index.held_file, self.times.held_file, self._transactions and self._transactions.dirty_file())
-        return [file for file in held if file]
-
     def renamed(self) -> None:
         """Its files are called as those of any other segment now."""
         self.ending = ""

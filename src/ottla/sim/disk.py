@@ -22,7 +22,7 @@ Done = Callable[[StorageFailed | None], None]
 class Node:
     """What a file holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
 
-    `end` is where appends go in a file that room was reserved for.
+    `end` is where appends go in a file that room was reserved for. `names`: how many it has; a power cut may leave two.
     """
 
     data: bytearray = field(default_factory=bytearray)
@@ -30,6 +30,7 @@ class Node:
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
     end: int | None = None
+    names: int = 0
 
     def write(self, position: int, data: Buffer) -> None:
         if position > len(self.data):
@@ -61,13 +62,19 @@ class Node:
 
 
 class SimFile:
-    """An open file of a `SimDisk`; dead after a crash."""
+    """A file of a `SimDisk`; dead after a crash.
+
+    As a real one, it is a name that can be opened again: once the name is gone, it can be read until it is closed, and a sync of it
+    is refused that was not asked for before.
+    """
 
     def __init__(self, disk: SimDisk, path: str, node: Node) -> None:
         self.path = path
         self._disk = disk
         self._node = node
         self._life = disk.life
+        self._is_open = True
+        self._pins = 0
 
     @property
     def size(self) -> int:
@@ -111,12 +118,26 @@ class SimFile:
         self._disk.keep_entry(self._node)
 
     def close(self) -> None:
-        pass
+        self._is_open = False
+
+    def pin(self) -> None:
+        """A sync of it was asked for: what becomes of its name does not matter until it is made."""
+        self._must_be_there("sync")
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
 
     def _may(self, operation: str, size: int = 0) -> None:
+        self._must_be_there(operation)
+        self._is_open = True
+        self._disk.may(operation, self.path, size)
+
+    def _must_be_there(self, operation: str) -> None:
         if self._life != self._disk.life:
             raise StorageFailed(self.path, "the file was open when the disk crashed")
-        self._disk.may(operation, self.path, size)
+        if not self._node.names and not self._pins and (operation == "sync" or not self._is_open):
+            raise StorageFailed(self.path, "it is deleted")
 
     def _touch(self) -> None:
         self._node.modified_ms = self._disk.wall_ms
@@ -132,6 +153,11 @@ class SimDirectory:
     def sync(self) -> None:
         self.disk.sync_dir(self.path)
 
+    def pin(self) -> None:
+        """Nothing is held open between syncs."""
+
+    def unpin(self) -> None: ...
+
 
 class SimDisk:
     """A `Disk` in memory. `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with."""
@@ -146,7 +172,7 @@ class SimDisk:
         self._stable_files: dict[str, Node] = {}
         self._failing: dict[int, str] = {}
         self._renames: list[tuple[str, str]] = []
-        self._syncs: list[tuple[list[Syncable], Done]] = []
+        self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
 
     # Faults to order
 
@@ -177,7 +203,9 @@ class SimDisk:
                 node = self._stable_files[path]
                 after[random.choice((path, to))] = survivors.setdefault(node, node.survivor(random))
         self._renames.clear()
-        self._files, self._stable_files = after, dict(after)
+        self._files, self._stable_files = {}, dict(after)
+        for path, node in after.items():
+            self._name(path, node)
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Change one bit of a file, on stable storage too."""
@@ -193,7 +221,10 @@ class SimDisk:
         """Make the syncs that were asked for and call back; returns how many asked."""
         asked, self._syncs = self._syncs, []
         for files, done in asked:
-            done(_sync(files))
+            failure = _sync(files)
+            for file in files:
+                file.unpin()
+            done(failure)
         return len(asked)
 
     # The port
@@ -203,7 +234,7 @@ class SimDisk:
         if path not in self._files:
             if not create or path.rpartition("/")[0] not in self._dirs:
                 raise StorageFailed(path, "No such file or directory")
-            self._files[path] = Node(modified_ms=self.wall_ms)
+            self._name(path, Node(modified_ms=self.wall_ms))
         return SimFile(self, path, self._files[path])
 
     def exists(self, path: str) -> bool:
@@ -234,9 +265,10 @@ class SimDisk:
         self.may("rename", path)
         if not sync:
             self._renames += [(name, to + name[len(path) :]) for name in _at_or_below(self._files, path)]
-        for files in (self._files, self._stable_files) if sync else (self._files,):
-            for name in _at_or_below(files, path):
-                files[to + name[len(path) :]] = files.pop(name)
+        for name in _at_or_below(self._files, path):
+            self._name(to + name[len(path) :], self._unname(name))
+        for name in _at_or_below(self._stable_files, path) if sync else ():
+            self._stable_files[to + name[len(path) :]] = self._stable_files.pop(name)
         moved = list(_at_or_below(self._dirs, path))
         self._dirs.difference_update(moved)
         self._dirs.update(to + name[len(path) :] for name in moved)
@@ -246,16 +278,17 @@ class SimDisk:
     def remove(self, path: str) -> None:
         self.may("remove", path)
         self._node(path)
-        del self._files[path]
+        self._unname(path)
 
     def remove_soon(self, path: str) -> None:
         self.remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.may("remove_tree", path)
-        for files in (self._files, self._stable_files):
-            for name in _at_or_below(files, path):
-                del files[name]
+        for name in _at_or_below(self._files, path):
+            self._unname(name)
+        for name in _at_or_below(self._stable_files, path):
+            del self._stable_files[name]
         self._dirs.difference_update(list(_at_or_below(self._dirs, path)))
 
     def remove_tree_soon(self, path: str) -> None:
@@ -269,7 +302,7 @@ class SimDisk:
         self.may("write_file", path, len(data))
         node = Node(modified_ms=self.wall_ms)
         node.write(0, data)
-        self._files[path] = node
+        self._name(path, node)
         if sync:
             node.sync()
             self._stable_files[path] = node
@@ -291,7 +324,10 @@ class SimDisk:
         return SimDirectory(self, path)
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
-        self._syncs.append((list(files), done))
+        own = [_own(file) for file in files]
+        for file in own:
+            file.pin()
+        self._syncs.append((own, done))
 
     # For its files
 
@@ -308,10 +344,28 @@ class SimDisk:
         """The directory entry of a synced file is on stable storage too."""
         self._stable_files.update((path, other) for path, other in self._files.items() if other is node)
 
+    def _name(self, path: str, node: Node) -> None:
+        if path in self._files:
+            self._unname(path)
+        self._files[path] = node
+        node.names += 1
+
+    def _unname(self, path: str) -> Node:
+        node = self._files.pop(path)
+        node.names -= 1
+        return node
+
     def _node(self, path: str) -> Node:
         if path not in self._files:
             raise StorageFailed(path, "No such file or directory")
         return self._files[path]
+
+
+def _own(file: Syncable) -> SimFile | SimDirectory:
+    """Only what this disk gave out can be synced by it: anything else would be promised and not kept."""
+    if not isinstance(file, SimFile | SimDirectory):
+        raise TypeError(f"{file!r} is not of this disk")
+    return file
 
 
 def _sync(files: Sequence[Syncable]) -> StorageFailed | None:

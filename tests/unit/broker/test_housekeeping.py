@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -14,11 +14,13 @@ from ottla.ports import Buffer, Now, StorageFailed
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk, SimFile
+from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce
 
 MINUTE_MS = 60_000
+DELETE_RECORDS = 21
 
 
 class TickingClock(SimClock):
@@ -200,3 +202,38 @@ def test_a_checkpoint_whose_sync_fails_notes_nothing(monkeypatch: pytest.MonkeyP
     machine.pass_time(MINUTE_MS)
     assert read_offsets(machine.disk, RECOVERY_POINTS) == {}
     assert produce(machine, b"no").error_code == KAFKA_STORAGE_ERROR
+
+
+def expire(machine: Machine, topic: str) -> None:
+    machine.pass_time(8 * 24 * 60 * MINUTE_MS)
+
+
+def delete_all_records(machine: Machine, topic: str) -> None:
+    to_the_end = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=-1)
+    wanted = DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[to_the_end])
+    answer = machine.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[wanted], timeout_ms=1000))
+    assert [part.error_code for part in answer.topics[0].partitions] == [0]
+    machine.pass_time(5 * MINUTE_MS)
+
+
+@pytest.mark.parametrize("forget", [expire, delete_all_records])
+def test_a_partition_whose_records_all_went_is_online(forget: Callable[[Machine, str], None]) -> None:
+    machine = Machine()
+    create(machine, "t")
+    for _ in range(5):
+        produce(machine, b"old")
+    forget(machine, "t")
+    assert size_bytes(machine, "t") == 0
+    assert produce(machine, b"new").error_code == 0
+    machine.pass_time(MINUTE_MS)
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 6}
+
+
+def test_a_partition_that_is_kept_small_is_online() -> None:
+    machine = Machine()
+    create(machine, "t", **{"internal.segment.bytes": "1000", "retention.bytes": "1000", "file.delete.delay.ms": "0"})
+    for number in range(30):
+        fill(machine, "t", rounds=3)
+        machine.pass_time(5 * MINUTE_MS if number % 2 else MINUTE_MS)
+    assert size_bytes(machine, "t") <= 2000
+    assert read_offsets(machine.disk, RECOVERY_POINTS)

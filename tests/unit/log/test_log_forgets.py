@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.ports import Now
+from ottla.ports import Now, StorageFailed
 from ottla.sim.disk import SimDisk
-from tests.unit.log.batches import NOW, append, make_batch, read_all
+from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
 BATCH_BYTES = 100
 
@@ -127,3 +127,59 @@ def test_a_deleted_log_leaves_nothing() -> None:
     log = filled(disk)
     log.delete()
     assert disk.list("") == []
+
+
+def test_what_retention_deleted_is_not_synced_any_more() -> None:
+    disk = SimDisk()
+    log = filled(disk, retention_ms=5000)
+    assert log.retain(after_ms(100_000)) == 5
+    sync(log)
+    append(log, make_batch())
+    sync(log)
+    assert (log.synced_offset, log.has_unsynced_segments) == (11, False)
+
+
+def test_what_retention_deletes_under_steady_appends_is_not_synced_any_more() -> None:
+    log = filled(SimDisk(), retention_ms=-1, retention_bytes=3 * BATCH_BYTES)
+    for number in range(30):
+        append(log, make_batch(1, BATCH_BYTES - 61))
+        log.retain(after_ms(number), most=1)
+        if number % 3 == 0:
+            sync(log)
+    sync(log)
+    assert log.synced_offset == log.log_end_offset == 40
+
+
+def test_what_was_deleted_by_offset_is_not_synced_any_more() -> None:
+    log = filled(SimDisk())
+    log.delete_records(log.log_end_offset)
+    assert log.retain(after_ms(0)) == 5
+    sync(log)
+    assert log.checkpoint() == log.synced_offset == 10
+
+
+def test_a_checkpoint_syncs_nothing_of_what_was_deleted() -> None:
+    log = filled(SimDisk(), retention_ms=5000)
+    sync(log)
+    log.retain(after_ms(100_000))
+    assert log.checkpoint() == 10
+    assert log.flush() == []
+
+
+def test_what_was_cut_off_is_not_synced_any_more() -> None:
+    log = filled(SimDisk())
+    log.truncate_to(5)
+    append(log, make_batch())
+    sync(log)
+    assert log.synced_offset == log.log_end_offset == 6
+
+
+def test_a_sync_under_way_is_none_the_worse_for_the_deletion_of_its_files() -> None:
+    disk = SimDisk()
+    log = filled(disk, retention_ms=5000, file_delete_delay_ms=0)
+    outcomes: list[StorageFailed | None] = []
+    disk.sync_soon(log.dirty_files(), outcomes.append)
+    log.retain(after_ms(100_000))
+    log.retain(after_ms(100_001))  # what was kept for readers goes now
+    disk.run_syncs()
+    assert outcomes == [None]
