@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.wire.apis import API
-from tests.old.message_sets import batch, message, plain, wrapped
+from tests.old.message_sets import batch, message, plain, unnumbered, wrapped
 from tests.old.talk import OTHER_SHAPES, Talk
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
@@ -117,6 +117,15 @@ def odd_sets(talk: Talk, version: int) -> None:
         "an empty wrapper": wrapped(b""),
         "wrapped messages with offsets that do not count up": wrapped(message(b"i", magic=1, offset=5), magic=1, offset=5),
         "a wrapper at less than its last message": wrapped(plain(b"i", b"j", b"k", magic=1), magic=1, offset=1),
+        "a wrapper at -1 around messages at -1": wrapped(unnumbered(b"i", b"j"), magic=1, offset=-1),
+        "a wrapper at -1 around messages from 0 on": wrapped(plain(b"i", b"j", magic=1), magic=1, offset=-1),
+        "a wrapper at 5 around messages at -1": wrapped(unnumbered(b"i", b"j"), magic=1, offset=5),
+        "wrapped messages with offsets that count down": wrapped(
+            message(b"i", magic=1, offset=7) + message(b"j", magic=1, offset=3), magic=1, offset=3
+        ),
+        "messages of magic 1 in a wrapper of magic 0": wrapped(plain(b"i", b"j", magic=1)),
+        "messages of magic 0 in a wrapper of magic 1": wrapped(plain(b"i", b"j"), magic=1),
+        "messages of both magics in a wrapper of magic 0": wrapped(message(b"i") + message(b"j", magic=1, offset=1)),
     }
     for number, (title, records) in enumerate(sets.items()):
         topic = f"odd-{version}-{number}"

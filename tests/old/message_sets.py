@@ -35,6 +35,11 @@ def plain(*values: bytes, magic: int = 0, first: int = 0) -> bytes:
     return b"".join(message(value, magic=magic, key=b"k", offset=first + i) for i, value in enumerate(values))
 
 
+def unnumbered(*values: bytes) -> bytes:
+    """Messages of magic 1 that all have offset -1, as pykafka sends them."""
+    return b"".join(message(value, magic=1, offset=-1) for value in values)
+
+
 def wrapped(inner: bytes, *, magic: int = 0, offset: int = 0) -> bytes:
     """A set inside one gzip message."""
     return message(gzip.compress(inner, mtime=0), magic=magic, attributes=GZIP, offset=offset)

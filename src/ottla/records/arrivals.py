@@ -7,6 +7,7 @@ know requests; callers say what the topic and the release demand.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
@@ -31,10 +32,18 @@ from ottla.wire.errors import (
 LOG_OVERHEAD_BYTES: Final = 12
 
 
+class Inside(Enum):
+    """What is looked at in the messages of a wrapper."""
+
+    NOTHING = "neither format nor offsets: a wrapper of format 1 is read as one of format 0, which fails (UNKNOWN_SERVER_ERROR)"
+    FORMATS = "their format, which is to be the wrapper's"
+    OFFSETS = "the last offset too: a wrapper's own may not be less, unless it is 0"
+
+
 class Terms(NamedTuple):
     """On what terms messages are taken: the topic's demands at `now_ms`, the largest message, the newest codec that there is.
 
-    Compressed messages of a format above `opened_magic` are not opened (UNKNOWN_SERVER_ERROR).
+    `inside` is what is looked at in a wrapper.
 
     `codec` and `level` are those that the topic's batches are stored in; None keeps the producer's, the last one met.
     """
@@ -43,7 +52,7 @@ class Terms(NamedTuple):
     now_ms: int = 0
     max_message_bytes: int = 0x7FFFFFFF
     newest_codec: int = codecs.ZSTD
-    opened_magic: int = 1
+    inside: Inside = Inside.OFFSETS
     codec: int | None = None
     level: int | None = None
     limit_bytes: int = MOST_OPENED_BYTES
@@ -162,26 +171,27 @@ def _opened(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | 
 
 
 def _unwrapped(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | None]:
-    """The messages of a wrapper, which all have its format and offsets that fit its own."""
+    """The messages of a wrapper, which get new offsets: theirs are only looked at (-1 is what pykafka sends)."""
     wrapper = open_wrapper(view, entry.start, entry.end)
-    if wrapper.magic > terms.opened_magic:
+    if wrapper.magic and terms.inside is Inside.NOTHING:
         raise Untakable(UNKNOWN_SERVER_ERROR, f"Compressed messages of magic {wrapper.magic} cannot be opened.")
     steps = codecs.decompress_slowly(entry.codec, wrapper.value, limit_bytes=terms.limit_bytes, magic=wrapper.magic)
     data = memoryview((yield from paused(steps, None)))
-    least, most, last, at = 0, -1, -1, 0
+    last, at = 0, 0
     for start, at in _runs(data, PIECE_BYTES[entry.codec]):
-        if data[start + 16] != wrapper.magic or data[start + 17] & CODEC_MASK:
+        if data[start + 17] & CODEC_MASK or (terms.inside is not Inside.NOTHING and data[start + 16] != wrapper.magic):
             raise BadMessage(entry.start, "a compressed set holds a compressed or another format's message.", INVALID_RECORD)
         if wrapper.timestamp is not None:
             raise Untakable(INVALID_TIMESTAMP, "Only the broker may say that a timestamp is its own (LogAppendTime).")
         columns = open_message_set(data[start:at])
-        if wrapper.magic and wrapper.offset:
-            least, most, last = min(least, *columns.offsets), max(most, *columns.offsets), columns.offsets[-1]
+        last = columns.offsets[-1]
         yield columns
     if not at or at != len(data):
         raise BadMessage(entry.start, "a compressed set holds no message, or a torn one.", INVALID_RECORD)
-    if least < 0 or most > last or (wrapper.offset and last > wrapper.offset):  # 0 is what producers send that do not care
-        raise BadMessage(entry.start, f"the offsets within a wrapper do not fit its own, {wrapper.offset}.", INVALID_RECORD)
+    if terms.inside is Inside.OFFSETS and wrapper.magic and wrapper.offset and wrapper.offset < last:
+        raise BadMessage(
+            entry.start, f"the offset of a wrapper, {wrapper.offset}, is less than its last message's.", INVALID_RECORD
+        )
 
 
 def _check(columns: Columns, terms: Terms) -> None:

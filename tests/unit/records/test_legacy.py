@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import codecs, legacy
-from ottla.records.arrivals import Arrived, Terms, accept
+from ottla.records.arrivals import Arrived, Inside, Terms, accept
 from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
@@ -26,6 +26,7 @@ from ottla.wire.errors import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
+    UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from tests.unit.records.making import build_rows, simple
@@ -221,11 +222,34 @@ FIRST = split(SOUND)[0]
         (wrapper(0, 1, GZIP, 0, codecs.compress(GZIP, b"")), INVALID_RECORD),
         (wrapper(0, 1, GZIP, 0, codecs.compress(GZIP, FIRST + FIRST[:-1])), INVALID_RECORD),
         (wrapper(1, 1, GZIP, 0, codecs.compress(GZIP, SOUND)), INVALID_RECORD),
-        (wrapper(9, 1, GZIP, 0, codecs.compress(GZIP, set_of(1, base_offset=5) + SOUND)), INVALID_RECORD),
+        (wrapper(-1, 1, GZIP, 0, codecs.compress(GZIP, SOUND)), INVALID_RECORD),
     ],
 )
 def test_broken_sets_are_refused_with_kafkas_code(message_set: bytes, code: int) -> None:
     assert accept(message_set).error_code == code
+
+
+def numbered(*offsets: int) -> bytes:
+    """A message at each of these offsets, in format 1."""
+    return b"".join(offset.to_bytes(8, "big", signed=True) + FIRST[8:] for offset in offsets)
+
+
+@pytest.mark.parametrize(("offset", "inside"), [(-1, (-1, -1)), (5, (-1, -1)), (3, (7, 3)), (0, (7, 3))])
+def test_wrapped_messages_get_new_offsets_whatever_theirs_are(offset: int, inside: tuple[int, ...]) -> None:
+    """pykafka sends -1 for all; Kafka since 0.11 holds the wrapper's offset against its last message's, and nothing more."""
+    code, _, batch, (header,) = accept(wrapper(offset, 1, GZIP, 0, codecs.compress(GZIP, numbered(*inside))))
+    assert (code, header.base_offset, header.record_count, len(batch)) == (0, 0, 2, header.size)
+
+
+def test_what_is_looked_at_in_a_wrapper_depends_on_the_release() -> None:
+    less = wrapper(1, 1, GZIP, 0, codecs.compress(GZIP, SOUND))
+    newer, older = (wrapper(0, magic, GZIP, 0, codecs.compress(GZIP, set_of(1 - magic))) for magic in (0, 1))
+    told = {inside: [accept(one, Terms(inside=inside)).error_code for one in (less, newer, older)] for inside in Inside}
+    assert told == {
+        Inside.NOTHING: [UNKNOWN_SERVER_ERROR, 0, UNKNOWN_SERVER_ERROR],
+        Inside.FORMATS: [0, INVALID_RECORD, INVALID_RECORD],
+        Inside.OFFSETS: [INVALID_RECORD] * 3,
+    }
 
 
 def test_a_compacted_topic_wants_keys() -> None:

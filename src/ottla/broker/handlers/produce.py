@@ -75,7 +75,7 @@ def _convert(broker: Broker, request: Request) -> Steps:
             partition = broker.partitions.get(topic.name, data.index)
             if partition is not None and not _is_batch(data.records):
                 release = request.release
-                terms = partition.terms(request.now)._replace(newest_codec=release.newest_codec, opened_magic=release.opened_magic)
+                terms = partition.terms(request.now)._replace(newest_codec=release.newest_codec, inside=release.inside)
                 converted[id(data)] = yield from arrive(data.records, terms)
     return _produce(broker, request, converted)
 

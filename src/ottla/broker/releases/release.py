@@ -14,6 +14,7 @@ from typing import Final
 from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.records import codecs
+from ottla.records.arrivals import Inside
 from ottla.wire import releases
 from ottla.wire.apis import API
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
@@ -39,7 +40,7 @@ class Release:
     stable_offset_for_all: bool = True
     any_time: bool = False
     bad_batches_close: bool = False
-    opened_magic: int = 1
+    inside: Inside = Inside.OFFSETS
     newest_magic: int = 2
     newest_codec: int = codecs.ZSTD
     newest_error: int = HIGHEST_CODE
@@ -101,7 +102,7 @@ def _made(name: str) -> Release:
         stable_offset_for_all=_at(name, traits.STABLE_OFFSET_FOR_ALL),
         any_time=_at(name, traits.ANY_TIME),
         bad_batches_close=_at(name, traits.BAD_BATCHES_CLOSE),
-        opened_magic=_at(name, traits.OPENED_MAGIC),
+        inside=_at(name, traits.INSIDE),
         newest_magic=_at(name, traits.NEWEST_MAGIC),
         newest_codec=_at(name, traits.NEWEST_CODEC),
         newest_error=_at(name, traits.NEWEST_ERROR),

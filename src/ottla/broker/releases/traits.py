@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from ottla.records import codecs
+from ottla.records.arrivals import Inside
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -104,8 +105,8 @@ ANY_TIME: Final[Since[bool]] = (("0.8.0", True), ("3.0", False))
 BAD_BATCHES_CLOSE: Final[Since[bool]] = (("0.8.0", False), ("0.11.0", True), ("2.1", False))
 """Whether a Produce of version 3 or later that carries anything but one batch of magic 2 closes the connection."""
 
-OPENED_MAGIC: Final[Since[int]] = (("0.8.0", 0), ("0.10.0", 1))
-"""The newest format of compressed messages that could be opened; UNKNOWN_SERVER_ERROR for others."""
+INSIDE: Final[Since[Inside]] = (("0.8.0", Inside.NOTHING), ("0.10.0", Inside.FORMATS), ("0.11.0", Inside.OFFSETS))
+"""What is looked at in compressed messages. kafka-node sends 0.9 messages of magic 1 in wrappers of magic 0."""
 
 NEWEST_MAGIC: Final[Since[int]] = (("0.8.0", 1), ("0.11.0", 2))
 """0.8 and 0.9 look at no magic, and a few clients send them 1; a batch of magic 2 has its CRC elsewhere and looks corrupt."""
