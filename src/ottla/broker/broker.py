@@ -18,6 +18,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.slices import Slices
 from ottla.broker.timers import Timers
 from ottla.broker.topics import Topics
+from ottla.broker.transactions import NoTransactions
 from ottla.broker.waits import Wait, Waits
 from ottla.coord.consumer.assign import Assignor
 from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry
@@ -92,6 +93,7 @@ class Broker:
         self.partitions = Partitions(disk, self.timers, self._changed)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
+        self.transactions = NoTransactions()
         self.cleaner = Cleaner(self)
         self._routes = apis.routes()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ottla.broker import transactions
 from ottla.broker.broker import Broker
 from ottla.broker.coordination import OFFSETS_TOPIC
 from ottla.broker.request import Handlers, Reply, Request
@@ -30,25 +31,35 @@ EVERY_GROUP_OPERATION = sum(1 << operation for operation in (READ, DELETE, DESCR
 
 
 def handle_find_coordinator(broker: Broker, request: Request) -> Reply:
-    """This broker coordinates everything. The first that looks for a group's coordinator has `__consumer_offsets` made."""
+    """This broker coordinates every group. The first that looks for a group's coordinator has `__consumer_offsets` made."""
     body: FindCoordinatorRequest = request.body
-    error_code = INVALID_REQUEST if body.key_type not in (GROUP, TRANSACTION) else NONE
-    takes_a_moment = not request.release.is_today and broker.topics.get(OFFSETS_TOPIC) is None  # as in every release of Kafka
-    if body.key_type == GROUP and (broker.coordination.ensure(request.now) or takes_a_moment):
-        error_code = COORDINATOR_NOT_AVAILABLE
+    error_code, sentence = _no_coordinator(broker, request)
     node_id = -1 if error_code else broker.node_id
     host, port = ("", -1) if error_code else broker.advertised(request.peer)
     if request.version < MANY_KEYS_FROM:
-        named = ERRORS[error_code].sentence if error_code else "NONE"
-        return FindCoordinatorResponse(error_code=error_code, error_message=named, node_id=node_id, host=host, port=port)
+        return FindCoordinatorResponse(
+            error_code=error_code, error_message=sentence or "NONE", node_id=node_id, host=host, port=port
+        )
     found = FindCoordinatorResponse.Coordinator
-    message = ERRORS[error_code].sentence if error_code else ""
     return FindCoordinatorResponse(
         coordinators=[
-            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=message)
+            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=sentence)
             for key in body.coordinator_keys
         ]
     )
+
+
+def _no_coordinator(broker: Broker, request: Request) -> tuple[int, str]:
+    """The error code, and the sentence that goes with it, where a client cannot be told of a coordinator."""
+    body: FindCoordinatorRequest = request.body
+    if body.key_type == TRANSACTION:
+        return broker.transactions.refuse(request), transactions.SENTENCE
+    if body.key_type != GROUP:
+        return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
+    takes_a_moment = not request.release.is_today and broker.topics.get(OFFSETS_TOPIC) is None  # as in every release of Kafka
+    if broker.coordination.ensure(request.now) or takes_a_moment:
+        return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
+    return NONE, ""
 
 
 def handle_join_group(broker: Broker, request: Request) -> Reply:

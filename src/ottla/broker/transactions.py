@@ -1,0 +1,27 @@
+"""Transactions are not served yet: what ends a client that asks for one, instead of leaving it to try until its time is up."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ottla.broker.request import Request
+from ottla.wire.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+log = logging.getLogger("ottla.broker")
+
+SENTENCE: Final = "This broker does not serve transactions yet: produce without a transactional id."
+
+
+class NoTransactions:
+    """Refuses transactional ids, and says so in the log, the first time."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def refuse(self, request: Request) -> int:
+        """The error code: of all that say no to a transactional id, the one at which every client gives up, librdkafka too."""
+        if not self._said:
+            log.warning("A client (%s, %s) asks for a transaction. %s", request.client_id, request.peer, SENTENCE)
+            self._said = True
+        return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
