@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+import ottla
+from bench.apache_kafka import VERSION
+from ottla.wire import releases
 from tests.support.frames import API_VERSIONS, Raw
 from tests.support.peers import Peer
 
-KNOWN = Path(__file__).parents[3] / "shared" / "spec" / "api_versions.csv"
+PRODUCE = 0
+RELEASE = VERSION.rpartition(".")[0]
+"""The line that the Apache Kafka of these tests is of."""
+
 NEEDED = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 22, 32, 37, 42, 60}
 """From Produce to DescribeCluster: what the clients of these tests cannot do without."""
 
 
-def advertised(broker: Peer) -> dict[int, tuple[int, int]]:
+class Addressed(Protocol):
+    @property
+    def address(self) -> str: ...
+
+
+def advertised(broker: Addressed) -> dict[int, tuple[int, int]]:
     with Raw(broker.address) as raw:
         reply = raw.ask(API_VERSIONS, 0)
         assert reply.number("h") == 0
@@ -28,14 +38,30 @@ def test_every_needed_api_is_served(broker: Peer) -> None:
     assert advertised(broker).keys() >= NEEDED
 
 
+def test_what_a_listener_of_a_release_announces_is_what_that_release_announces(broker: Peer, peer_name: str) -> None:
+    """Lowest and highest version of every API that is served here, as Apache Kafka of that release tells them."""
+    served = advertised_by_a_listener_of(RELEASE)
+    if peer_name == "ottla":
+        assert served == {key: (versions.start, versions.stop - 1) for key, versions in known(RELEASE).items() if key in served}
+    else:
+        told = advertised(broker)
+        assert served == {key: told[key] for key in served}
+
+
+def advertised_by_a_listener_of(release: str) -> dict[int, tuple[int, int]]:
+    with ottla.Broker(release=release) as listener:
+        return advertised(listener)
+
+
+def known(release: str) -> dict[int, range]:
+    """What a release serves; it announces Produce from version 0 on, for librdkafka's sake."""
+    versions = releases.served(release)
+    return versions | {PRODUCE: range(versions[PRODUCE].stop)}
+
+
 def test_the_highest_versions_are_those_of_kafka_and_all_begin_at_0(broker: Peer, peer_name: str) -> None:
     """Kafka 4 announces less than it could read; clients of 0.10 to 2.0, which ask, find no Fetch there that they know."""
     if peer_name != "ottla":
         pytest.skip("this Apache Kafka is of another release")
-    if not KNOWN.exists():
-        pytest.skip("../shared is absent: spec/api_versions.csv lists Kafka's versions")
-    with KNOWN.open() as file:
-        valid = {int(row["api_key"]): row["valid_4.4"].rstrip("*") for row in csv.DictReader(file)}
-    for key, (lowest, highest) in advertised(broker).items():
-        first, _, last = valid[key].partition("-")
-        assert (lowest, highest) == (0, int(last or first)), f"API {key}"
+    newest = releases.served(releases.NAMES[-1])
+    assert advertised(broker) == {key: (0, newest[key].stop - 1) for key in advertised(broker)}

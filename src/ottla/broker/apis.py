@@ -51,5 +51,9 @@ def routes() -> Routes:
 
 
 def served(release: Release) -> dict[int, range]:
-    """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler."""
-    return {key: release.versions[key] for key in sorted(handlers()) if key in release.versions}
+    """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them."""
+    return {
+        key: range(release.versions[key].start, min(release.versions[key].stop, versions.stop))
+        for key, (versions, _) in sorted(handlers().items())
+        if key in release.versions
+    }

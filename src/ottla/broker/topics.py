@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.settings import topic_config_error
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.topic_logs import TopicLogs
@@ -53,6 +54,8 @@ class Topics:
         self.producer_ids = ProducerIds(broker.registry, broker.node_id)
         self.logs = TopicLogs(broker)
         self._broker = broker
+        self.made_by_default: dict[str, int] = {}
+        """When each topic was made that nobody described, of late (ms, monotonic)."""
         self._leaving: set[str] = set()
 
     def load(self, now: Now, *, clean: bool) -> None:
@@ -131,7 +134,11 @@ class Topics:
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Outcome]:
         """Make topics that nobody described: with the broker's numbers, and internal ones with their own."""
-        return self.create([self._by_default(name) for name in names], now)
+        outcomes = self.create([self._by_default(name) for name in names], now)
+        lately = {name: at_ms for name, at_ms in self.made_by_default.items() if now.mono_ms - at_ms < UNSEEN_MS}
+        made = (outcome.name for outcome in outcomes if not outcome.error_code)
+        self.made_by_default = lately | dict.fromkeys(made, now.mono_ms)
+        return outcomes
 
     def delete(self, names: Iterable[str], now: Now, *, at_once: bool = True) -> list[Outcome]:
         """Delete topics that are there, with all their records and the offsets that groups committed for them."""

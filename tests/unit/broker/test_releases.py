@@ -14,6 +14,7 @@ from ottla.broker.request import Close
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.wire import releases
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.apis import API
 from ottla.wire.errors import (
@@ -30,7 +31,7 @@ from ottla.wire.releases import highest
 from tests.support.machine import Machine
 
 SPEC = Path(__file__).parents[4] / "shared" / "spec"
-METADATA, API_VERSIONS = 3, 18
+METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 7, 18
 SEEN_OTHERWISE = {("0.10.2", 9): 2}
 """(release, API key) -> highest version, where a real broker of that release serves another than the list says."""
 
@@ -181,19 +182,55 @@ def test_release_0_8_passes_over_version_numbers_and_answers_in_version_0() -> N
     assert [topic.name for topic in told.topics] == ["gone"]
 
 
-def topic_errors(machine: Machine) -> tuple[int, int]:
-    """What Metadata answers the first and the second time about a topic that is made by asking."""
-    body = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="new")])
-    first, second = (machine.ask(METADATA, 0 if 0 in machine.peer.release.versions[3] else 1, body).topics[0] for _ in range(2))
-    assert bool(first.partitions) == (first.error_code == NONE)
-    return first.error_code, second.error_code
+def topic_error(machine: Machine, *, all_topics: bool = False) -> int | None:
+    """What Metadata answers about a topic that is made by asking; None where it is not in a list of all topics."""
+    names = None if all_topics else [MetadataRequest.MetadataRequestTopic(name="new")]
+    topics = machine.ask(METADATA, 1, MetadataRequest(topics=names)).topics
+    assert all(bool(topic.partitions) == (topic.error_code == NONE) for topic in topics)
+    return topics[0].error_code if topics else None
 
 
-def test_a_topic_made_by_asking_is_there_at_once_today_and_took_a_moment_in_releases() -> None:
-    assert topic_errors(Machine()) == (NONE, NONE)
-    assert topic_errors(machine_of("0.8.0")) == (LEADER_NOT_AVAILABLE, NONE)
-    assert topic_errors(machine_of("3.9")) == (LEADER_NOT_AVAILABLE, NONE)
-    assert topic_errors(machine_of("4.3")) == (UNKNOWN_TOPIC_OR_PARTITION, NONE)
+def test_a_topic_made_by_asking_is_there_at_once_today() -> None:
+    assert topic_error(Machine()) == NONE
+
+
+@pytest.mark.parametrize(
+    ("release", "error_code"),
+    [("0.10.0", LEADER_NOT_AVAILABLE), ("3.9", LEADER_NOT_AVAILABLE), ("4.3", UNKNOWN_TOPIC_OR_PARTITION)],
+)
+def test_a_topic_made_by_asking_took_a_moment_in_releases(release: str, error_code: int) -> None:
+    """Longer than sarama waits before it asks again, which is 10 ms."""
+    machine = machine_of(release)
+    assert topic_error(machine) == error_code
+    machine.clock.advance(traits.UNSEEN_MS - 1)
+    assert (topic_error(machine), topic_error(machine, all_topics=True)) == (error_code, None)
+    machine.clock.advance(1)
+    assert (topic_error(machine), topic_error(machine, all_topics=True)) == (NONE, NONE)
+
+
+def test_a_described_topic_is_seen_at_once_in_every_release() -> None:
+    machine = machine_of("4.3")
+    wanted = CreateTopicsRequest.CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    machine.ask(19, 5, CreateTopicsRequest(topics=[wanted], timeout_ms=1000))
+    assert topic_error(machine) == NONE
+
+
+def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
+    """The names of what is supported and what is finalized, and the epoch."""
+    body = ApiVersionsRequest(client_software_name="lib", client_software_version="1.0")
+    answer = machine.ask(API_VERSIONS, version, body)
+    told = answer.supported_features, answer.finalized_features
+    assert all((each.min_version, each.max_version) == (0, 1) for each in told[0])
+    assert all((each.min_version_level, each.max_version_level) == (1, 1) for each in told[1])
+    return {each.name for each in told[0]}, {each.name for each in told[1]}, answer.finalized_features_epoch
+
+
+def test_the_consumer_protocol_is_a_feature_where_it_was_one() -> None:
+    assert features(machine_of("3.9"), 4) == (set(), set(), -1)
+    for machine in (Machine(), machine_of("4.0"), machine_of("4.3")):
+        assert features(machine, 4) == ({"group.version"}, {"group.version"}, 0)
+        assert features(machine, 3) == (set(), {"group.version"}, 0)  # a range from 0 on is an error to older clients
+        assert features(machine, 2) == (set(), set(), -1)
 
 
 def test_error_codes_that_came_later_are_told_as_what_was_told_before() -> None:
@@ -204,8 +241,9 @@ def test_error_codes_that_came_later_are_told_as_what_was_told_before() -> None:
     assert find("0.9.0").error_code(6) == 6
 
 
-def test_todays_listener_is_no_release_and_serves_every_version_that_is_served_at_all() -> None:
+def test_todays_listener_is_no_release_and_serves_every_version_that_a_release_announced() -> None:
     assert TODAY.is_today
-    assert {key: set(versions) for key, (versions, _) in apis.handlers().items()} == {
-        key: set(API[key].versions) for key in apis.handlers()
+    newest = highest(NAMES[-1]) | {CONTROLLED_SHUTDOWN: 3}
+    assert {key: versions for key, (versions, _) in apis.handlers().items()} == {
+        key: range(newest[key] + 1) for key in apis.handlers()
     }

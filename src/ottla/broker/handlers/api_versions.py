@@ -15,7 +15,11 @@ from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUP
 
 PRODUCE, CONTROLLED_SHUTDOWN, API_VERSIONS = 0, 7, 18
 NAMED_FROM = 3
+FEATURES_FROM_0_FROM = 4
 ADDRESSED_FROM = 5
+FEATURES_EPOCH = 0
+"""How often what is finalized has changed."""
+
 UNKNOWN_NODE = -1
 
 UNTOLD = {CONTROLLED_SHUTDOWN}
@@ -34,7 +38,27 @@ def handle_api_versions(broker: Broker, request: Request) -> Reply:
         return ApiVersionsResponse(error_code=error_code)
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
-    return ApiVersionsResponse(api_keys=_told(request.release.name))
+    return _features_told(ApiVersionsResponse(api_keys=_told(request.release.name)), request)
+
+
+def _features_told(response: ApiVersionsResponse, request: Request) -> ApiVersionsResponse:
+    """Add the features, which nobody can change; a range from 0 on is left out of what older clients hear (KIP-1022)."""
+    features = request.release.features
+    if not features:
+        return response
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(name=feature.name, min_version=feature.lowest, max_version=feature.highest)
+        for feature in features
+        if feature.lowest or request.version >= FEATURES_FROM_0_FROM
+    ]
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(
+            name=feature.name, min_version_level=feature.highest, max_version_level=feature.highest
+        )
+        for feature in features
+    ]
+    response.finalized_features_epoch = FEATURES_EPOCH
+    return response
 
 
 def _error(broker: Broker, body: ApiVersionsRequest, version: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ottla.broker.addresses import addresses
 from ottla.broker.authorized import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from ottla.broker.broker import Broker
+from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.request import Handlers, Reply, Request
 from ottla.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.cluster.names import name_error
@@ -32,11 +33,13 @@ def handle_metadata(broker: Broker, request: Request) -> Reply:
     """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
     body: MetadataRequest = request.body
     if body.topics is None or (request.version == 0 and not body.topics):
-        topics = [_described(broker, topic) for topic in broker.topics.image.topics.values()]
+        unseen = _unseen(broker, request)
+        topics = [_described(broker, topic) for topic in broker.topics.image.topics.values() if topic.name not in unseen]
     elif request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
     else:
         refused = _make_missing(broker, request) if body.allow_auto_topic_creation else {}
+        refused |= _unseen(broker, request)
         topics = [_answered(broker, asked, refused) for asked in _distinct(body.topics)]
     if body.include_topic_authorized_operations:
         for topic in topics:
@@ -65,18 +68,21 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
 
 
 def _make_missing(broker: Broker, request: Request) -> dict[str, int]:
-    """Make the topics that are asked for by name and are not there; returns error codes of those that can't be made.
-
-    Today a topic is there at once. A release whose topics took a moment has an error for that first answer, too.
-    """
+    """Make the topics that are asked for by name and are not there; returns error codes of those that can't be made."""
     if not broker.settings.auto_create_topics_enable:
         return {}
     known = broker.topics.image.topics
     names = {topic.name: None for topic in request.body.topics if topic.topic_id == NO_ID and topic.name not in known}
     missing = [name for name in names if name is not None and name_error(name) is None]
     outcomes = broker.topics.create_by_default(missing, request.now) if missing else []
-    at_first = request.release.first_topic_error
-    return {name: code for name, code in ((outcome.name, outcome.error_code or at_first) for outcome in outcomes) if code}
+    return {outcome.name: outcome.error_code for outcome in outcomes if outcome.error_code}
+
+
+def _unseen(broker: Broker, request: Request) -> dict[str, int]:
+    """The error of each topic that was made by asking a moment ago, which no broker of the release would see yet. Today, none."""
+    error_code = request.release.first_topic_error
+    made = broker.topics.made_by_default
+    return {name: error_code for name, at_ms in made.items() if request.now.mono_ms - at_ms < UNSEEN_MS} if error_code else {}
 
 
 def _answered(broker: Broker, asked: Asked, refused: dict[str, int]) -> TopicResponse:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from ottla.broker.releases import traits
-from ottla.broker.releases.traits import CommitsChecked, MoreAcks, Since, T, TooNew, Unreadable
+from ottla.broker.releases.traits import CommitsChecked, Feature, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.records import codecs
 from ottla.records.arrivals import Inside
 from ottla.wire import releases
@@ -34,6 +34,7 @@ class Release:
     too_new: TooNew = TooNew.ALL
     more_acks: MoreAcks = MoreAcks.AS_ALL
     first_topic_error: int = NONE
+    features: tuple[Feature, ...] = (traits.GROUP_VERSION,)
     offsets_of_unknown_topics: bool = False
     commits_checked: CommitsChecked = CommitsChecked.PARTITIONS
     failed_generation: int = -1
@@ -96,6 +97,7 @@ def _made(name: str) -> Release:
         too_new=_at(name, traits.TOO_NEW),
         more_acks=_at(name, traits.MORE_ACKS),
         first_topic_error=_at(name, traits.FIRST_TOPIC_ERROR),
+        features=_at(name, traits.FEATURES),
         offsets_of_unknown_topics=_at(name, traits.OFFSETS_OF_UNKNOWN_TOPICS),
         commits_checked=_at(name, traits.COMMITS_CHECKED),
         failed_generation=_at(name, traits.FAILED_GENERATION),

@@ -6,7 +6,7 @@ Seen in recorded answers and in the releases' own sources; `ottla.broker.release
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.records import codecs
 from ottla.records.arrivals import Inside
@@ -55,6 +55,14 @@ class CommitsChecked(Enum):
     PARTITIONS = "the partition"
 
 
+class Feature(NamedTuple):
+    """A feature of the cluster (KIP-584), finalized at its highest level."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
 UNREADABLE: Final[Since[Unreadable]] = (
     ("0.8.0", Unreadable.CLOSED),
     ("0.9.0", Unreadable.SILENCE),
@@ -83,6 +91,15 @@ MORE_ACKS: Final[Since[MoreAcks]] = (("0.8.0", MoreAcks.AS_ALL), ("0.8.2", MoreA
 
 FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0", UNKNOWN_TOPIC_OR_PARTITION))
 """What Metadata answers at first about a topic that it has just made; the client asks again."""
+
+UNSEEN_MS: Final = 30
+"""How long it does so: Kafka 0.9 to 4.3 were seen to take 20 to 40 ms. sarama asks again after 10."""
+
+GROUP_VERSION: Final = Feature("group.version", 0, 1)
+FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION,)))
+"""What ApiVersions tells of features: `group.version` means the consumer protocol (KIP-848). Kafka 4 tells five more, none of which
+is served here, and `metadata.version`, the format of a KRaft log, which is not kept here.
+"""
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))
 """Whether OffsetFetch from version 1 on answers UNKNOWN_TOPIC_OR_PARTITION where there is no such partition."""
