@@ -8,6 +8,9 @@ from itertools import groupby
 from ottla.client.types import OffsetAndTimestamp, TopicPartition
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
+NO_REPLICA = -1
+"""What a consumer says of itself; every other id is a follower's, which is told more than consumers may see."""
+
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
     """Partitions grouped by topic, as most requests want them."""
@@ -24,7 +27,7 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed
         )
         for topic, group in by_topic(wanted)
     ]
-    return ListOffsetsRequest(isolation_level=int(read_committed), topics=topics, timeout_ms=timeout_ms)
+    return ListOffsetsRequest(replica_id=NO_REPLICA, isolation_level=int(read_committed), topics=topics, timeout_ms=timeout_ms)
 
 
 def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:

@@ -1,0 +1,47 @@
+"""What a reader with isolation_level=read_committed is told while a transaction is open."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+import ottla
+from ottla.net.client import ranges
+from ottla.net.client.ranges import LATEST_TIMESTAMP, RangeSettings
+from ottla.spark.brokers import Brokers
+from ottla.spark.client_settings import ClientSettings
+from tests.client.test_producer_consumer import reader
+from tests.support.peers import Peer
+
+
+@pytest.fixture
+def open_transaction(broker: Peer, peer_name: str, topic: str) -> Iterator[ottla.TopicPartition]:
+    """A partition that holds two records, the second in a transaction that is not ended."""
+    if peer_name == "ottla":
+        pytest.skip("Ottla has no transactions yet; --peer=apache-kafka shows what a broker with some says")
+    with ottla.Producer(broker.address) as plain:
+        plain.send(topic, b"before", partition=0).result(20)
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"within", partition=0)
+    assert producer.flush(20) == 0
+    yield ottla.TopicPartition(topic, 0)
+    producer.abort_transaction(20)
+
+
+def test_the_end_is_the_last_stable_offset_only_for_who_reads_what_is_committed(
+    broker: Peer, open_transaction: ottla.TopicPartition
+) -> None:
+    where = open_transaction
+    for level, end in (("read_committed", 1), ("read_uncommitted", 2)):
+        with reader(broker, isolation_level=level) as consumer:
+            assert consumer.end_offsets([where]) == {where: end}
+        settings = RangeSettings(broker.address, read_committed=level == "read_committed")
+        assert ranges.list_offsets(settings, {where: LATEST_TIMESTAMP})[where].offset == end
+        client = ClientSettings(broker.address, "test", read_committed=level == "read_committed")
+        with Brokers(client) as brokers:
+            assert brokers.latest([where]) == {where: end}
