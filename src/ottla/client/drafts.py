@@ -5,7 +5,8 @@ Appending is the producer's hot path, once per record; everything else here is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from ottla.client.errors import BrokerError, KafkaError
@@ -60,8 +61,10 @@ class Draft:
     def finish(self, *, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> None:
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
         self.done = True
-        for watcher in self._watchers:
-            watcher()
+        # A watcher that raises keeps none of the others from hearing.
+        with ExitStack() as watchers:
+            for watcher in reversed(self._watchers):
+                watchers.callback(watcher)
 
     def outcome(self, index: int) -> RecordMetadata:
         """Where record `index` landed; raises why it did not. Only when done."""
@@ -160,8 +163,8 @@ class Drafts:
         self.pending_bytes -= draft.size
         self.undone.discard(draft)
 
-    def abandon(self) -> Iterable[Draft]:
-        """Take all drafts, open or full: nobody will send them."""
-        gone = [*self._full, *self._open.values()]
-        self._full, self._open = [], {}
+    def abandon(self) -> list[Draft]:
+        """Forget all that is not done, and return it: nobody will send it."""
+        gone, self._full, self._open = list(self.undone), [], {}
+        self.undone.clear()
         return gone

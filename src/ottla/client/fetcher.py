@@ -7,7 +7,7 @@ under way while one is read. Records stay closed. Knows leaders through the meta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,12 +68,17 @@ class Fetcher:
     reset_timestamp: int | None = None
     check_crcs: bool = True
     retry_backoff_ms: int = 100
+    missing_patience_ms: int = 60_000
+    """How long a partition may be unknown to the brokers before that is an error: news of a new topic spread slowly."""
     wants_metadata: set[str] = field(default_factory=set)
     failure: KafkaError | None = None
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     _chunks: deque[Chunk] = field(default_factory=deque)
     _under_way: set[int] = field(default_factory=set)
     _waits: dict[int, int] = field(default_factory=dict)
+    _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+    _told: set[TopicPartition] = field(default_factory=set)
+    _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def partitions(self) -> Iterable[TopicPartition]:
@@ -96,9 +101,24 @@ class Fetcher:
         for where in partitions:
             if self._readings.pop(where, None) is not None:
                 self._drop_chunks(where)
+                self._missing_since_ms.pop(where, None)
+                self._recovered(where)
 
     def _drop_chunks(self, where: TopicPartition) -> None:
         self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
+
+    def fail(self, where: TopicPartition, error: KafkaError) -> None:
+        """`take` raises `error` until the partition is read from elsewhere, or can be read after all."""
+        self._errors[where] = error
+        self._told.discard(where)
+
+    def _recovered(self, where: TopicPartition) -> None:
+        if self._errors.pop(where, None) is not None:
+            self._told.discard(where)
+
+    def error(self, where: TopicPartition) -> KafkaError | None:
+        """Why a partition cannot be read now."""
+        return self._errors.get(where)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
         """Go on from `offset`."""
@@ -121,6 +141,7 @@ class Fetcher:
     def _begin_anew(self, where: TopicPartition) -> Reading:
         reading = self.reading(where)
         self._drop_chunks(where)
+        self._recovered(where)
         reading.position = reading.fetch_offset = UNKNOWN_OFFSET
         reading.reset_to = None
         reading.turn += 1
@@ -150,7 +171,7 @@ class Fetcher:
                 if reading.buffered:
                     full.add(node_id)
             elif node_id == NO_LEADER:
-                self.wants_metadata.add(reading.where.topic)
+                self._look_for(reading.where, now_ms)
             elif node_id not in self._under_way:
                 epoch = self.metadata.leader_epoch(*reading.where)
                 by_node.setdefault(node_id, {})[reading.where] = Wanted(reading.fetch_offset, epoch)
@@ -164,6 +185,17 @@ class Fetcher:
             )
             for node_id, wanted in by_node.items()
         ]
+
+    def _look_for(self, where: TopicPartition, now_ms: int) -> None:
+        self.wants_metadata.add(where.topic)
+        code = self.metadata.partition_error(*where)
+        error = broker_error(code, f"Fetching {where.topic}-{where.partition}")
+        if code != codes.UNKNOWN_TOPIC_OR_PARTITION:
+            self._missing_since_ms.pop(where, None)
+            if code != codes.NONE and not error.retriable:
+                self.fail(where, error)
+        elif now_ms - self._missing_since_ms.setdefault(where, now_ms) >= self.missing_patience_ms and where not in self._errors:
+            self.fail(where, error)
 
     def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
         """Partitions with something buffered are left out of a fetch, and must not wait long behind idle ones once it is read."""
@@ -180,6 +212,7 @@ class Fetcher:
             and not reading.buffered
             and not reading.paused
             and not reading.retiring
+            and (reading.where not in self._errors or reading.where in self._told)
             and reading.not_before_ms <= now_ms
         )
 
@@ -188,6 +221,8 @@ class Fetcher:
         self._under_way.discard(fetch.node_id)
         if answer.error_code:
             self._set_back(fetch.turns, now_ms)
+            error = broker_error(answer.error_code, "Fetching")
+            self.failure = None if error.retriable else error
             return
         try:
             for found in read_fetch(answer, version):
@@ -195,6 +230,7 @@ class Fetcher:
                 if reading is not None and reading.turn == fetch.turns.get(found.where):
                     self._take_in(reading, found, now_ms)
         except BadBatch as error:
+            self._set_back(fetch.turns, now_ms)
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
     def broken(self, fetch: Fetch, now_ms: int) -> None:
@@ -214,16 +250,15 @@ class Fetcher:
             return
         reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
         if found.cut_short:
-            self.failure = cut_short(reading.where, reading.fetch_offset, self.limits)
-        if not len(found.records):
+            self._unreadable(reading, cut_short(reading.where, reading.fetch_offset, self.limits), now_ms)
             return
         try:
             seen = visible(found.records, found.aborted, check_crcs=self.check_crcs)
         except BadBatch as error:
-            self.failure = broker_error(
-                codes.CORRUPT_MESSAGE, f"Fetching {reading.where.topic}-{reading.where.partition}", str(error)
-            )
+            context = f"Fetching {reading.where.topic}-{reading.where.partition}"
+            self._unreadable(reading, broker_error(codes.CORRUPT_MESSAGE, context, str(error)), now_ms)
             return
+        self._recovered(reading.where)
         if seen.next_offset is None or seen.next_offset <= reading.fetch_offset:
             return
         chunk = Chunk(reading.where, seen.pieces, reading.fetch_offset, seen.next_offset)
@@ -233,22 +268,28 @@ class Fetcher:
         # Whoever was served goes to the end of the line: a broker fills its answers from the front.
         self._readings[reading.where] = self._readings.pop(reading.where)
 
-    def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
+    def _unreadable(self, reading: Reading, error: KafkaError, now_ms: int) -> None:
+        """Asking again may bring the same: not before the user has heard of it."""
         reading.not_before_ms = now_ms + self.retry_backoff_ms
+        self.fail(reading.where, error)
+
+    def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
         error = broker_error(code, f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}")
+        reading.not_before_ms = now_ms + self.retry_backoff_ms
         if code == codes.OFFSET_OUT_OF_RANGE and self.reset_timestamp is not None:
             self.reset(reading.where, self.reset_timestamp)
         elif error.retriable:
             self.metadata.forget_leader(*reading.where)
             self.wants_metadata.add(reading.where.topic)
         else:
-            self.failure = error
+            self.fail(reading.where, error)
 
     def take(self) -> Chunk | None:
-        """The next buffer to hand out, if there is one. Raises what made fetching impossible, once."""
+        """The next buffer to hand out, if there is one. Raises what makes fetching impossible: each time, as long as it does."""
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
+        self._raise_error(lambda where: where not in self._told)
         for index, chunk in enumerate(self._chunks):
             reading = self._readings[chunk.where]
             if not reading.paused:
@@ -257,12 +298,20 @@ class Fetcher:
                 reading.buffered -= 1
                 reading.position = chunk.next_offset
                 return chunk
+        self._raise_error(lambda where: True)
         return None
+
+    def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
+        """New errors come before the records of other partitions, those that were told behind them."""
+        for where, error in self._errors.items():
+            if wanted(where) and not self._readings[where].paused:
+                self._told.add(where)
+                raise error.with_traceback(None)
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to hand out, not even an error."""
-        return self.failure is None and not self._chunks
+        return self.failure is None and not self._chunks and not self._errors
 
     def next_wake_ms(self, now_ms: int) -> int | None:
         """When something changes by time alone: a back-off ends."""

@@ -292,6 +292,11 @@ class Membership:
         if ask.api_key in (JOIN_GROUP, SYNC_GROUP):
             self.phase = Phase.OUT
 
+    def begin_anew(self, now_ms: int) -> None:
+        """A step could not be taken: give up what is owned, since it may be half adopted, and join again after a pause."""
+        self._forget_membership(keep_id=True)
+        self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+
     def leave(self) -> Ask | None:
         """Say goodbye, if the group knows this member; static members stay (KIP-345). The machine begins anew."""
         known = self.member_id and self.settings.group_instance_id is None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from ottla.client.errors import raise_for
 from ottla.client.types import Node, TopicPartition
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.errors import NONE
+from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 NO_LEADER = -1
 
@@ -88,6 +89,21 @@ class Metadata:
         """0 while the topic is not known."""
         known = self.topics.get(topic)
         return len(known.partitions) if known is not None and known.error_code == NONE else 0
+
+    def check(self, topics: Iterable[str]) -> None:
+        """Raise the error of the first of `topics` that cannot be used."""
+        for topic in topics:
+            known = self.topics.get(topic)
+            code = UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error_code
+            raise_for(code if code or self.partition_count(topic) else LEADER_NOT_AVAILABLE, f"Topic {topic}")
+
+    def partition_error(self, topic: str, partition: int) -> int:
+        """Why a partition has no leader, as far as brokers said: NONE if nobody was asked yet."""
+        known = self.topics.get(topic)
+        if known is None or known.error_code:
+            return NONE if known is None else known.error_code
+        found = known.partitions.get(partition)
+        return UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         known = self.topics.get(topic)

@@ -229,7 +229,9 @@ class Sender:
         """Give up what waited longer than its deadline; what is under way is left to its answer."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(now_ms):
-                self._finish(batch, error=self._too_late(None), gap=True)
+                code = self.metadata.partition_error(*lane.where)
+                why = broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
+                self._finish(batch, error=self._too_late(why), gap=True)
 
     def give_up(self, error: KafkaError) -> None:
         """End every batch that is not under way with `error`: the producer is closing, or cannot go on."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar
 
+from ottla.client.addresses import parse_servers
 from ottla.client.assignors import ASSIGNORS
 from ottla.client.errors import SettingError
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -77,7 +78,9 @@ def _release(name: str, value: Any) -> str | None:
 
 
 def _servers(name: str, value: Any) -> str:
-    return value if isinstance(value, str) else ",".join(value)
+    joined = value if isinstance(value, str) else ",".join(value)
+    parse_servers(joined)
+    return joined
 
 
 def setting(default: Any, check: Check, sentence: str) -> Any:

@@ -112,6 +112,17 @@ def test_a_delivery_knows_its_place_once_the_batch_is_done() -> None:
     assert draft.outcome(1) == RecordMetadata("t", 3, 8, 42)
 
 
+def test_a_watcher_that_raises_keeps_none_of_the_others_from_hearing() -> None:
+    draft = drafts().append("t", 3, None, b"v", None, 41, 0)
+    heard: list[int] = []
+    draft.watch(lambda: heard.append(1))
+    draft.watch(lambda: [].pop())
+    draft.watch(lambda: heard.append(2))
+    with pytest.raises(IndexError):
+        draft.finish(base_offset=7, log_append_time_ms=-1, error=None)
+    assert heard == [1, 2]
+
+
 def test_a_delivery_that_failed_says_why() -> None:
     made = drafts()
     draft = made.append("t", 3, None, b"v", None, 41, 0)

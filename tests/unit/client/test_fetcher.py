@@ -28,6 +28,11 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def metadata(**leaders: int) -> Metadata:
     made = Metadata()
+    made.update(metadata_answer(**leaders))
+    return made
+
+
+def metadata_answer(**leaders: int) -> MetadataResponse:
     partition = MetadataResponse.MetadataResponsePartition
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -35,8 +40,7 @@ def metadata(**leaders: int) -> Metadata:
         )
     ]
     node = MetadataResponse.MetadataResponseBroker
-    made.update(MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=topics))
-    return made
+    return MetadataResponse(brokers=[node(node_id=1, host="h", port=1), node(node_id=2, host="h", port=2)], topics=topics)
 
 
 def batch(base_offset: int, values: Sequence[bytes], **fields: int | bool) -> bytes:
@@ -177,6 +181,72 @@ def test_a_broken_connection_is_tried_again_after_a_pause() -> None:
     assert len(made.fetches(100)) == 1
 
 
+def torn() -> bytes:
+    """A batch whose checksum is wrong."""
+    damaged = bytearray(batch(0, [b"a"]))
+    damaged[-1] ^= 1
+    return bytes(damaged)
+
+
+def test_a_damaged_batch_is_not_asked_for_again_before_the_user_has_heard_of_it() -> None:
+    made = reading(A, B)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: torn(), B: batch(0, [b"b"])}), 0)
+    assert made.fetches(1_000) == []
+    with pytest.raises(BrokerError, match="Fetching t-0: CORRUPT_MESSAGE"):
+        made.take()
+    chunk = made.take()
+    assert chunk is not None
+    assert chunk.where == B
+    with pytest.raises(BrokerError, match="Fetching t-0: CORRUPT_MESSAGE"):
+        made.take()
+    [again] = made.fetches(1_000)
+    assert asked(again.request) == {A: 0, B: 1}
+    made.answered(again, answer({A: batch(0, [b"a"])}), 1_000)
+    assert made.take() is not None
+    assert made.take() is None
+
+
+def test_an_answer_that_is_an_error_as_a_whole_is_raised_where_trying_again_cannot_help() -> None:
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, FetchResponse(error_code=codes.FETCH_SESSION_ID_NOT_FOUND), 0)
+    assert made.take() is None
+    [fetch] = made.fetches(100)
+    made.answered(fetch, FetchResponse(error_code=codes.UNSUPPORTED_VERSION), 100)
+    with pytest.raises(BrokerError, match="UNSUPPORTED_VERSION"):
+        made.take()
+
+
+def without(code: int) -> MetadataResponse:
+    return MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name="t", error_code=code)])
+
+
+def test_a_partition_that_no_broker_knows_is_an_error_once_patience_is_over_and_until_it_is_back() -> None:
+    made = reading(A)
+    made.metadata.update(without(codes.UNKNOWN_TOPIC_OR_PARTITION))
+    assert made.fetches(0) == []
+    assert made.wants_metadata == {"t"}
+    assert made.take() is None
+    assert made.fetches(60_000) == []
+    for now_ms in (60_000, 70_000):
+        with pytest.raises(BrokerError, match="Fetching t-0: UNKNOWN_TOPIC_OR_PARTITION"):
+            made.take()
+        assert made.fetches(now_ms) == []
+    made.metadata.update(metadata_answer())
+    [fetch] = made.fetches(80_000)
+    made.answered(fetch, answer({A: b""}), 80_000)
+    assert made.take() is None
+
+
+def test_a_topic_that_may_not_be_seen_is_an_error_at_once() -> None:
+    made = reading(A)
+    made.metadata.update(without(codes.TOPIC_AUTHORIZATION_FAILED))
+    assert made.fetches(0) == []
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        made.take()
+
+
 def test_an_offset_out_of_range_is_reset_or_raised() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
@@ -186,8 +256,10 @@ def test_an_offset_out_of_range_is_reset_or_raised() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
     made.answered(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
-    with pytest.raises(OffsetOutOfRange, match="t-0 from offset 0"):
-        made.take()
+    for _ in range(3):
+        with pytest.raises(OffsetOutOfRange, match="t-0 from offset 0"):
+            made.take()
+    made.seek(A, 1)
     assert made.take() is None
 
 

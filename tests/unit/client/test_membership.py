@@ -174,6 +174,15 @@ def test_a_broken_connection_while_joining_means_joining_again() -> None:
     ask(made, JOIN_GROUP, 200)
 
 
+def test_a_step_that_could_not_be_taken_means_giving_up_and_joining_again_after_a_pause() -> None:
+    made = stable(P0)
+    made.begin_anew(5_000)
+    assert made.next(5_000) == Lose([P0])
+    made.revoked([P0])
+    assert made.next(5_000) == Wait(5_100)
+    assert ask(made, JOIN_GROUP, 5_100).body.member_id == "me"  # type: ignore[attr-defined]  # a JoinGroupRequest
+
+
 def test_what_cannot_be_mended_is_raised() -> None:
     made = member()
     with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):

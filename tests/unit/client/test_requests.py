@@ -22,5 +22,5 @@ def test_requests_for_records_and_their_offsets_come_from_no_replica(api_key: in
     lowest, highest = SPOKEN[api_key]
     for version in range(lowest, highest + 1):
         parts = encode_request(RequestHeader(api_key, version, 1, "test"), body)
-        _, sent = decode_request(b"".join(bytes(part) for part in parts)[4:])  # type: ignore[arg-type]  # no file slices here
+        _, sent = decode_request(b"".join(bytes(part) for part in parts)[4:])
         assert sent.replica_id == -1, version  # type: ignore[attr-defined]  # both have it

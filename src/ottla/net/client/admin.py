@@ -21,8 +21,7 @@ class Admin:
 
     def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
         self._async = AsyncAdmin(bootstrap_servers, **settings)
-        self._background = BackgroundLoop("ottla-admin")
-        self._background.run(self._async.start())
+        self._background = BackgroundLoop.begin("ottla-admin", self._async.start)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -35,8 +34,10 @@ class Admin:
         """Close all connections."""
         if not self._closed:
             self._closed = True
-            self._background.run(self._async.close())
-            self._background.stop()
+            try:
+                self._background.run(self._async.close())
+            finally:
+                self._background.stop()
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only see whether that would work."""

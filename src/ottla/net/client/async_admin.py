@@ -110,9 +110,8 @@ class AsyncAdmin:
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
         """Partitions and leaders of topics, by name. Raises `UnknownTopic`."""
         await self._cluster.retried(lambda: self._cluster.refresh(names))
+        self._cluster.metadata.check(names)
         known = self._cluster.metadata.topics
-        for name in names:
-            raise_for(known[name].error_code, f"Topic {name}")
         return {name: known[name] for name in names}
 
     async def describe_cluster(self) -> ClusterDescription:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.cursor import Cursor
-from ottla.client.errors import Closed, KafkaError, SettingError
+from ottla.client.errors import KafkaError, SettingError
 from ottla.client.fetcher import UNKNOWN_OFFSET
 from ottla.client.progress import Progress
 from ottla.client.settings import ConsumerSettings, parse
@@ -26,6 +26,7 @@ from ottla.client.types import (
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.group_member import GroupMember
 from ottla.net.client.reader import RESETS, Reader
+from ottla.net.client.tasks import Tasks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -53,29 +54,36 @@ class AsyncConsumer:
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
-        self._closed = False
+        self._started = self._closed = False
+        self._shutting: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
-        self._background: list[asyncio.Task[None]] = []
         self._counts: dict[str, int] = {}
 
     async def start(self) -> Self:
-        """Begin; with topics given, this subscribes to them."""
-        self._cluster = Cluster(self.settings)
-        self._reader = Reader(self._cluster, self.settings)
+        """Begin; with topics given, this subscribes to them. Where that fails, nothing is left behind."""
+        self._tasks = Tasks(self._broke)
+        self._cluster = Cluster(self.settings, self._tasks)
+        self._reader = Reader(self._cluster, self.settings, self._tasks)
         self._progress = Progress(self._reader.fetcher)
         self._settled = asyncio.Event()
         self._member = self._new_member() if self.settings.group_id else None
-        self._background = [asyncio.ensure_future(self._keep_metadata_fresh())]
+        self._started = True
+        self._tasks.spawn(self._keep_metadata_fresh())
         if self._member is not None and self.settings.enable_auto_commit:
-            self._background.append(asyncio.ensure_future(self._auto_commit()))
-        if self._first_topics:
-            await self.subscribe(*self._first_topics)
+            self._tasks.spawn(self._auto_commit())
+        try:
+            if self._first_topics:
+                await self.subscribe(*self._first_topics)
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     def _new_member(self) -> GroupMember:
         return GroupMember(
             self._cluster,
             self.settings,
+            self._tasks,
             free=self._free,
             revoke=self._revoke,
             lose=self._lose,
@@ -92,7 +100,11 @@ class AsyncConsumer:
     # --- what to read
 
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose name matches the regular expression `pattern`, also later ones."""
+        """Read these topics from now on, or all whose name matches the regular expression `pattern`, also later ones.
+
+        A group that refused this consumer is asked again.
+        """
+        self._check()
         self._pattern = re.compile(pattern) if pattern is not None else None
         if pattern is not None:
             await self._cluster.retried(lambda: self._cluster.refresh(None))
@@ -108,7 +120,7 @@ class AsyncConsumer:
         return sorted(topic.name for topic in known if pattern and pattern.fullmatch(topic.name) and not topic.is_internal)
 
     async def _set_topics(self, topics: list[str]) -> None:
-        self._topics = topics
+        self._topics, self._error = topics, None
         self._counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         if self._member is not None:
             self._member.subscribe(topics)
@@ -121,7 +133,7 @@ class AsyncConsumer:
         if self._member is not None:
             await self._member.leave()
             self._member = self._new_member()
-        self._topics, self._pattern = [], None
+        self._topics, self._pattern, self._error = [], None, None
         await self._replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
@@ -166,12 +178,12 @@ class AsyncConsumer:
         if timestamp is not None:
             self._reader.fetcher.reset(where, timestamp)
         else:
-            self._fail(
-                KafkaError(
-                    f"Nothing is committed for {where.topic}-{where.partition} and auto_offset_reset is none: "
-                    "seek() to where reading shall begin, or choose earliest or latest."
-                )
+            error = KafkaError(
+                f"Nothing is committed for {where.topic}-{where.partition} and auto_offset_reset is none: "
+                "seek() to where reading shall begin, or choose earliest or latest."
             )
+            self._reader.fetcher.fail(where, error)
+            self._reader.nudge()
 
     async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
         self._progress.cut_short(partitions)
@@ -189,17 +201,28 @@ class AsyncConsumer:
         await self._lose(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
-        await self._tell(self._on_revoked, partitions)
-        self._progress.drop(partitions)
-        self._reader.fetcher.remove(partitions)
+        try:
+            await self._tell(self._on_revoked, partitions)
+        finally:
+            self._progress.drop(partitions)
+            self._reader.fetcher.remove(partitions)
 
     async def _tell(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
+        """A consumer that broke, perhaps by a listener's own exception, calls none any more."""
+        if self._tasks.broken:
+            return
         told = listener(partitions) if listener is not None else None
         if inspect.isawaitable(told):
             await told
 
     def _fail(self, error: KafkaError) -> None:
+        """The group will not have this consumer: every poll says so until it subscribes anew."""
         self._error = error
+        self._reader.nudge()
+
+    def _broke(self, error: KafkaError) -> None:
+        """Something unexpected, or a listener's exception: the group is left at once, and the next call hears of it."""
+        self._begin_shutting()
         self._reader.nudge()
 
     async def _keep_metadata_fresh(self) -> None:
@@ -246,12 +269,15 @@ class AsyncConsumer:
             if self._member is not None:
                 self._member.user_is_busy(True)
 
-    def _raise_error(self) -> None:
+    def _check(self) -> None:
+        self._tasks.check()
         if self._closed:
-            raise Closed("The consumer is closed: make a new one.")
+            raise self._tasks.ended()
+
+    def _raise_error(self) -> None:
+        self._check()
         if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            raise self._error.with_traceback(None)
 
     async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord]:
         """Records one by one, for ever, or until none came for `timeout_ms`."""
@@ -319,6 +345,8 @@ class AsyncConsumer:
         reading = self._reader.fetcher.reading(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
             self._raise_error()
+            if (error := self._reader.fetcher.error(where)) is not None:
+                raise error.with_traceback(None)
             if reading.reset_to is not None:
                 found = await self._reader.offsets({where: reading.reset_to})
                 if reading.reset_to is not None:
@@ -389,18 +417,27 @@ class AsyncConsumer:
 
         Records in hand count as done, unless not `finished`: so it is where a with statement ends in an error.
         """
-        if self._closed:
+        if not self._started:
             return
-        self._closed = True
-        if finished:
+        if finished and self._shutting is None:
             self._progress.settle()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
-        if self._member is not None:
-            await self._member.leave()
-        await self._reader.close()
-        await self._cluster.close()
+        await self._begin_shutting()
+        self._tasks.check_untold()
+
+    def _begin_shutting(self) -> asyncio.Task[None]:
+        self._closed = True
+        if self._shutting is None:
+            self._shutting = asyncio.get_running_loop().create_task(self._shut())
+        return self._shutting
+
+    async def _shut(self) -> None:
+        try:
+            await self._tasks.cancel()
+            if self._member is not None:
+                await self._member.leave()
+        finally:
+            self._reader.close()
+            await self._cluster.close()
 
 
 def _offset(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:

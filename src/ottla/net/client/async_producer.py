@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from ottla.client.types import TopicPartition
 from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.net.client.cluster import Cluster, now_ms
 from ottla.net.client.delivery import Delivery
+from ottla.net.client.tasks import Tasks
 from ottla.records.columns import build
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 
@@ -49,12 +51,13 @@ class AsyncProducer:
             partitioner=Partitioner(random.randrange),
         )
         self._codec = COMPRESSIONS[self.settings.compression_type]
-        self.closed = False
+        self.closed = self._closing = False
 
     async def start(self) -> Self:
         """Begin; connections are opened when first needed."""
         self._loop = asyncio.get_running_loop()
-        self._cluster = Cluster(self.settings)
+        self._tasks = Tasks(self._give_up)
+        self._cluster = Cluster(self.settings, self._tasks)
         self._sender = Sender(
             self._cluster.metadata,
             SendSettings(
@@ -67,7 +70,6 @@ class AsyncProducer:
                 retry_backoff_ms=self.settings.retry_backoff_ms,
             ),
         )
-        self._tasks: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._room: list[asyncio.Future[None]] = []
@@ -93,11 +95,10 @@ class AsyncProducer:
 
         Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`.
         """
-        if not self._cluster.metadata.partition_count(topic):
-            await self.know(topic)
         if self.drafts.pending_bytes > self.settings.buffer_memory:
             await self.wait_for_room()
-        delivery = self.append(topic, value, key, partition, headers, timestamp_ms)
+        while (delivery := self.append(topic, value, key, partition, headers, timestamp_ms)) is None:
+            await self.know(topic)
         if self.drafts.news:
             self.drafts.news = False
             self.pump()
@@ -113,13 +114,15 @@ class AsyncProducer:
         partition: int | None,
         headers: Headers | None,
         timestamp_ms: int | None,
-    ) -> Delivery:
-        """Put a record of a known topic into its draft, from any thread; then `pump` if `drafts.news`."""
-        if self.closed:
-            raise Closed("The producer is closed: make a new one.")
+    ) -> Delivery | None:
+        """Put a record into its draft, from any thread, then `pump` if `drafts.news`; None: first `know` the topic."""
         count = self._cluster.metadata.partition_count(topic)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         with self.lock:
+            if self.closed:
+                self._raise_closed()
+            if not count:
+                return None
             if partition is None:
                 partition = self.drafts.partitioner.partition(topic, key, count)
             elif not 0 <= partition < count:
@@ -127,9 +130,9 @@ class AsyncProducer:
             draft = self.drafts.append(topic, partition, key, value, headers, stamp, int(time.monotonic() * 1000))
             return Delivery(draft, len(draft.values) - 1)
 
-    def knows(self, topic: str) -> bool:
-        """Whether records for the topic can be placed without asking a broker first."""
-        return self._cluster.metadata.partition_count(topic) > 0
+    def _raise_closed(self) -> None:
+        self._tasks.check()
+        raise self._tasks.ended()
 
     async def know(self, topic: str) -> None:
         """Learn of a topic's partitions; it is created if the broker does that."""
@@ -143,14 +146,22 @@ class AsyncProducer:
                     freed: asyncio.Future[None] = self._loop.create_future()
                     self._room.append(freed)
                     await freed
+                    if self.closed:
+                        self._raise_closed()
         except TimeoutError:
             raise TimedOut(
                 f"buffer_memory={self.settings.buffer_memory} stayed full for max_block_ms={self.settings.max_block_ms}: "
                 "the broker takes records more slowly than they are sent."
             ) from None
 
+    def pump_soon(self) -> None:
+        """Have `pump` called as work in the background."""
+        self._tasks.soon(self.pump)
+
     def pump(self) -> None:
         """Send what can leave, and arrange to be called again. On the loop."""
+        if self.closed:
+            return
         now = now_ms()
         with self.lock:
             drafts = self.drafts.close(now, self._sender.has_backlog)
@@ -158,7 +169,7 @@ class AsyncProducer:
             self._hand_over(draft, now)
         self._sender.expire(now)
         for send in self._sender.requests(now):
-            self._spawn(self._dispatch(send))
+            self._tasks.spawn(self._dispatch(send))
         self._get_what_is_missing()
         self._rearm(now)
 
@@ -172,30 +183,27 @@ class AsyncProducer:
             self.drafts.finished(draft)
         draft.finish(base_offset=batch.base_offset, log_append_time_ms=batch.log_append_time_ms, error=batch.error)
         if self._room and self.drafts.pending_bytes <= self.settings.buffer_memory:
-            waiting, self._room = self._room, []
-            for freed in waiting:
-                if not freed.done():
-                    freed.set_result(None)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        waiting, self._room = self._room, []
+        for freed in waiting:
+            if not freed.done():
+                freed.set_result(None)
 
     def _get_what_is_missing(self) -> None:
         sender = self._sender
         if sender.wants_metadata:
-            self._cluster.refresh_soon(sender.wants_metadata, self.pump)
+            self._cluster.refresh_soon(sender.wants_metadata, self.pump, sender.give_up)
             sender.wants_metadata.clear()
         if sender.wants_identity and (self._identifying is None or self._identifying.done()):
-            self._identifying = self._spawn(self._identify())
+            self._identifying = self._tasks.spawn(self._identify())
 
     def _rearm(self, now: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
         times = [time for time in (self.drafts.next_close_ms(now), self._sender.next_wake_ms(now)) if time is not None]
-        self._timer = self._loop.call_later(max(1, min(times) - now) / 1000, self.pump) if times else None
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self.pump) if times else None
 
     async def _dispatch(self, send: Send) -> None:
         try:
@@ -226,6 +234,7 @@ class AsyncProducer:
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or given up. Raises `TimedOut` after `timeout_ms`."""
+        self._tasks.check()
         with self.lock:
             waiting = list(self.drafts.undone)
             self.drafts.hurry()
@@ -237,6 +246,7 @@ class AsyncProducer:
                         await _until_done(draft)
         except TimeoutError:
             raise TimedOut(f"flush() did not end within {timeout_ms} ms: records are still on their way.") from None
+        self._tasks.check()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic."""
@@ -245,26 +255,31 @@ class AsyncProducer:
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. What is still not written after `timeout_ms` is given up with `Closed`."""
-        if self.closed:
+        if self._closing:
             return
+        self._closing = True
         try:
-            await self.flush(timeout_ms)
+            if not self.closed:
+                await self.flush(timeout_ms)
         finally:
-            self.closed = True
-            self._give_up(Closed("The producer was closed before the record was written."))
-            if self._timer is not None:
-                self._timer.cancel()
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            await self._cluster.close()
+            await self._tasks.cancel()
+            try:
+                self._give_up(Closed("The producer was closed before the record was written."))
+            finally:
+                await self._cluster.close()
+        self._tasks.check_untold()
 
     def _give_up(self, error: KafkaError) -> None:
+        """Nothing more is sent or taken, and whoever waits for something hears `error`."""
+        if self._timer is not None:
+            self._timer.cancel()
         with self.lock:
-            gone = list(self.drafts.abandon())
-        for draft in gone:
-            draft.finish(base_offset=-1, log_append_time_ms=-1, error=error)
-        self._sender.give_up(error)
+            self.closed = True
+            undone = self.drafts.abandon()
+        self._make_room()
+        with ExitStack() as stack:  # a watcher that raises keeps none of the others from hearing
+            for draft in undone:
+                stack.callback(draft.finish, base_offset=-1, log_append_time_ms=-1, error=error)
 
 
 async def _until_done(draft: Draft) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, Self, TypeVar
 
 from ottla.client.errors import Closed
 
@@ -16,21 +17,41 @@ class BackgroundLoop:
     """Starts at once and ends with `stop`; a daemon, so that a client left open does not keep a program from ending."""
 
     def __init__(self, name: str) -> None:
+        self._lock = threading.Lock()
+        self._stopped = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
+    @classmethod
+    def begin(cls, name: str, start: Callable[[], Coroutine[Any, Any, Any]]) -> Self:
+        """A loop on which `start()` has been run; where that fails, no thread is left."""
+        made = cls(name)
+        try:
+            made.run(start())
+        except BaseException:
+            made.stop()
+            raise
+        return made
+
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the loop and wait for it. An interrupt (Ctrl-C) cancels it. Raises `Closed` after `stop`."""
-        if not self._thread.is_alive():
-            work.close()
-            raise Closed("The client is closed: make a new one.")
-        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._stopped:
+                work.close()
+                raise self._closed()
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
+        except CancelledError:
+            raise self._closed() from None
         except BaseException:
             running.cancel()
             raise
+
+    @staticmethod
+    def _closed() -> Closed:
+        return Closed("The client is closed: make a new one.")
 
     def do(self, function: Callable[[], Result]) -> Result:
         """Call a function on the loop and wait for what it returns."""
@@ -41,12 +62,25 @@ class BackgroundLoop:
         return self.run(work())
 
     def call(self, function: Callable[[], Any]) -> None:
-        """Have a function called on the loop, soon."""
-        self._loop.call_soon_threadsafe(function)
+        """Have a function called on the loop, soon; not after `stop`. It must not raise: nobody would hear of it."""
+        with self._lock:
+            if not self._stopped:
+                self._loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """End the loop and its thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """End the loop and its thread; calls of other threads that wait for something end with `Closed`."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+        asyncio.run_coroutine_threadsafe(_end_all_others(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _end_all_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

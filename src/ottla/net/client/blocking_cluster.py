@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
-from ottla.client.errors import KafkaError, UnknownTopic, raise_for
+from ottla.client.errors import ConnectionFailed, KafkaError, UnknownTopic, raise_for
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.types import TopicPartition
 from ottla.client.versions import METADATA
@@ -80,7 +80,9 @@ class BlockingCluster:
         """The link to one broker that metadata knows."""
         link = self._links.get(node_id)
         if link is None or link.closed:
-            node = self.metadata.nodes[node_id]
+            node = self.metadata.nodes.get(node_id)
+            if node is None:
+                raise ConnectionFailed(f"Broker {node_id} is not among those that metadata names.")
             link = self._links[node_id] = self._open(node.host, node.port)
         return link
 

@@ -33,8 +33,12 @@ class BlockingLink:
             self._socket = socket.create_connection((host, port), timeout=self._timeout_s)
         except OSError as error:
             raise no_connection(self.where, error) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._greet()
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
 
     def _greet(self) -> None:
         self._write(self._connection.hello(self))

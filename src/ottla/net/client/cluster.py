@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from ottla.client.addresses import parse_servers
-from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut, UnknownTopic, raise_for
-from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
+from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic
+from ottla.client.metadata import Metadata, metadata_request
 from ottla.client.settings import ClientSettings
 from ottla.client.versions import METADATA
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.net.client.tasks import Tasks
 from ottla.wire.schema import Message
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
@@ -32,20 +32,21 @@ def now_ms() -> int:
 class Cluster:
     """Links by lane and node id, opened when first needed."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, tasks: Tasks | None = None) -> None:
+        """`tasks` run what `refresh_soon` begins."""
         self.metadata = Metadata()
         self.settings = settings
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._first: asyncio.Future[Link] | None = None
         self._backoff: dict[tuple[str, int], int] = {}
+        self._tasks = tasks
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
+        self._closed = False
 
     async def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
+        self._closed = True
         openings = [*self._links.values(), *((self._first,) if self._first else ())]
         self._links.clear()
         self._first = None
@@ -59,6 +60,7 @@ class Cluster:
 
     async def link(self, node_id: int, lane: str = CONTROL) -> Link:
         """The link to a broker that metadata knows. Raises `ConnectionFailed`, `TimedOut`."""
+        self._check_open()
         key = (lane, node_id)
         opening = self._links.get(key)
         if opening is None or (opening.done() and _opened(opening) is None):
@@ -77,8 +79,13 @@ class Cluster:
         self._backoff.pop(key, None)
         return link
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("The client is closed: make a new one.")
+
     async def any_link(self) -> Link:
         """A link to some broker. Raises `ConnectionFailed` when none can be reached."""
+        self._check_open()
         for opening in self._links.values():
             if (link := _opened(opening)) is not None:
                 return link
@@ -112,23 +119,29 @@ class Cluster:
         answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
 
-    def refresh_soon(self, topics: Iterable[str], then: Callable[[], None]) -> None:
-        """Ask for metadata in the background, at most one request at a time, until it came; `then` is called after each."""
+    def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
+        """Ask for metadata in the background, at most one request at a time, until it came.
+
+        `then` is called after each answer, `failed` with an error that trying again cannot mend.
+        """
+        assert self._tasks is not None
         self._wanted.update(topics)
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.ensure_future(self._refresh_wanted(then))
+            self._refreshing = self._tasks.spawn(self._refresh_wanted(then, failed))
 
-    async def _refresh_wanted(self, then: Callable[[], None]) -> None:
+    async def _refresh_wanted(self, then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
         while self._wanted:
             topics = sorted(self._wanted)
             try:
                 await self.refresh(topics)
-                self._wanted.difference_update(topics)
-                then()
             except KafkaError as error:
                 if not error.retriable:
                     self._wanted.clear()
+                    failed(error)
                     return
+            else:
+                self._wanted.difference_update(topics)
+                then()
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
 
     async def ensure(self, topics: Collection[str], *, create: bool = False, timeout_ms: int | None = None) -> None:
@@ -139,16 +152,7 @@ class Cluster:
 
     async def _find(self, topics: Collection[str], create: bool) -> None:
         await self.refresh(topics, create=create)
-        for topic in topics:
-            info = self.metadata.topics.get(topic)
-            raise_for(info.error_code if info else UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic}")
-
-    async def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id; raises `UnknownTopic` or LEADER_NOT_AVAILABLE."""
-        node_id = self.metadata.leader(topic, partition)
-        if node_id == NO_LEADER:
-            await self._find([topic], create=False)
-        return self.metadata.leader(topic, partition)
+        self.metadata.check(topics)
 
     async def retried(
         self, call: Callable[[], Awaitable[Result]], *, timeout_ms: int | None = None, must_exist: bool = False

@@ -28,13 +28,8 @@ class Consumer:
 
     def __init__(self, *topics: str, **settings: Any) -> None:
         self._async = AsyncConsumer(*topics, **settings)
-        self._background = BackgroundLoop("ottla-consumer")
+        self._background = BackgroundLoop.begin("ottla-consumer", self._async.start)
         self._closed = False
-        try:
-            self._background.run(self._async.start())
-        except BaseException:
-            self.close()
-            raise
 
     def __enter__(self) -> Self:
         return self

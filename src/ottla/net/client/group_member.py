@@ -15,6 +15,7 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
 from ottla.net.client.cluster import CONTROL, GROUP_LANE, Cluster, now_ms
+from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.schema import Message
@@ -38,6 +39,7 @@ class GroupMember:
         self,
         cluster: Cluster,
         settings: ConsumerSettings,
+        tasks: Tasks,
         *,
         free: Callable[[list[TopicPartition], int], Awaitable[bool]],
         revoke: Adopt,
@@ -60,6 +62,7 @@ class GroupMember:
         )
         self._cluster = cluster
         self._settings = settings
+        self._tasks = tasks
         self._free = free
         self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
         self._coordinator: int | None = None
@@ -68,10 +71,10 @@ class GroupMember:
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str]) -> None:
-        """Be a member that wants these topics; starts with the first call."""
+        """Be a member that wants these topics; starts with the first call, and anew after an error that ended the membership."""
         self.machine.subscribe(topics)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if self._task is None or self._task.done():
+            self._task = self._tasks.spawn(self._run())
         self._stirred.set()
 
     def rejoin(self) -> None:
@@ -92,9 +95,19 @@ class GroupMember:
                     await self._say_goodbye()
                     await self._until_stirred(None)
                 else:
-                    await self._do(self.machine.next(now_ms()))
+                    await self._try(self.machine.next(now_ms()))
         except KafkaError as error:
             self._failed(error)
+
+    async def _try(self, step: Step) -> None:
+        """Take a step. One that brokers could not be asked about in time is not the end: the member joins again."""
+        try:
+            await self._do(step)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            log.warning("group %s: joining again, as brokers could not be asked: %s", self.group_id, error)
+            self.machine.begin_anew(now_ms())
 
     def _user_is_lost(self) -> bool:
         since = self._busy_since_ms
@@ -228,11 +241,13 @@ class GroupMember:
     async def _say_goodbye(self) -> None:
         owned = list(self.machine.owned)
         ask = self.machine.leave()
-        if owned:
-            await self._lose(owned)
-        if ask is not None:
-            with suppress(KafkaError):
-                await self._request(ask.api_key, ask.body)
+        try:
+            if owned:
+                await self._lose(owned)
+        finally:  # whatever a listener does, the group must not wait for this member
+            if ask is not None:
+                with suppress(KafkaError):
+                    await self._request(ask.api_key, ask.body)
 
     async def leave(self) -> None:
         """Stop, and tell the coordinator, so that the group need not wait for the session to end."""
@@ -241,9 +256,12 @@ class GroupMember:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = None
-        if self.machine.phase is Phase.STABLE and self.machine.owned:
-            await self._revoke(list(self.machine.owned))
-            self.machine.revoked(self.machine.owned)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._say_goodbye()
+        try:
+            if self.machine.phase is Phase.STABLE and self.machine.owned:
+                await self._revoke(list(self.machine.owned))
+        finally:
+            if self.machine.phase is Phase.STABLE:
+                self.machine.revoked(self.machine.owned)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                    await self._say_goodbye()

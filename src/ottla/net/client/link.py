@@ -115,9 +115,11 @@ class Link(asyncio.BufferedProtocol):
                 answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}."))
+        """What is no error of the network is one of ours, and reaches whoever waits for an answer as it is."""
+        broke = ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.")
+        self._fail(broke if exc is None or isinstance(exc, OSError) else exc)
 
-    def _fail(self, error: KafkaError) -> None:
+    def _fail(self, error: Exception) -> None:
         if self.closed:
             return
         self.closed = True

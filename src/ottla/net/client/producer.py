@@ -23,11 +23,10 @@ class Producer:
 
     def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
         self._async = AsyncProducer(bootstrap_servers, **settings)
-        self._background = BackgroundLoop("ottla-producer")
-        self._background.run(self._async.start())
+        self._background = BackgroundLoop.begin("ottla-producer", self._async.start)
+        self._closed = False
         self._drafts = self._async.drafts
         self._buffer_memory = self._async.settings.buffer_memory
-        self._known: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -49,16 +48,14 @@ class Producer:
 
         Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`.
         """
-        if topic not in self._known:
-            self._background.run(self._async.know(topic))
-            self._known.add(topic)
         drafts = self._drafts
         if drafts.pending_bytes > self._buffer_memory:
             self._background.run(self._async.wait_for_room())
-        delivery = self._async.append(topic, value, key, partition, headers, timestamp_ms)
+        while (delivery := self._async.append(topic, value, key, partition, headers, timestamp_ms)) is None:
+            self._background.run(self._async.know(topic))
         if drafts.news:
             drafts.news = False
-            self._background.call(self._async.pump)
+            self._background.call(self._async.pump_soon)
         return delivery
 
     def flush(self, timeout_ms: int | None = None) -> None:
@@ -71,8 +68,9 @@ class Producer:
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. What is still not written after `timeout_ms` is given up with `Closed`."""
-        if self._async.closed:
+        if self._closed:
             return
+        self._closed = True
         try:
             self._background.run(self._async.close(timeout_ms))
         finally:

@@ -20,7 +20,6 @@ from ottla.net.client.blocking_link import BlockingLink
 from ottla.ports import Buffer
 from ottla.records.batch import read_header
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 MOST_WAITING = 16
 PAUSE_S = 0.05
@@ -84,8 +83,7 @@ class RangeProducer:
 
     def _look_up(self, topic: str) -> int:
         self._cluster.refresh([topic], create=True)
-        info = self._cluster.metadata.topics.get(topic)
-        raise_for(info.error_code if info else UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic}")
+        self._cluster.metadata.check([topic])
         return self._cluster.metadata.partition_count(topic)
 
     def send(self, topic: str, partition: int, batch: Buffer) -> None:

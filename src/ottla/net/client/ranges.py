@@ -96,9 +96,7 @@ def partitions(settings: Addressed, topics: Collection[str]) -> dict[str, list[i
 
 def _known(cluster: BlockingCluster, topics: Collection[str]) -> dict[str, TopicInfo]:
     cluster.refresh(topics)
-    for topic in topics:
-        info = cluster.metadata.topics.get(topic)
-        raise_for(info.error_code if info else -1, f"Topic {topic}")
+    cluster.metadata.check(topics)
     return {topic: cluster.metadata.topics[topic] for topic in topics}
 
 

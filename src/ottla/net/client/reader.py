@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.fetcher import Chunk, Fetch, Fetcher
@@ -14,7 +13,8 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS
 from ottla.net.client.cluster import FETCH_LANE, Cluster, now_ms
-from ottla.wire.errors import LEADER_NOT_AVAILABLE
+from ottla.net.client.tasks import Tasks
+from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
 
@@ -22,7 +22,7 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 class Reader:
     """Fetches what the partitions of `fetcher` need. Everything runs on the loop that it was made on."""
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
             cluster.metadata,
             FetchLimits(
@@ -35,20 +35,20 @@ class Reader:
             reset_timestamp=RESETS[settings.auto_offset_reset],
             check_crcs=settings.check_crcs,
             retry_backoff_ms=settings.retry_backoff_ms,
+            missing_patience_ms=settings.default_api_timeout_ms,
         )
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = tasks
+        self._closed = False
         self._resetting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
         """The next buffer; None after `timeout_ms`, or when nudged. Raises the `KafkaError` that fetching met."""
-        chunk = self.fetcher.take()
-        # After the take: the partition that was just emptied belongs into the next fetch.
-        self.pump()
+        chunk = self._take()
         if chunk is not None or timeout_ms == 0:
             return chunk
         self._waiter = self._loop.create_future()
@@ -59,9 +59,14 @@ class Reader:
             return None
         finally:
             self._waiter = None
-        chunk = self.fetcher.take()
-        self.pump()
-        return chunk
+        return self._take()
+
+    def _take(self) -> Chunk | None:
+        try:
+            return self.fetcher.take()
+        finally:
+            # After the take: the partition that was just emptied, or whose error was just told, belongs into the next fetch.
+            self.pump()
 
     def nudge(self) -> None:
         """Something changed: whoever waits for a chunk looks again."""
@@ -70,24 +75,26 @@ class Reader:
 
     def pump(self) -> None:
         """Send the fetches that can leave, and get what is missing for others."""
+        if self._closed:
+            return
         now = now_ms()
         for fetch in self.fetcher.fetches(now):
-            self._spawn(self._run(fetch))
+            self._tasks.spawn(self._run(fetch))
         if self.fetcher.wants_metadata:
-            self._cluster.refresh_soon(self.fetcher.wants_metadata, self.pump)
+            self._cluster.refresh_soon(self.fetcher.wants_metadata, self.pump, self._fail)
             self.fetcher.wants_metadata.clear()
         if self.fetcher.to_reset() and (self._resetting is None or self._resetting.done()):
-            self._resetting = self._spawn(self._reset())
+            self._resetting = self._tasks.spawn(self._reset())
         wake_ms = self.fetcher.next_wake_ms(now)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if wake_ms is None else self._loop.call_later(max(1, wake_ms - now) / 1000, self.pump)
+        self._timer = None if wake_ms is None else self._tasks.later(max(1, wake_ms - now) / 1000, self.pump)
+        if not self.fetcher.idle:
+            self.nudge()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _fail(self, error: KafkaError) -> None:
+        self.fetcher.failure = error
+        self.nudge()
 
     async def _run(self, fetch: Fetch) -> None:
         timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
@@ -110,14 +117,13 @@ class Reader:
         try:
             found = await self.offsets(wanted)
         except KafkaError as error:
-            self.fetcher.failure = error
-            self.nudge()
+            self._fail(error)
             return
         for where, offset in found.items():
             # A seek or a rebalance that came between is newer than this.
             if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
-        self._loop.call_soon(self.pump)
+        self._tasks.soon(self.pump)
 
     async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by timestamp, tried again while leaders move. Raises `KafkaError`."""
@@ -144,11 +150,12 @@ class Reader:
                     self._cluster.metadata.forget_leader(*where)
                 raise_for(error_code, f"Offsets of {where.topic}-{where.partition}")
                 found[where] = offset
+        for where in wanted.keys() - found.keys():
+            raise_for(UNKNOWN_SERVER_ERROR, f"Offsets of {where.topic}-{where.partition}", "The broker's answer leaves them out.")
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Ask for nothing more; whoever waits for a chunk looks again."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.nudge()

@@ -1,0 +1,282 @@
+"""What goes wrong behind a client's back: its user hears of it, and nobody waits for ever or is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from tests.client.test_producer_consumer import drain, fill, reader
+from tests.support.peers import Peer, start_peer
+from tests.support.waiting import eventually
+
+
+class MineError(Exception):
+    """A user's own."""
+
+
+@pytest.fixture
+def strict_broker(peer_name: str, tmp_path: Path) -> Iterator[Peer]:
+    """A broker that makes no topic by itself."""
+    with start_peer(peer_name, tmp_path, {"auto.create.topics.enable": "false"}) as peer:
+        yield peer
+
+
+@contextmanager
+def silent(broker: Peer) -> Iterator[None]:
+    """A broker that takes requests and answers none."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+# --- topics that go
+
+
+@pytest.mark.parametrize("record", [{"key": b"k"}, {}, {"partition": 0}], ids=["key", "no-key", "partition"])
+def test_a_producer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew(
+    strict_broker: Peer, record: dict[str, Any]
+) -> None:
+    with (
+        ottla.Admin(strict_broker.address) as admin,
+        ottla.Producer(strict_broker.address, max_block_ms=300, delivery_timeout_ms=300) as producer,
+    ):
+        admin.create_topic("t", 1)
+        assert producer.send("t", b"1", **record).result(20).offset == 0
+        admin.delete_topics("t")
+        with pytest.raises(ottla.TimedOut, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            producer.send("t", b"2", **record).result(20)
+        with pytest.raises(ottla.UnknownTopic, match="Topic t"):
+            producer.send("t", b"3", **record)
+        admin.create_topic("t", 1)
+        assert producer.send("t", b"4", **record).result(20).offset == 0
+
+
+def test_a_consumer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew(strict_broker: Peer) -> None:
+    with ottla.Admin(strict_broker.address) as admin:
+        admin.create_topic("t", 1)
+        with reader(strict_broker, default_api_timeout_ms=300) as consumer:
+            consumer.assign([("t", 0)])
+            fill(strict_broker, "t", 3)
+            assert len(drain(consumer, 3)) == 3
+            admin.delete_topics("t")
+            with pytest.raises(ottla.UnknownTopic, match="t-0"):
+                eventually(lambda: consumer.poll(100))
+            with pytest.raises(ottla.UnknownTopic, match="t-0"):
+                consumer.poll(0)
+            admin.create_topic("t", 1)
+            fill(strict_broker, "t", 2)
+            assert len(eventually(lambda: polled(consumer), what="records of the new topic")) == 2
+
+
+def polled(consumer: ottla.Consumer) -> list[ottla.ConsumerRecord]:
+    try:
+        return consumer.poll(100)
+    except ottla.UnknownTopic:
+        return []
+
+
+# --- what breaks in the background
+
+
+def test_an_exception_of_on_assigned_reaches_poll_and_the_member_leaves(
+    broker: Peer, topic: str, unique: Callable[[str], str], admin: ottla.Admin
+) -> None:
+    group = unique("group")
+
+    def broken(partitions: list[ottla.TopicPartition]) -> None:
+        raise MineError
+
+    consumer = reader(broker, topic, group_id=group, on_assigned=broken)
+    with pytest.raises(MineError):
+        eventually(lambda: consumer.poll(100))
+    with pytest.raises(ottla.Closed, match="MineError"):
+        consumer.poll(0)
+    eventually(lambda: not admin.describe_group(group).members, what="the group to be without members")
+    consumer.close()
+
+
+def test_an_exception_of_on_revoked_reaches_poll(broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
+    settings = {"group_id": unique("group"), "heartbeat_interval_ms": 50}
+
+    def broken(partitions: list[ottla.TopicPartition]) -> None:
+        raise MineError
+
+    one = reader(broker, topic, on_revoked=broken, **settings)
+    eventually(lambda: one.poll(50) or one.assignment(), what="the first member to be assigned")
+    with reader(broker, topic, **settings) as two:
+        with pytest.raises(MineError):
+            eventually(lambda: one.poll(50) or two.poll(50))
+        eventually(lambda: two.poll(50) or len(two.assignment()) == 3, what="the second member to take over")
+    one.close()
+
+
+def test_an_exception_of_a_delivery_callback_reaches_the_next_call_and_ends_the_producer(broker: Peer, topic: str) -> None:
+    def broken(delivery: ottla.Delivery) -> None:
+        raise MineError
+
+    producer = ottla.Producer(broker.address, linger_ms=200)
+    delivery = producer.send(topic, b"1", partition=0)
+    delivery.add_done_callback(broken)
+    late = [producer.send(topic, b"2", partition=1)]
+    assert delivery.result(20).offset == 0
+    with pytest.raises(MineError):
+        send_until_it_fails(producer, topic, late)
+    with pytest.raises(ottla.Closed, match="MineError"):
+        producer.send(topic, b"4")
+    for other in late:
+        eventually(other.done)
+    producer.close()
+    assert "ottla-producer" not in ours()
+
+
+def send_until_it_fails(producer: ottla.Producer, topic: str, sent: list[ottla.Delivery]) -> None:
+    while True:
+        sent.append(producer.send(topic, b"3", partition=1))
+        time.sleep(0.01)
+
+
+def test_a_failure_that_nobody_has_heard_of_is_raised_by_close(broker: Peer, topic: str) -> None:
+    def broken(delivery: ottla.Delivery) -> None:
+        raise MineError
+
+    with pytest.raises(MineError), ottla.Producer(broker.address, linger_ms=200) as producer:
+        producer.send(topic, b"1").add_done_callback(broken)
+
+
+# --- groups that refuse a member
+
+
+def test_every_poll_says_that_the_group_refuses_the_member_until_it_subscribes_anew(
+    broker: Peer, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    other = reader(broker, topic, group_id=group, partition_assignment_strategy="roundrobin")
+    eventually(lambda: other.poll(50) or other.assignment(), what="the other member to be assigned")
+    with reader(broker, topic, group_id=group, partition_assignment_strategy="range") as consumer:
+        with pytest.raises(ottla.BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+            eventually(lambda: consumer.poll(100))
+        for _ in range(3):
+            with pytest.raises(ottla.BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+                consumer.poll(0)
+        other.close()
+        consumer.subscribe(topic)
+        fill(broker, topic, 1)
+        assert drain(consumer, 1)
+
+
+def test_every_poll_says_that_nothing_is_committed_until_it_is_known_where_to_begin(broker: Peer, topic: str) -> None:
+    fill(broker, topic, 20)
+    with reader(broker, auto_offset_reset="none") as consumer:
+        consumer.assign([(topic, 0)])
+        for _ in range(3):
+            with pytest.raises(ottla.KafkaError, match="auto_offset_reset is none"):
+                consumer.poll(0)
+        with pytest.raises(ottla.KafkaError, match="auto_offset_reset is none"):
+            consumer.position((topic, 0))
+        consumer.seek((topic, 0), 0)
+        assert drain(consumer, 1)
+
+
+# --- what is left behind
+
+
+def ours() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("ottla-")]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ottla.Producer("bad:x"),
+        lambda: ottla.Admin("bad:x"),
+        lambda: ottla.Consumer(bootstrap_servers="bad:x"),
+        lambda: ottla.Consumer("t", bootstrap_servers=["bad:x"], group_id="g"),
+    ],
+    ids=["producer", "admin", "consumer", "member"],
+)
+def test_a_client_that_cannot_be_made_leaves_no_thread(make: Callable[[], object]) -> None:
+    with pytest.raises(ottla.SettingError, match="'bad:x' is not a host and port"):
+        make()
+    assert not ours()
+
+
+def test_a_consumer_that_cannot_begin_leaves_nothing_behind(broker: Peer, unique: Callable[[str], str]) -> None:
+    settings: dict[str, Any] = {
+        "bootstrap_servers": broker.address,
+        "allow_auto_create_topics": False,
+        "default_api_timeout_ms": 500,
+    }
+
+    async def go() -> int:
+        with pytest.raises(ottla.UnknownTopic):
+            await ottla.AsyncConsumer(unique("missing"), **settings).start()
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(go()) == 1
+    with pytest.raises(ottla.UnknownTopic):
+        ottla.Consumer(unique("missing"), **settings)
+    assert not ours()
+
+
+def test_closing_in_time_ends_every_record_that_was_not_acknowledged(own_broker: Peer) -> None:
+    with ottla.Admin(own_broker.address) as admin:
+        admin.create_topic("t", 1)
+    producer = ottla.Producer(own_broker.address, linger_ms=0)
+    producer.send("t", b"0").result(20)
+    with silent(own_broker):
+        delivery = producer.send("t", b"1")
+        with pytest.raises(ottla.TimedOut):
+            producer.close(timeout_ms=300)
+    with pytest.raises(ottla.Closed):
+        delivery.result(5)
+    assert not ours()
+
+
+def test_closing_ends_a_call_that_waits_on_another_thread(own_broker: Peer) -> None:
+    with ottla.Admin(own_broker.address) as admin:
+        admin.create_topic("t", 1)
+    producer = ottla.Producer(own_broker.address)
+    producer.partitions_for("t")
+    said: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            producer.send("unknown", b"1")
+        except ottla.KafkaError as error:
+            said.append(error)
+
+    with silent(own_broker):
+        waiting = threading.Thread(target=send)
+        waiting.start()
+        time.sleep(0.3)  # until it waits; before that, closing ends it just as well
+        producer.close()
+        waiting.join(10)
+    assert isinstance(said[0], ottla.Closed)
+
+
+def test_a_closed_client_opens_no_connection_again(broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
+    async def go() -> None:
+        admin = await ottla.AsyncAdmin(broker.address).start()
+        await admin.list_topics()
+        await admin.close()
+        with pytest.raises(ottla.Closed):
+            await admin.list_topics()
+        consumer = await ottla.AsyncConsumer(topic, bootstrap_servers=broker.address, group_id=unique("group")).start()
+        await consumer.close()
+        for call in (consumer.commit({(topic, 0): 1}), consumer.committed((topic, 0)), consumer.poll()):
+            with pytest.raises(ottla.Closed):
+                await call
+
+    asyncio.run(go())

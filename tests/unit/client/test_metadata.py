@@ -1,0 +1,37 @@
+"""What a client knows of the cluster, from answers of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.errors import BrokerError, UnknownTopic
+from ottla.client.metadata import Metadata
+from ottla.wire import errors as codes
+from ottla.wire.api.metadata import MetadataResponse
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
+
+
+def test_a_topic_that_was_left_out_is_unknown_and_one_without_partitions_cannot_be_used_yet() -> None:
+    made = Metadata()
+    with pytest.raises(UnknownTopic, match="Topic t"):
+        made.check(["t"])
+    made.update(MetadataResponse(topics=[Topic(name="t")]))
+    with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE") as raised:
+        made.check(["t"])
+    assert raised.value.retriable
+    made.update(MetadataResponse(topics=[Topic(name="t", partitions=[Partition(partition_index=0, leader_id=-1)])]))
+    made.check(["t"])
+    assert made.leader("t", 0) == -1
+
+
+def test_why_a_partition_has_no_leader() -> None:
+    made = Metadata()
+    assert made.partition_error("t", 0) == codes.NONE
+    lost = Partition(partition_index=0, leader_id=-1, error_code=codes.LEADER_NOT_AVAILABLE)
+    made.update(MetadataResponse(topics=[Topic(name="t", partitions=[lost])]))
+    assert made.partition_error("t", 0) == codes.LEADER_NOT_AVAILABLE
+    assert made.partition_error("t", 1) == codes.UNKNOWN_TOPIC_OR_PARTITION
+    made.update(MetadataResponse(topics=[Topic(name="t", error_code=codes.INVALID_TOPIC_EXCEPTION)]))
+    assert made.partition_error("t", 0) == codes.INVALID_TOPIC_EXCEPTION
