@@ -73,6 +73,10 @@ class Topics:
         for grown in self._admin.create_partitions([NewPartitions(name, partitions)]).values():
             grown.result(timeout=20)
 
+    def delete_records(self, before: list[TopicPartition]) -> list[Any]:
+        """Delete what lies before each partition's offset."""
+        return [deleted.result(timeout=20) for deleted in self._admin.delete_records(before).values()]
+
     def produce(self, topic: str, rows: list[dict[str, Any]]) -> None:
         """Each row is what `Producer.produce` takes beside the topic."""
         producer = Producer({"bootstrap.servers": self.address, "linger.ms": 5})

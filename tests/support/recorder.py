@@ -33,6 +33,7 @@ class Recorder:
 
     def __init__(self, port: int, target: tuple[str, int]) -> None:
         self.frames: list[bytes] = []
+        self.address = f"127.0.0.1:{port}"
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, UnknownTopic, raise_for
+from ottla.client.fetching import FetchLimits, Wanted, fetch_request
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from ottla.client.versions import LIST_OFFSETS
+from ottla.client.versions import FETCH, LIST_OFFSETS
 from ottla.net.client.blocking_cluster import BlockingCluster
 from ottla.net.client.blocking_link import BlockingLink
 from ottla.spark.client_settings import ClientSettings
 from ottla.spark.errors import OptionError
 from ottla.spark.options import Subscription
 from ottla.spark.planning import PartitionOffsets, names
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.api.fetch import FetchResponse
+
+logger = logging.getLogger("ottla.spark")
 
 
 class Brokers:
@@ -68,10 +72,11 @@ class Brokers:
         topics = list(topics)
         self._cluster.refresh(topics)
         for topic in topics:
-            code = self._cluster.metadata.topics[topic].error_code
-            if code == UNKNOWN_TOPIC_OR_PARTITION:
-                raise OptionError(f"There is no topic {topic}: create it first, or name another in option subscribe.")
-            raise_for(code, f"Topic {topic}")
+            try:
+                self._cluster.metadata.check([topic])
+            except UnknownTopic as error:
+                sentence = f"There is no topic {topic}: create it first, or name another in option subscribe."
+                raise OptionError(sentence) from error
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._ask(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
@@ -81,6 +86,30 @@ class Brokers:
 
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {where: None if offset < 0 else offset for where, offset in self._ask(timestamps_ms).items()}
+
+    def wait_for_records(self, ends: PartitionOffsets, timeout_ms: int) -> None:
+        """Return once a partition may hold something from its offset in `ends` on, or after `timeout_ms`.
+
+        What goes wrong ends the wait no sooner: the next question about offsets tells it.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        try:
+            if self._poll(ends, timeout_ms):
+                return
+        except KafkaError as error:
+            logger.debug("waiting for records: %s", error)
+        time.sleep(max(0.0, deadline - time.monotonic()))
+
+    def _poll(self, ends: PartitionOffsets, max_wait_ms: int) -> bool:
+        """Whether some broker had records within `max_wait_ms`: it gathers none, and sends the first batch at most."""
+        limits = FetchLimits(1, 1, fetch_max_wait_ms=max_wait_ms, read_committed=self._client.read_committed)
+        by_link: dict[BlockingLink, dict[TopicPartition, Wanted]] = {}
+        for where, offset in ends.items():
+            wanted = Wanted(offset, self._cluster.metadata.leader_epoch(*where))
+            by_link.setdefault(self._cluster.leader_link(where), {})[where] = wanted
+        asked = [(link, link.send(FETCH, fetch_request(part, limits))) for link, part in by_link.items()]
+        answers: list[FetchResponse] = [link.wait(token) for link, token in asked]
+        return any(part.records for answer in answers for topic in answer.responses for part in topic.partitions)
 
     def _ask(self, wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
         found: PartitionOffsets = {}

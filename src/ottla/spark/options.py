@@ -98,10 +98,14 @@ _ALL = (
     Option("checkpointLocation", texts.text, (SOURCE, SINK)),
     Option("queryName", texts.text, (SOURCE, SINK)),
     Option("outputMode", texts.text, (SOURCE, SINK)),
-    Option("path", texts.text, (SINK,)),
 )
 WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 OPTIONS = {option.name.lower(): option for option in _ALL}
+REFUSED = {
+    (SOURCE, "path"): "records come from topics; name them with option subscribe, and call load() without a path.",
+    (SINK, "path"): "records go to topics; name one with option topic, and call save() or start() without a path.",
+}
+"""Options of other sources and sinks that have no meaning here, and what to do in their place."""
 ALIASES = {
     "topics": "subscribe",
     "offsets": "startingOffsets",
@@ -131,6 +135,8 @@ def _nearest(name: str, side: str) -> str:
 
 
 def _unknown(name: str, side: str) -> OptionError:
+    if (instead := REFUSED.get((side, name.lower()))) is not None:
+        return OptionError(f"The {side} has no option {name}: {instead}")
     option = OPTIONS.get(name.lower())
     if option is not None:
         return OptionError(

@@ -7,12 +7,15 @@ after the last record to read.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import DataLoss, OptionError
+
+logger = logging.getLogger("ottla.spark")
 
 EARLIEST, LATEST = -2, -1
 
@@ -216,6 +219,14 @@ def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> 
         for each in wholes
         if (where := TopicPartition(each.topic, each.partition)) in latest and each.start <= latest[where] < each.end
     ]
+
+
+def accept_losses(clauses: Sequence[str], *, fail: bool) -> None:
+    """Raise `DataLoss` for the clauses of `lost` and `lost_ends`, or (not `fail`) tell them to the log."""
+    if clauses and fail:
+        raise data_loss(clauses)
+    if clauses:
+        logger.warning("%s; reading on with what is left", "; ".join(clauses))
 
 
 def data_loss(clauses: Sequence[str]) -> DataLoss:

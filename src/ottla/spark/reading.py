@@ -23,9 +23,8 @@ from ottla.spark.planning import PartitionOffsets, Range, from_json, to_json
 if TYPE_CHECKING:
     import pyarrow
 
-IDLE_WAIT_S = 0.1
+IDLE_WAIT_MS = 100
 """How long an idle stream waits for records before it tells Spark that there are none; Spark asks again at once."""
-_PAUSE_S = 0.01
 _PARTITIONS_KEPT_S = 5.0
 
 
@@ -57,8 +56,7 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
     there = asked.keys() & set(brokers.partitions(options.subscription, fresh=True))
     earliest, latest = brokers.earliest(there), brokers.latest(there)
     clauses = planning.lost(asked, earliest, latest) + planning.lost_ends(wholes, latest)
-    if clauses and options.fail_on_data_loss:
-        raise planning.data_loss(clauses)
+    planning.accept_losses(clauses, fail=options.fail_on_data_loss)
     return planning.trimmed(wholes, earliest, latest)
 
 
@@ -96,6 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: Brokers | None = None
         self._target: PartitionOffsets | None = None
         self._seen: PartitionOffsets = {}
+        self._idle = False
         self._last_batch_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -132,12 +131,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(planning.limited(begin, end, most))
 
     def _wait_for_rows(self, begin: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        deadline = time.monotonic() + IDLE_WAIT_S
-        while True:
-            end = self._ends(begin)
-            if self._target is not None or end != begin or time.monotonic() >= deadline:
-                return end
-            time.sleep(_PAUSE_S)
+        """The end of every partition, asked for once; when there was nothing to read before, the brokers say when there is."""
+        if self._idle:
+            self._brokers().wait_for_records(dict(begin), IDLE_WAIT_MS)
+        end = self._ends(begin)
+        self._idle = self._target is None and end == begin
+        return end
 
     def _ends(self, begin: Mapping[TopicPartition, int]) -> PartitionOffsets:
         """The end of every partition: now, or when an AvailableNow run began. Raises `DataLoss`."""
@@ -151,9 +150,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _starts_of_new(self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Partitions that came after the query began are read from their first record on."""
-        new = [each for each in end if each not in begin]
-        return self._brokers().earliest(new) if new else {}
+        """Partitions that came after the query began are read from their first record on. Raises `DataLoss` if that is gone."""
+        new = dict.fromkeys((each for each in end if each not in begin), 0)
+        found = self._brokers().earliest(new) if new else {}
+        planning.accept_losses(planning.lost(new, found, end), fail=self._options.fail_on_data_loss)
+        return found
 
     def _enough(self, held: int) -> bool:
         least = self._options.min_offsets_per_trigger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,14 +15,12 @@ from ottla.records.arrow import to_arrow
 from ottla.records.batch import batches
 from ottla.records.columns import Columns, open_batches
 from ottla.spark.brokers import Brokers
-from ottla.spark.planning import Range, data_loss, lost
+from ottla.spark.planning import Range, accept_losses, lost
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.spark.options import ReadOptions
-
-logger = logging.getLogger("ottla.spark")
 
 MOST_ROWS = 50_000
 MOST_BYTES = 8 * 1024 * 1024
@@ -49,10 +46,7 @@ def _what_is_left(options: ReadOptions, work: Range) -> Range:
     where = TopicPartition(work.topic, work.partition)
     with Brokers(options.client) as brokers:
         earliest, latest = brokers.earliest([where]), brokers.latest([where])
-    clauses = lost({where: work.start}, earliest, latest)
-    if options.fail_on_data_loss:
-        raise data_loss(clauses)
-    logger.warning("%s; reading on with what is left", "; ".join(clauses))
+    accept_losses(lost({where: work.start}, earliest, latest), fail=options.fail_on_data_loss)
     return work._replace(start=min(max(work.start, earliest[where]), work.end), end=min(work.end, latest[where]))
 
 

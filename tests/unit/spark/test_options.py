@@ -155,6 +155,12 @@ def test_the_sink_takes_its_topic_and_what_spark_adds() -> None:
             write_options({**SERVERS, name: "x"})
 
 
+def test_a_path_is_refused_with_what_to_do_in_its_place() -> None:
+    with pytest.raises(OptionError, match=r"The sink has no option path: .* option topic, .* without a path"):
+        write_options({**SERVERS, "topic": "delays", "path": "/somewhere"})
+    assert "name them with option subscribe, and call load() without a path" in why({"path": "/somewhere"})
+
+
 def test_options_travel_to_the_tasks() -> None:
     options = read(startingOffsets='{"flights": {"0": 23}}')
     assert pickle.loads(pickle.dumps(options)) == options
