@@ -16,14 +16,13 @@ if TYPE_CHECKING:
         Closed,
         CommitFailed,
         ConnectionFailed,
-        KafkaError,
         NotSupported,
         OffsetOutOfRange,
-        SettingError,
         TimedOut,
         UnknownTopic,
     )
     from ottla.client.types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+    from ottla.errors import KafkaError, SettingError
     from ottla.net.client.admin import Admin
     from ottla.net.client.async_admin import AsyncAdmin
     from ottla.net.client.async_consumer import AsyncConsumer
@@ -78,7 +77,7 @@ _HOMES = {
     "Consumer": "ottla.net.client.consumer",
     "ConsumerRecord": _TYPES,
     "Delivery": "ottla.net.client.delivery",
-    "KafkaError": _ERRORS,
+    "KafkaError": "ottla.errors",
     "NewTopic": "ottla.client.admin",
     "NotSupported": _ERRORS,
     "OffsetAndMetadata": _TYPES,
@@ -86,7 +85,7 @@ _HOMES = {
     "OffsetOutOfRange": _ERRORS,
     "Producer": "ottla.net.client.producer",
     "RecordMetadata": _TYPES,
-    "SettingError": _ERRORS,
+    "SettingError": "ottla.errors",
     "TimedOut": _ERRORS,
     "TopicPartition": _TYPES,
     "UnknownTopic": _ERRORS,

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ottla.broker.releases import Release
 from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
+from ottla.broker.settings.broker_log import LogSettings
 from ottla.broker.settings.group import GroupConfigs, group_value
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
 GROUP_CONFIG = 8
@@ -26,6 +30,14 @@ class Row(NamedTuple):
     source: int
     read_only: bool
     synonyms: tuple[Synonym, ...]
+
+
+def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
+    """The settings as a broker of this release has them: with eligible leader replicas, one of them is set for all brokers."""
+    if not release.eligible_replicas:
+        return settings
+    implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
+    return settings.changed(implied | settings.of_all_brokers, settings.of_this_broker)
 
 
 def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[Row]:
@@ -61,7 +73,9 @@ def described_broker(settings: BrokerSettings) -> Iterator[Row]:
 def described_changes(texts: Mapping[str, str]) -> Iterator[Row]:
     """Only what was set for all brokers while they run."""
     for name, text in sorted(texts.items()):
-        setting = BrokerSettings.DECLARED[name]
+        setting = BrokerSettings.DECLARED.get(name)
+        if setting is None:
+            continue
         synonym = Synonym(name, setting.show(setting.parse(text)), DYNAMIC_DEFAULT_BROKER_CONFIG)
         yield _row(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
 

@@ -16,20 +16,24 @@ Knows the error table of `ottla.wire.errors`; nothing of requests.
 
 from __future__ import annotations
 
+from ottla.errors import UNKNOWN_SERVER_ERROR, KafkaError, SettingError
 from ottla.wire import errors as table
 
-UNKNOWN_SERVER_ERROR = -1
-
-
-class KafkaError(Exception):
-    """`code`:
-
-    Kafka's error code (-1 where none applies). `retriable`: whether the same call may succeed later. The text is one
-    sentence.
-    """
-
-    code: int = UNKNOWN_SERVER_ERROR
-    retriable: bool = False
+__all__ = [
+    "UNKNOWN_SERVER_ERROR",
+    "BrokerError",
+    "Closed",
+    "CommitFailed",
+    "ConnectionFailed",
+    "KafkaError",
+    "NotSupported",
+    "OffsetOutOfRange",
+    "SettingError",
+    "TimedOut",
+    "UnknownTopic",
+    "broker_error",
+    "raise_for",
+]
 
 
 class BrokerError(KafkaError):
@@ -66,10 +70,6 @@ class TimedOut(KafkaError, TimeoutError):
 
 class NotSupported(KafkaError):
     """Broker and client share no version of a request."""
-
-
-class SettingError(KafkaError, ValueError):
-    """A setting is unknown, or its value is not one it can have."""
 
 
 class CommitFailed(KafkaError):

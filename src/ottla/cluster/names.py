@@ -1,4 +1,4 @@
-"""Which names a topic may have. Knows Kafka's rules for them and nothing else."""
+"""Which names a topic may have. Knows Kafka's rules for them, and the words in which it tells them, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _ALLOWED = re.compile(r"[a-zA-Z0-9._-]*")
 def name_error(name: str) -> str | None:
     """Why a topic can't have this name, as a sentence; None if it can."""
     if not name:
-        return "The topic's name is empty: give one of letters, digits, '.', '_' and '-'."
+        return "Topic name is invalid: the empty string is not allowed; give letters, digits, '.', '_' and '-'."
     if name in (".", ".."):
-        return f"A topic can't be named {name!r}, which is a directory everywhere: choose another name."
+        return f"Topic name is invalid: '{name}' is not allowed, for it is a directory everywhere; choose another name."
     if len(name) > LONGEST:
-        return f"The topic's name has {len(name)} characters: at most {LONGEST} are allowed."
+        return (
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {LONGEST}; choose a shorter one."
+        )
     if not _ALLOWED.fullmatch(name):
-        return f"The topic's name {name!r} may have only ASCII letters, digits, '.', '_' and '-'."
+        allowed = "ASCII alphanumerics, '.', '_' and '-'; choose another name."
+        return f"Topic name is invalid: '{name}' contains one or more characters other than {allowed}"
     return None
 
 

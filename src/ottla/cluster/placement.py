@@ -27,12 +27,13 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
 def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:
     """(error code, sentence) for a number of replicas that can't be."""
     if replication_factor < 1:
-        return INVALID_REPLICATION_FACTOR, "The replication factor must be at least 1, or -1 for the default."
+        return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
     if replication_factor > brokers:
-        up = "1 broker is" if brokers == 1 else f"{brokers} brokers are"
         return (
             INVALID_REPLICATION_FACTOR,
-            f"The replication factor is {replication_factor}, but only {up} up: ask for at most {brokers}.",
+            f"Unable to replicate the partition {replication_factor} time(s): "
+            f"The target replication factor of {replication_factor} cannot be reached "
+            f"because only {brokers} broker(s) are registered; ask for at most {brokers}.",
         )
     return NONE, None
 
@@ -51,10 +52,13 @@ def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], 
 
 def _fault(index: int, nodes: Sequence[int], brokers: Sequence[int]) -> str | None:
     if not nodes:
-        return f"The assignment gives position {index} no replica: name at least one broker."
+        return f"The manual partition assignment includes an empty replica list: name a broker for position {index}."
     if len(set(nodes)) < len(nodes):
-        return f"The assignment names a broker twice for position {index}: name each once."
+        twice = next(node for node in nodes if list(nodes).count(node) > 1)
+        return f"The manual partition assignment includes the broker {twice} more than once: name each once for position {index}."
     strangers = [node for node in nodes if node not in brokers]
     if strangers:
-        return f"The assignment names broker {strangers[0]}, which is not up: name brokers that are."
+        return (
+            f"The manual partition assignment includes broker {strangers[0]}, but no such broker is registered: name one that is."
+        )
     return None

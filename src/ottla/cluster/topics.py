@@ -31,6 +31,9 @@ from ottla.wire.errors import (
 MOST_PARTITIONS = 10_000
 """Partitions that one request may make, as in Kafka."""
 
+_TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
+_NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
+
 ConfigError = Callable[[Mapping[str, str | None]], str | None]
 """Says why settings can't be a topic's, or None."""
 
@@ -58,7 +61,9 @@ def create(
     outcomes: list[Outcome] = []
     for topic in wanted:
         if topic.name in twice:
-            outcomes.append(Outcome(topic.name, INVALID_REQUEST, f"The request names topic {topic.name!r} twice: name it once."))
+            outcomes.append(
+                Outcome(topic.name, INVALID_REQUEST, f"Duplicate topic name: the request names {topic.name} more than once.")
+            )
             continue
         outcome = _create_one(image, topic, claimed, room, new_id, config_error)
         if not outcome.error_code:
@@ -96,17 +101,17 @@ def _create_one(
 
 def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> Fault:
     if name in PROHIBITED:
-        return INVALID_REQUEST, f"The topic {name} belongs to the brokers: choose another name."
+        return INVALID_REQUEST, f"Creation of internal topic {name} is prohibited: choose another name."
     sentence = name_error(name)
     if sentence is not None:
         return INVALID_TOPIC_EXCEPTION, sentence
     if name in image.topics:
-        return TOPIC_ALREADY_EXISTS, f"Topic {name!r} is there already: delete it first, or choose another name."
+        return TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists: delete it first, or choose another name."
     other = image.colliding(name) or claimed.get(collision_key(name))
     if other is not None:
         return (
             INVALID_TOPIC_EXCEPTION,
-            f"Topic {name!r} differs from {other!r} in '.' and '_' only, which metrics can't tell apart: rename it.",
+            f"Topic '{name}' collides with existing topic: {other}; names must differ in more than '.' and '_', for metrics' sake.",
         )
     return NONE, None
 
@@ -122,7 +127,7 @@ def _placed(image: ClusterImage, topic: NewTopic, room: int) -> Replicas | Outco
         error_code, message = _by_number(topic, len(brokers))
     count = len(placed) or topic.partitions
     if not error_code and count > room:
-        error_code, message = POLICY_VIOLATION, f"One request may make {MOST_PARTITIONS} partitions at most: make fewer at a time."
+        error_code, message = POLICY_VIOLATION, _TOO_MANY
     if error_code:
         return Outcome(topic.name, error_code, message)
     return placed or spread(brokers, topic.partitions, topic.replication_factor, len(image.topics))
@@ -130,9 +135,16 @@ def _placed(image: ClusterImage, topic: NewTopic, room: int) -> Replicas | Outco
 
 def _by_hand(topic: NewTopic, placed: Replicas, brokers: Sequence[int]) -> Fault:
     if topic.partitions != -1 or topic.replication_factor != -1:
-        return INVALID_REQUEST, "With an assignment by hand, the numbers of partitions and of replicas must both be -1."
+        return INVALID_REQUEST, _NOT_BOTH.format("replication factor" if topic.replication_factor != -1 else "numPartitions")
     if sorted(index for index, _ in topic.assignments) != list(range(len(placed))):
-        return INVALID_REPLICA_ASSIGNMENT, "The assignment must name every partition from 0 up, each once."
+        indexes = Counter(index for index, _ in topic.assignments)
+        twice = min((index for index, times in indexes.items() if times > 1), default=None)
+        if twice is not None:
+            return (
+                INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {twice}: give one of each.",
+            )
+        return INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence: name each one from 0 up."
     return assignment_error(placed, brokers)
 
 
@@ -140,7 +152,10 @@ def _by_number(topic: NewTopic, brokers: int) -> Fault:
     if topic.replication_factor < 1:
         return factor_error(topic.replication_factor, brokers)
     if topic.partitions < 1:
-        return INVALID_PARTITIONS, "The number of partitions must be at least 1, or -1 for the default."
+        return (
+            INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value: ask for 1 or more, or -1 for the default.",
+        )
     return factor_error(topic.replication_factor, brokers)
 
 
@@ -161,7 +176,9 @@ def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequ
     """Let the topic have `count` partitions; `assignments` are the replicas of those that are new."""
     topic = image.topics.get(name)
     if topic is None:
-        return Outcome(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} here: create it first.")
+        return Outcome(
+            name, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: create topic {name!r} first."
+        )
     brokers = sorted(image.brokers)
     error_code, message = _growth_fault(topic, count, assignments, brokers)
     if error_code:
@@ -177,16 +194,20 @@ def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequ
 def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Sequence[int]) -> Fault:
     old = len(topic.partitions)
     if count <= old:
-        return INVALID_PARTITIONS, f"Topic {topic.name!r} has {old} partitions already: ask for more than that, not for {count}."
+        if count == old:
+            return INVALID_PARTITIONS, f"Topic already has {old} partition(s): ask for more."
+        now = f"The topic {topic.name} currently has {old} partition(s)"
+        return INVALID_PARTITIONS, f"{now}; {count} would not be an increase: ask for more."
     if count - old > MOST_PARTITIONS:
-        return POLICY_VIOLATION, f"One request may make {MOST_PARTITIONS} partitions at most: make fewer at a time."
+        return POLICY_VIOLATION, _TOO_MANY
     size = len(topic.partitions[0].replicas)
     if assignments is None:
         return factor_error(size, len(brokers))
     if len(assignments) != count - old:
         return (
             INVALID_REPLICA_ASSIGNMENT,
-            f"The assignment places {len(assignments)} partitions, but {count - old} would be new: place each of those.",
+            f"Attempted to add {count - old} additional partition(s), but only {len(assignments)} assignment(s) were specified: "
+            "place each of the new ones, and no other.",
         )
     return assignment_error(assignments, brokers, size)
 

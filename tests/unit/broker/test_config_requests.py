@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.releases import find
 from ottla.wire.api.alter_configs import AlterConfigsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -122,7 +123,6 @@ def test_what_was_given_at_the_start_is_static_and_read_only() -> None:
     assert sources(found) == [("num.partitions", "3", STATIC), ("num.partitions", "1", DEFAULT)]
     for key, value in (
         ("listeners", "PLAINTEXT://127.0.0.1:9092"),
-        ("advertised.listeners", "PLAINTEXT://127.0.0.1:9092"),
         ("node.id", "1"),
         ("broker.id", "1"),
     ):
@@ -185,8 +185,15 @@ def test_lists_are_appended_to_and_subtracted_from_and_begin_with_what_is_in_for
         (TOPIC, "t", ("retention.ms", 9, "1"), INVALID_REQUEST),
         (TOPIC, "nobody", ("retention.ms", SET, "1"), UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "1", ("num.partitions", SET, "1"), INVALID_REQUEST),
-        (BROKER, "1", ("log.retention.ms", SET, "x"), INVALID_CONFIG),
-        (BROKER, "1", ("nope", SET, "x"), INVALID_CONFIG),
+        (BROKER, "1", ("num.partitions", APPEND, "1"), INVALID_CONFIG),
+        (BROKER, "1", ("log.retention.ms", SET, "x"), INVALID_REQUEST),
+        (BROKER, "1", ("num.io.threads", SET, "0"), INVALID_REQUEST),
+        (BROKER, "1", ("nope", APPEND, "x"), INVALID_CONFIG),
+        (BROKER, "1", ("ssl.keystore.location", SET, "/x"), INVALID_REQUEST),
+        (BROKER, "", ("sasl.enabled.mechanisms", SET, "PLAIN"), INVALID_REQUEST),
+        (BROKER, "", ("listener.name.plaintext.sasl.jaas.config", SET, "x"), INVALID_REQUEST),
+        (BROKER, "", ("min.insync.replicas", DELETE, None), INVALID_CONFIG),
+        (BROKER, "1", ("min.insync.replicas", SET, "2"), INVALID_CONFIG),
         (BROKER, "2", ("log.retention.ms", SET, "1"), INVALID_REQUEST),
         (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), INVALID_CONFIG),
     ],
@@ -231,7 +238,75 @@ def test_changed_settings_reach_the_logs_at_once_and_survive_a_restart() -> None
 
 def test_what_was_set_for_all_brokers_is_described_by_itself() -> None:
     machine = machine_with_topic()
-    assert result(machine, BROKER, "").configs == []
+    assert [one.name for one in result(machine, BROKER, "").configs] == ["min.insync.replicas"]
     assert alter(machine, BROKER, "", ("message.max.bytes", SET, "7")) == NONE
-    (found,) = result(machine, BROKER, "").configs
+    found, _ = result(machine, BROKER, "").configs
     assert (found.name, found.value, found.config_source, found.read_only) == ("message.max.bytes", "7", DYNAMIC_DEFAULT, False)
+
+
+def test_min_insync_replicas_is_set_for_all_brokers_where_there_are_eligible_leader_replicas() -> None:
+    machine = machine_with_topic(min_insync_replicas=2)
+    expected = [
+        ("min.insync.replicas", "2", DYNAMIC_DEFAULT),
+        ("min.insync.replicas", "2", STATIC),
+        ("min.insync.replicas", "1", DEFAULT),
+    ]
+    for kind, name in ((BROKER, "1"), (TOPIC, "t")):
+        assert sources(entry(machine, kind, name, "min.insync.replicas")) == expected
+    assert alter(machine, BROKER, "", ("min.insync.replicas", SET, "3")) == NONE
+    assert entry(machine, TOPIC, "t", "min.insync.replicas").value == "3"
+
+
+def test_before_4_1_min_insync_replicas_is_a_setting_as_any_other() -> None:
+    fresh = machine_with_topic()
+    fresh.peer.release = find("4.0")
+    assert entry(fresh, TOPIC, "t", "min.insync.replicas").config_source == DEFAULT
+    assert result(fresh, BROKER, "").configs == []
+    assert alter(fresh, BROKER, "1", ("min.insync.replicas", SET, "2")) == NONE
+
+
+@pytest.mark.parametrize("release", ["1.1", "3.9", "4.3"])
+def test_an_advertised_address_that_nobody_set_has_no_value(release: str) -> None:
+    machine = machine_with_topic()
+    machine.peer.release = find(release)
+    found = entry(machine, BROKER, "1", "advertised.listeners") if release != "1.1" else None
+    version_1 = result(machine, BROKER, "1", ["advertised.listeners"], version=1).configs[0]
+    for one in (found or version_1, version_1):
+        assert (one.value, one.config_source, sources(one)) == (None, DEFAULT, [])
+
+
+def test_a_setting_without_effect_is_taken_kept_and_described() -> None:
+    machine = machine_with_topic(process_roles="broker")
+    assert alter(machine, BROKER, "1", ("num.io.threads", SET, "9"), ("sasl.enabled.mechanisms", APPEND, "PLAIN")) == NONE
+    assert alter(machine, BROKER, "", ("log.cleaner.threads", SET, "2")) == NONE
+    for _ in range(2):
+        threads = entry(machine, BROKER, "1", "num.io.threads")
+        assert (threads.value, threads.config_source, threads.config_type, threads.read_only) == ("9", DYNAMIC, 3, False)
+        assert entry(machine, BROKER, "1", "sasl.enabled.mechanisms").value == "GSSAPI,PLAIN"
+        assert entry(machine, BROKER, "1", "log.cleaner.threads").config_source == DYNAMIC_DEFAULT
+        roles = entry(machine, BROKER, "1", "process.roles")
+        assert (roles.value, roles.config_source, roles.read_only) == ("broker", STATIC, True)
+        machine.restart()
+
+
+def test_a_secret_is_never_described() -> None:
+    machine = machine_with_topic()
+    assert alter(machine, BROKER, "1", ("sasl.jaas.config", SET, "hush")) == NONE
+    found = entry(machine, BROKER, "1", "sasl.jaas.config")
+    assert (found.value, found.is_sensitive, sources(found)) == (None, True, [("sasl.jaas.config", None, DYNAMIC)])
+
+
+def test_an_unknown_setting_of_a_broker_is_kept_and_not_described_as_in_kafka() -> None:
+    machine = machine_with_topic()
+    names = [one.name for one in result(machine, BROKER, "1").configs]
+    assert alter(machine, BROKER, "1", ("no.such.setting", SET, "x")) == NONE
+    assert alter(machine, BROKER, "", ("no.such.setting", SET, "x")) == NONE
+    machine.restart()
+    assert [one.name for one in result(machine, BROKER, "1").configs] == names
+    assert alter(machine, BROKER, "1", ("no.such.setting", DELETE, None)) == NONE
+
+
+def test_what_is_deleted_need_not_be_changeable_and_a_prefix_names_one_listener() -> None:
+    machine = machine_with_topic()
+    assert alter(machine, BROKER, "1", ("num.partitions", DELETE, None)) == NONE
+    assert alter(machine, BROKER, "1", ("listener.name.plaintext.ssl.keystore.location", SET, "/x")) == NONE

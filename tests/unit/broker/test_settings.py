@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,12 @@ from hypothesis import strategies as st
 from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings, parse_properties, topic_config_error
 from ottla.broker.settings.docs import page
 from ottla.broker.settings.kinds import show_double
-from ottla.broker.settings.without_effect import WITHOUT_EFFECT
+from ottla.broker.settings.others import OtherSettings
 from ottla.log.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 HOUR_MS = 3_600_000
+INT = "Not a number of type INT: write a whole number of 32 bits"
 DECLARED = [*BrokerSettings.DECLARED.values(), *TopicSettings.DECLARED.values()]
 
 
@@ -37,20 +37,38 @@ def test_every_value_is_an_attribute_of_its_type() -> None:
         ("num.partition", "3", "There is no broker setting 'num.partition'; did you mean 'num.partitions'?"),
         ("num_partitions", "3", "There is no broker setting 'num_partitions'; did you mean 'num.partitions'?"),
         ("zzz", "3", "There is no broker setting 'zzz'."),
-        ("num.partitions", "0", "num.partitions=0 is refused: the value must be at least 1."),
-        ("num.partitions", "x", "num.partitions=x is refused: the value must be a whole number."),
-        ("num.partitions", "3000000000", "num.partitions=3000000000 is refused: the value must be a whole number of 32 bits."),
-        ("num.partitions", "\u0661", "num.partitions=\u0661 is refused: the value must be a whole number."),
-        ("auto.create.topics.enable", "yes", "auto.create.topics.enable=yes is refused: the value must be true or false."),
+        ("num.partitions", "0", "Invalid value 0 for configuration num.partitions: Value must be at least 1."),
+        ("num.partitions", "x", f"Invalid value x for configuration num.partitions: {INT}."),
+        ("num.partitions", "3000000000", f"Invalid value 3000000000 for configuration num.partitions: {INT}."),
+        ("num.partitions", "\u0661", f"Invalid value \u0661 for configuration num.partitions: {INT}."),
+        (
+            "auto.create.topics.enable",
+            "yes",
+            "Invalid value yes for configuration auto.create.topics.enable: Expected value to be either true or false.",
+        ),
         (
             "compression.type",
             "zip",
-            "compression.type=zip is refused: the value must be one of uncompressed, zstd, lz4, snappy, gzip, producer.",
+            "Invalid value zip for configuration compression.type: "
+            "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer.",
         ),
-        ("log.cleanup.policy", "shred", "log.cleanup.policy=shred is refused: the value may list only compact, delete."),
-        ("log.cleaner.min.cleanable.ratio", "2", "log.cleaner.min.cleanable.ratio=2 is refused: the value must be from 0 to 1."),
-        ("listeners", "SSL://a:1", "listeners=SSL://a:1 is refused: the value may name PLAINTEXT listeners only."),
-        ("ssl.keystore.location", "/x", "There is no broker setting 'ssl.keystore.location'."),
+        (
+            "log.cleanup.policy",
+            "shred",
+            "Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete.",
+        ),
+        (
+            "log.cleaner.min.cleanable.ratio",
+            "2",
+            "Invalid value 2.0 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1.",
+        ),
+        ("listeners", "SSL://a:1", "Invalid value SSL://a:1 for configuration listeners: Only PLAINTEXT listeners can be had."),
+        (
+            "ssl.keystore.location",
+            "/x",
+            "ssl.keystore.location is Kafka's, and has no effect in Ottla: leave it out, and do not count on it.",
+        ),
+        ("num.io.threads", "x", f"Invalid value x for configuration num.io.threads: {INT}."),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_sentence_that_says_what_to_do(name: str, text: str, sentence: str) -> None:
@@ -59,12 +77,15 @@ def test_what_cannot_be_is_refused_with_one_sentence_that_says_what_to_do(name: 
     assert str(refused.value) == sentence
 
 
-def test_kafkas_settings_without_a_meaning_here_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "ottla"):
-        settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2"})
+def test_kafkas_settings_without_a_meaning_here_are_taken_and_known_as_such() -> None:
+    settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2", "ssl.protocol": "TLSv1.3"})
     assert settings.num_partitions == 2
-    assert "num.io.threads" in caplog.text
-    assert not WITHOUT_EFFECT & BrokerSettings.DECLARED.keys()
+    assert settings.idle == ["num.io.threads", "ssl.protocol"]
+
+
+def test_what_has_an_effect_is_not_listed_among_what_has_none() -> None:
+    plain = [setting.name for setting in BrokerSettings.DECLARED.values() if not setting.idle]
+    assert [name for name in plain if name in OtherSettings.TABLE] == []
 
 
 def test_listeners_are_read_and_written() -> None:
@@ -235,6 +256,6 @@ def test_the_page_in_the_documentation_is_the_one_that_the_declarations_make() -
 
 def test_the_page_of_settings_names_each_one_that_can_be_set() -> None:
     text = page()
-    assert all(f"| `{setting.name}` |" in text for setting in DECLARED if not setting.hidden)
+    assert all(f"| `{setting.name}` " in text for setting in DECLARED if not setting.hidden)
     widths = {line.count(" | ") for line in text.splitlines() if line.startswith("| `")}
-    assert widths == {5}
+    assert widths == {3, 5}

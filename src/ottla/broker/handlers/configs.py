@@ -5,18 +5,28 @@ A change is checked whole before any of it is made; each resource of a request h
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.described import DEFAULT_CONFIG, Row, described_broker, described_changes, described_group, described_topic
+from ottla.broker.described import (
+    DEFAULT_CONFIG,
+    MIN_INSYNC_REPLICAS,
+    Row,
+    as_told,
+    described_broker,
+    described_changes,
+    described_group,
+    described_topic,
+)
 from ottla.broker.request import Handlers, Reply, Request
-from ottla.broker.settings import BrokerSettings, SettingError, TopicSettings
+from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
-from ottla.broker.settings.setting import SettingsOf
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf
 from ottla.cluster.names import name_error
 from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -68,8 +78,9 @@ def _described(broker: Broker, resource: Resource, request: Request) -> Describe
 
 
 def _rows(broker: Broker, kind: int, name: str, request: Request) -> Iterable[Row]:
+    told = as_told(broker.settings, request.release)
     if kind == TOPIC:
-        return described_topic(broker.settings, _topic_configs(broker, name))
+        return described_topic(told, _topic_configs(broker, name))
     if kind == GROUP:
         return described_group(broker.settings, _group_configs(broker, name))
     if kind != BROKER:
@@ -78,8 +89,8 @@ def _rows(broker: Broker, kind: int, name: str, request: Request) -> Iterable[Ro
             f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
         )
     if _node_id(broker, name) is None:
-        return described_changes(broker.settings.of_all_brokers)
-    return described_broker(_with_addresses(broker, request))
+        return described_changes(told.of_all_brokers)
+    return described_broker(_with_addresses(told, broker, request))
 
 
 def _topic_configs(broker: Broker, name: str) -> Mapping[str, str]:
@@ -90,34 +101,34 @@ def _topic_configs(broker: Broker, name: str) -> Mapping[str, str]:
     sentence = name_error(name)
     if sentence is not None:
         raise Refused(INVALID_TOPIC_EXCEPTION, sentence)
-    raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} here: create it first.")
+    raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist: create it first.")
 
 
 def _group_configs(broker: Broker, name: str) -> Mapping[str, str]:
     """What was set for a group, which need not be there."""
     if not name:
-        raise Refused(INVALID_REQUEST, "The group's name is empty: name a group.")
+        raise Refused(INVALID_REQUEST, "Group name must not be empty: name a group.")
     return broker.topics.image.group_configs.get(name, {})
 
 
-def _node_id(broker: Broker, name: str) -> int | None:
-    """The broker that a resource names: this one, or None for all of them."""
+def _node_id(broker: Broker, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
+    """The broker that a resource names: this one, or None for all of them. The words are Kafka's, and differ from API to API."""
     if not name:
         return None
-    if not name.isdecimal():
-        raise Refused(INVALID_REQUEST, f"A broker is named by its number, not by {name!r}.")
+    if not re.fullmatch("-?[0-9]{1,10}", name):
+        raise Refused(INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
     if int(name) != broker.node_id:
-        raise Refused(INVALID_REQUEST, f"This is broker {broker.node_id}: ask broker {name} itself, or name none for all of them.")
+        sentence = f"Unexpected broker id, expected {broker.node_id}{or_all}, but received {int(name)}: ask that broker itself."
+        raise Refused(INVALID_REQUEST, sentence)
     return broker.node_id
 
 
-def _with_addresses(broker: Broker, request: Request) -> BrokerSettings:
-    """What is in force without having been set: the numbers and addresses that start-up found."""
-    settings = broker.settings
-    host, port = broker.advertised(request.peer)
-    address = f"{request.peer.listener}://{f'[{host}]' if ':' in host else host}:{port}"
+def _with_addresses(settings: BrokerSettings, broker: Broker, request: Request) -> BrokerSettings:
+    """What is in force without having been set: the numbers and the address that start-up found."""
+    peer = request.peer
+    listener = Listener(peer.listener, peer.local_host, peer.local_port)
     node_id = str(broker.node_id)
-    found = {"advertised.listeners": address, "broker.id": node_id, "listeners": address, "node.id": node_id} | settings.given
+    found = {"broker.id": node_id, "listeners": str(listener), "node.id": node_id} | settings.given
     return BrokerSettings(found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker)
 
 
@@ -181,13 +192,18 @@ def _altered(
     broker: Broker, request: Request, resource: Any, operations: list[Operation], base: Mapping[str, str] | None, times: int
 ) -> tuple[int, str | None]:
     """Make one resource's changes over `base` (None: over what it has); returns (error code, sentence)."""
-    alter: Callable[[Broker, Request, str, list[Operation], Mapping[str, str] | None], tuple[int, str | None]]
-    alter = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}.get(resource.resource_type, _alter_nothing)
+    alter: dict[int, Callable[[Broker, Request, str, list[Operation], Mapping[str, str] | None], tuple[int, str | None]]]
+    alter = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
+    kind = resource.resource_type
     try:
         if times > 1:
-            raise Refused(INVALID_REQUEST, f"The request names {resource.resource_name!r} twice: name it once.")
+            raise Refused(INVALID_REQUEST, f"Each resource must appear at most once: {resource.resource_name!r} does not.")
         _check(operations)
-        return alter(broker, request, resource.resource_name, operations, base)
+        if kind not in alter:
+            raise Refused(
+                INVALID_REQUEST, f"Unknown resource type {kind}: only topics, brokers and groups have settings to change."
+            )
+        return alter[kind](broker, request, resource.resource_name, operations, base)
     except Refused as refused:
         return refused.error_code, refused.message
     except SettingError as error:
@@ -197,26 +213,34 @@ def _altered(
 def _check(operations: list[Operation]) -> None:
     for name, times in Counter(operation.name for operation in operations).items():
         if times > 1:
-            raise Refused(INVALID_REQUEST, f"{name} is given twice: give it once.")
+            raise Refused(INVALID_REQUEST, f"Error due to duplicate config keys: give {name} once.")
     for name, operation, value in operations:
         if operation not in (SET, DELETE, APPEND, SUBTRACT):
             raise Refused(
-                INVALID_REQUEST, f"There is no operation {operation}: set (0), delete (1), append (2) or subtract (3) {name}."
+                INVALID_REQUEST, f"Unknown operations type {operation}: set (0), delete (1), append (2) or subtract (3) {name}."
             )
         if value is None and operation != DELETE:
-            raise Refused(INVALID_REQUEST, f"{name} is given without a value: give one, or delete it for the default.")
+            raise Refused(INVALID_REQUEST, f"Null value not supported for : {name}; give one, or delete it for the default.")
 
 
-def _alter_nothing(
-    broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
-) -> tuple[int, str | None]:
-    raise Refused(INVALID_REQUEST, f"Only settings of topics ({TOPIC}), brokers ({BROKER}) and groups ({GROUP}) can be changed.")
+def _check_lists(operations: list[Operation], declared: type[SettingsOf], sentence: str) -> None:
+    """Only to lists can anything be appended; `sentence` has room for the verb and the name."""
+    for name, what, _ in operations:
+        setting = declared.DECLARED.get(name)
+        if what in (APPEND, SUBTRACT) and (setting is None or setting.kind is not LIST):
+            unknown = setting is None and declared is BrokerSettings
+            verb = "APPEND" if what == APPEND else "SUBTRACT"
+            verb = verb.lower() if declared is BrokerSettings else verb
+            raise Refused(INVALID_CONFIG, f"Unknown config name: {name}" if unknown else sentence.format(verb, name))
 
 
 def _alter_topic(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
+    if not name:
+        raise Refused(INVALID_REQUEST, "Default topic resources are not allowed: name a topic.")
     present = _topic_configs(broker, name)
+    _check_lists(operations, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(broker.settings.topic_value, overrides=present)
     after = _changed(present if base is None else base, operations, TopicSettings, in_force)
     outcome = broker.topics.set_configs(name, after, request.now, validate_only=request.body.validate_only)
@@ -226,7 +250,10 @@ def _alter_topic(
 def _alter_group(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
+    if not name:
+        raise Refused(INVALID_REQUEST, "Default group resources are not allowed: name a group.")
     present = _group_configs(broker, name)
+    _check_lists(operations, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(group_value, broker.settings, overrides=present)
     after = _changed(present if base is None else base, operations, GroupConfigs, in_force)
     outcome = broker.topics.set_group_configs(name, after, request.now, validate_only=request.body.validate_only)
@@ -236,15 +263,59 @@ def _alter_group(
 def _alter_broker(
     broker: Broker, request: Request, name: str, operations: list[Operation], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
-    node_id = _node_id(broker, name)
+    node_id = _node_id(broker, name, "Node id", "")
     settings = broker.settings
-    for operation in operations:
-        if not BrokerSettings.find(operation.name).dynamic:
-            raise Refused(INVALID_REQUEST, f"{operation.name} is read at the start only: set it there, and start the broker again.")
+    _check_lists(operations, BrokerSettings, "Config value {} is not allowed for config key: {}; it is no list, so set it.")
+    _check_reach(operations, node_id)
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
     after = _changed(present if base is None else base, operations, BrokerSettings, settings.value)
+    try:
+        broker.topics.set_broker_configs(node_id, after, request.now, validate_only=True)
+    except SettingError as error:
+        raise Refused(INVALID_REQUEST, str(error)) from None
+    if request.release.eligible_replicas:
+        _check_replicas(operations, node_id, keeps=base is None)
     outcome = broker.topics.set_broker_configs(node_id, after, request.now, validate_only=request.body.validate_only)
     return outcome.error_code, outcome.message
+
+
+def _check_reach(operations: list[Operation], node_id: int | None) -> None:
+    """Whether these can be changed while a broker runs, and for whom."""
+    found = [(operation.name, *_declared(operation.name)) for operation in operations if operation.operation != DELETE]
+    known = [(name, setting, one_listener) for name, setting, one_listener in found if setting is not None]
+    fixed = [name for name, setting, _ in known if not setting.dynamic]
+    bare = [name for name, setting, one_listener in known if setting.reach is Reach.LISTENER and not one_listener]
+    single = [name for name, setting, _ in known if setting.reach is not Reach.ALL]
+    if fixed:
+        raise Refused(
+            INVALID_REQUEST, f"Cannot update these configs dynamically: [{','.join(fixed)}]; set them at the start of the broker."
+        )
+    if bare:
+        sentence = "These security configs can be dynamically updated only per-listener using the listener prefix: "
+        raise Refused(INVALID_REQUEST, f"{sentence}[{','.join(bare)}]")
+    if single and node_id is None:
+        sentence = "Cannot update these configs at default cluster level, broker id must be specified: "
+        raise Refused(INVALID_REQUEST, f"{sentence}[{','.join(single)}]")
+
+
+def _declared(name: str) -> tuple[Setting[Any] | None, bool]:
+    """The broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
+    prefixed = re.fullmatch(r"listener\.name\.[^.]+\.(.+)", name)
+    return BrokerSettings.DECLARED.get(prefixed[1] if prefixed else name), prefixed is not None
+
+
+def _check_replicas(operations: list[Operation], node_id: int | None, *, keeps: bool) -> None:
+    """With eligible leader replicas (KIP-966) min.insync.replicas is set for all brokers, always, and for no single one.
+
+    `keeps`: what the request does not name stays as it is.
+    """
+    named = {operation.name: operation.operation for operation in operations}
+    if node_id is not None and MIN_INSYNC_REPLICAS in named:
+        sentence = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled: set it for all brokers."
+        raise Refused(INVALID_CONFIG, sentence)
+    if node_id is None and named.get(MIN_INSYNC_REPLICAS, SET if keeps else DELETE) == DELETE:
+        sentence = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled: set it to what it shall be."
+        raise Refused(INVALID_CONFIG, sentence)
 
 
 def _changed(
@@ -254,11 +325,11 @@ def _changed(
     after = dict(before)
     for operation in operations:
         setting = declared.DECLARED.get(operation.name)
-        _apply(after, operation, declared, None if setting is None else setting.show(in_force(operation.name)))
+        _apply(after, operation, None if setting is None else setting.show(in_force(operation.name)))
     return after
 
 
-def _apply(after: dict[str, str], operation: Operation, declared: type[SettingsOf], in_force: str | None) -> None:
+def _apply(after: dict[str, str], operation: Operation, in_force: str | None) -> None:
     """One operation on the texts of a resource; `in_force` is what a list that was not set of its own begins with."""
     name, what, value = operation
     if what == DELETE:
@@ -268,10 +339,6 @@ def _apply(after: dict[str, str], operation: Operation, declared: type[SettingsO
     if what == SET:
         after[name] = value
         return
-    setting = declared.find(name)
-    if setting.kind is not LIST:
-        verb = "appended to" if what == APPEND else "subtracted from"
-        raise Refused(INVALID_CONFIG, f"{name} is no list, so nothing can be {verb} it: set it instead.")
     present: list[str] = list(LIST.parse(after.get(name, in_force or "")))
     given = LIST.parse(value)
     if what == APPEND:

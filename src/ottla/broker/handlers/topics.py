@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.described import described_topic
+from ottla.broker.described import as_told, described_topic
 from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.settings import BrokerSettings
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -38,7 +39,8 @@ def handle_create_topics(broker: Broker, request: Request) -> Reply:
     wanted = [_new_topic(broker, topic) for topic in body.topics]
     outcomes = {one.name: one for one in broker.topics.create(wanted, request.now, validate_only=body.validate_only, at_once=False)}
     configs = {topic.name: topic.configs for topic in wanted}
-    response = CreateTopicsResponse(topics=[_created(broker, outcome, configs[name]) for name, outcome in outcomes.items()])
+    told = as_told(broker.settings, request.release)
+    response = CreateTopicsResponse(topics=[_created(told, outcome, configs[name]) for name, outcome in outcomes.items()])
     made = [name for name, outcome in outcomes.items() if not outcome.error_code]
     return broker.topics.logs.reply(response, made, request.now)
 
@@ -58,7 +60,7 @@ def _new_topic(broker: Broker, topic: CreateTopicsRequest.CreatableTopic) -> New
     )
 
 
-def _created(broker: Broker, outcome: Outcome, configs: Mapping[str, str | None]) -> Created:
+def _created(told: BrokerSettings, outcome: Outcome, configs: Mapping[str, str | None]) -> Created:
     if outcome.error_code:
         return Created(name=outcome.name, error_code=outcome.error_code, error_message=outcome.message)
     texts = {name: text for name, text in configs.items() if text is not None}
@@ -76,7 +78,7 @@ def _created(broker: Broker, outcome: Outcome, configs: Mapping[str, str | None]
                 config_source=row.source,
                 is_sensitive=row.setting.is_sensitive,
             )
-            for row in described_topic(broker.settings, texts)
+            for row in described_topic(told, texts)
         ],
     )
 
@@ -119,15 +121,18 @@ def _refused(state: DeleteState, error_code: int, sentence: str) -> Deleted:
 
 def _deletable(broker: Broker, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
     if state.name is not None and state.topic_id != NO_ID:
-        return _refused(state, INVALID_REQUEST, "A topic is named by its name and by its id: give one of them.")
+        return _refused(state, INVALID_REQUEST, "You may not specify both topic name and topic id: give one of them.")
     if state.name is None and state.topic_id == NO_ID:
-        return _refused(state, INVALID_REQUEST, "A topic is named neither by its name nor by its id: give one of them.")
+        return _refused(state, INVALID_REQUEST, "Neither topic name nor id were specified: give one of them.")
     if times[_name(broker, state)] > 1:
-        return _refused(state, INVALID_REQUEST, "The request names this topic twice: name it once.")
+        what = "id" if state.name is None else "name"
+        return _refused(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
     if state.name is None and broker.topics.name_of(state.topic_id) is None:
-        return _refused(state, UNKNOWN_TOPIC_ID, "There is no topic of this id here: ask for the topics again.")
+        return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: ask for the topics again.")
     if state.name is not None and broker.topics.get(state.name) is None:
-        return _refused(state, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {state.name!r} here.")
+        return _refused(
+            state, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: there is no topic {state.name!r}."
+        )
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=NONE)
 
 
@@ -145,7 +150,9 @@ def handle_create_partitions(broker: Broker, request: Request) -> Reply:
 
 
 def _twice(name: str) -> Grown:
-    return Grown(name=name, error_code=INVALID_REQUEST, error_message=f"The request names topic {name!r} twice: name it once.")
+    return Grown(
+        name=name, error_code=INVALID_REQUEST, error_message=f"Duplicate topic name: the request names {name} more than once."
+    )
 
 
 def _grown(broker: Broker, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request) -> Grown:

@@ -45,6 +45,7 @@ class Release:
     newest_magic: int = 2
     newest_codec: int = codecs.ZSTD
     newest_error: int = HIGHEST_CODE
+    eligible_replicas: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -108,6 +109,7 @@ def _made(name: str) -> Release:
         newest_magic=_at(name, traits.NEWEST_MAGIC),
         newest_codec=_at(name, traits.NEWEST_CODEC),
         newest_error=_at(name, traits.NEWEST_ERROR),
+        eligible_replicas=_at(name, traits.ELIGIBLE_REPLICAS),
     )
 
 

@@ -141,6 +141,9 @@ NEWEST_ERROR: Final[Since[int]] = (
 BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
 """Error code -> the one that was answered before it came up; UNKNOWN_SERVER_ERROR for the others."""
 
+ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
+"""Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
+
 SETTINGS: Final[dict[str, Since[str]]] = {
     "delete.topic.enable": (("0.8.0", "false"), ("1.0", "true")),
     "group.initial.rebalance.delay.ms": (("0.8.0", "0"), ("0.11.0", "3000")),

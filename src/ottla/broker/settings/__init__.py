@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ottla.broker.settings.broker_server import Listener
 from ottla.broker.settings.properties import parse_properties
-from ottla.broker.settings.setting import Setting, SettingError
+from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings, topic_config_error
+from ottla.errors import SettingError
 
 __all__ = [
     "BrokerSettings",

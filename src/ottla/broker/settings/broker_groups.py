@@ -13,7 +13,7 @@ LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
 
 ASSIGNORS: Check[tuple[str, ...]] = Check(
     lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
-    "must list uniform, range, or your own as module:Class",
+    "Value must list uniform, range, or your own as module:Class",
     "uniform, range, module:Class",
 )
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.broker.settings.group import GroupConfigs
+from ottla.broker.settings.others import COUNTED_ON
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings
-from ottla.broker.settings.without_effect import WITHOUT_EFFECT
 
 
 def page() -> str:
@@ -28,11 +28,17 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _table(BrokerSettings, "dynamic", lambda setting: "yes" if setting.dynamic else "")
     yield ""
+    yield "Any other name is an error at the start. While the broker runs, AlterConfigs takes it and keeps it, as Kafka does."
+    yield ""
+    yield "### Without effect"
+    yield ""
     yield (
-        "These of Kafka's mean nothing here; they are ignored with a warning: "
-        + ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT))
-        + ". Any other name is an error."
+        "These of Kafka's have no effect here. They are checked, kept, described and changed as in Kafka, so that configurations "
+        "and tools go on working; those given at the start are named in a warning. Those marked * (security, quotas, policies) "
+        "must not be given at the start with anything but their default: whoever sets them counts on them."
     )
+    yield ""
+    yield from _idle_table()
     yield ""
     yield "## Of a topic"
     yield ""
@@ -51,11 +57,24 @@ def _lines() -> Iterator[str]:
     yield from _table(GroupConfigs, "default from", _broker_setting)
 
 
+def _idle_table() -> Iterator[str]:
+    yield "| name | type | default | dynamic |"
+    yield "|---|---|---|---|"
+    for name, setting in BrokerSettings.DECLARED.items():
+        if setting.idle and not setting.hidden:
+            mark = " *" if name.startswith(COUNTED_ON) else ""
+            yield f"| `{name}`{mark} | {setting.kind.name} | {_default(setting)} | {_reach(setting)} |"
+
+
+def _reach(setting: Setting[Any]) -> str:
+    return setting.reach.value if setting.dynamic else ""
+
+
 def _table(settings: type[SettingsOf], title: str, last: Any) -> Iterator[str]:
     yield f"| name | type | default | allowed | what it is for | {title} |"
     yield "|---|---|---|---|---|---|"
     for name, setting in settings.DECLARED.items():
-        if not setting.hidden:
+        if not setting.hidden and not setting.idle:
             cells = (f"`{name}`", setting.kind.name, _default(setting), _allowed(setting), setting.documentation, last(setting))
             yield f"| {' | '.join(cells)} |"
 

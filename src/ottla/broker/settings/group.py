@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
-from ottla.broker.settings.setting import Setting, SettingError, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.errors import SettingError
 
 if TYPE_CHECKING:
     from ottla.broker.settings.values import BrokerSettings
@@ -21,7 +22,7 @@ DURATION = re.compile(r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re
 
 OFFSET_RESET: Check[str] = Check(
     lambda value: value in ("latest", "earliest") or (value.startswith("by_duration:") and _is_duration(value[12:])),
-    "must be latest, earliest, or by_duration: and a duration such as PT1H",
+    "Value must be latest, earliest, or by_duration: and a duration such as PT1H",
     "latest, earliest, by_duration:PnDTnHnMn.nS",
 )
 
@@ -36,7 +37,7 @@ _later = partial(Setting[int], INT, later=True)
 class GroupConfigs(SettingsOf):
     """The settings of one group. Constructed from the texts that were set for it, it checks them, though not against the bounds."""
 
-    WHAT = "group setting"
+    UNKNOWN = "Unknown group config name: {}"
 
     consumer_assignment_interval_ms = Setting(
         INT,
@@ -163,9 +164,9 @@ def group_config_error(settings: BrokerSettings, texts: Mapping[str, str]) -> st
             return str(error)
         least, most = bounds(settings, name)
         if least is not None and value < settings.value(least):
-            return f"{name}={text} is refused: it must be at least {settings.value(least)}, as {least} says."
+            return f"{name} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."
         if most is not None and value > settings.value(most):
-            return f"{name}={text} is refused: it must be at most {settings.value(most)}, as {most} says."
+            return f"{name} must be less than or equal to {most}, which is {settings.value(most)}: {text} is refused."
     return _too_short(settings, texts)
 
 
@@ -188,7 +189,9 @@ def broker_bounds_error(settings: BrokerSettings) -> str | None:
             continue
         value = settings.value(setting.broker)
         if least is not None and value < settings.value(least):
-            return f"{setting.broker}={value} is refused: it must be at least {least}, which is {settings.value(least)}."
+            return (
+                f"{setting.broker} must be greater than or equal to {least}, which is {settings.value(least)}: {value} is refused."
+            )
         if most is not None and value > settings.value(most):
-            return f"{setting.broker}={value} is refused: it must be at most {most}, which is {settings.value(most)}."
+            return f"{setting.broker} must be less than or equal to {most}, which is {settings.value(most)}: {value} is refused."
     return None

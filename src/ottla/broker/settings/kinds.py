@@ -1,6 +1,7 @@
 """The kinds of value that a setting can have: how each is read from text, written back, and named on the wire (KIP-133).
 
-Knows no setting. What it refuses, it refuses with the end of a sentence: "the value …".
+Knows no setting. What it refuses, it refuses with a sentence without its full stop, in Kafka's words where Kafka has some: tools
+look for them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LARGEST_DOUBLE = 1.7976931348623157e308
 
 
 class Refused(ValueError):
-    """A text that is no value of its kind, or a value that its setting doesn't allow."""
+    """A text that is no value of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,17 @@ def _boolean(text: str) -> bool:
             return True
         case "false":
             return False
-    raise Refused("must be true or false")
+    raise Refused("Expected value to be either true or false")
 
 
-def _whole(bits: int) -> Callable[[str], int]:
+def _whole(bits: int, java: str) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
         digits = text.strip()
-        if not re.fullmatch("[+-]?[0-9]{1,19}", digits):
-            raise Refused("must be a whole number")
-        value = int(digits)
-        if not -limit <= value < limit:
-            raise Refused(f"must be a whole number of {bits} bits")
-        return value
+        if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -limit <= int(digits) < limit:
+            raise Refused(f"Not a number of type {java}: write a whole number of {bits} bits")
+        return int(digits)
 
     return parse
 
@@ -60,7 +58,7 @@ def _double(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Refused("must be a number") from None
+        raise Refused("Not a number of type DOUBLE: write a number such as 0.5") from None
 
 
 def show_double(value: float) -> str:
@@ -83,9 +81,9 @@ def _text(text: str) -> str:
 
 BOOLEAN: Kind[bool] = Kind("boolean", 1, _boolean, lambda value: "true" if value else "false")
 STRING: Kind[str] = Kind("string", 2, _text, str)
-INT: Kind[int] = Kind("int", 3, _whole(32), str)
-SHORT: Kind[int] = Kind("short", 4, _whole(16), str)
-LONG: Kind[int] = Kind("long", 5, _whole(64), str)
+INT: Kind[int] = Kind("int", 3, _whole(32, "INT"), str)
+SHORT: Kind[int] = Kind("short", 4, _whole(16, "SHORT"), str)
+LONG: Kind[int] = Kind("long", 5, _whole(64, "LONG"), str)
 DOUBLE: Kind[float] = Kind("double", 6, _double, show_double)
 LIST: Kind[tuple[str, ...]] = Kind("list", 7, _list, ",".join)
 CLASS: Kind[str] = Kind("class", 8, _text, str)
@@ -94,37 +92,54 @@ PASSWORD: Kind[str] = Kind("password", 9, str, str)
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[T]):
-    """What values are allowed: `holds` tests one, `sentence` ends "the value …", `short` goes into the table of settings."""
+    """What values are allowed: `holds` tests one, `sentence` says it, `short` goes into the table of settings.
+
+    `culprit` finds what is wrong in a value of several parts.
+    """
 
     holds: Callable[[T], bool]
-    sentence: str
+    sentence: str | Callable[[T], str]
     short: str
+    culprit: Callable[[T], str] | None = None
+
+    def refusal(self, value: T) -> str:
+        return self.sentence if isinstance(self.sentence, str) else self.sentence(value)
 
 
 def at_least(least: float) -> Check[int]:
-    return Check(lambda value: value >= least, f"must be at least {least}", f"{least} or more")
+    return Check(lambda value: value >= least, f"Value must be at least {least}", f"{least} or more")
 
 
 def between(least: float, most: float) -> Check[float]:
-    return Check(lambda value: least <= value <= most, f"must be from {least} to {most}", f"{least} to {most}")
+    too_little, too_much = f"Value must be at least {least}", f"Value must be no more than {most}"
+    return Check(
+        lambda value: least <= value <= most, lambda value: too_little if value < least else too_much, f"{least} to {most}"
+    )
 
 
 def one_of(*names: str) -> Check[str]:
     allowed = ", ".join(names)
-    return Check(lambda value: value in names, f"must be one of {allowed}", allowed)
+    return Check(lambda value: value in names, f"String must be one of: {allowed}", allowed)
 
 
 def each_of(*names: str) -> Check[tuple[str, ...]]:
     allowed = ", ".join(names)
-    return Check(lambda value: set(value) <= set(names), f"may list only {allowed}", f"list of {allowed}")
+    return Check(
+        lambda value: set(value) <= set(names),
+        f"String must be one of: {allowed}",
+        f"list of {allowed}",
+        lambda value: next(item for item in value if item not in names),
+    )
 
 
 def minus_one_or(least: int, most: int) -> Check[int]:
     return Check(
-        lambda value: value == -1 or least <= value <= most, f"must be -1 or from {least} to {most}", f"-1, {least} to {most}"
+        lambda value: value == -1 or least <= value <= most,
+        f"Value must be between {least} and {most} or equal to -1",
+        f"-1, {least} to {most}",
     )
 
 
 def only(value: object, reason: str) -> Check[bool]:
     """A setting that Kafka has and that can't be anything but its default here."""
-    return Check(lambda given: given == value, f"must stay {str(value).lower()}: {reason}", str(value).lower())
+    return Check(lambda given: given == value, f"Value must stay {str(value).lower()}: {reason}", str(value).lower())

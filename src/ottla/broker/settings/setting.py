@@ -10,26 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from enum import Enum
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from ottla.broker.settings.kinds import PASSWORD, Check, Kind, Refused
+from ottla.errors import SettingError
 
 T = TypeVar("T")
 
 
-class SettingError(ValueError):
-    """A setting that is unknown, or a value that it doesn't allow: one sentence that says what to do."""
+class Reach(Enum):
+    """For whom a broker's setting can be changed while the broker runs (KIP-226)."""
+
+    ALL = "all brokers, or one of them by its number"
+    ONE = "one broker, by its number"
+    LISTENER = "one listener of one broker, by a prefix"
 
 
 class Setting(Generic[T]):
-    """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs.
+    """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs, for those in `reach`.
 
     `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
     `broker`: for a setting of a topic or a group, the broker setting that is its default. `hidden` ones are accepted, but not
-    listed; those for `later` are accepted, kept and listed, and have no effect as yet.
+    listed; those for `later` are accepted, kept and listed, and have no effect as yet; `idle` ones never have any.
     """
 
-    __slots__ = ("broker", "check", "default", "dynamic", "falls_back", "hidden", "kind", "later", "name", "sentence")
+    __slots__ = (
+        "broker", "check", "default", "dynamic", "falls_back", "hidden", "idle", "kind", "later", "name", "reach", "sentence",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +51,8 @@ class Setting(Generic[T]):
         broker: str | None = None,
         hidden: bool = False,
         later: bool = False,
+        idle: bool = False,
+        reach: Reach = Reach.ALL,
     ) -> None:
         self.kind = kind
         self.default = default
@@ -53,6 +63,8 @@ class Setting(Generic[T]):
         self.broker = broker
         self.hidden = hidden
         self.later = later
+        self.idle = idle
+        self.reach = reach
         self.name = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -85,12 +97,15 @@ class Setting(Generic[T]):
         """Raises `SettingError`."""
         try:
             value: T = self.kind.parse(text)
-            if self.check is not None and not self.check.holds(value):
-                raise Refused(self.check.sentence)
         except Refused as refused:
-            shown = "" if self.is_sensitive else f"={text.strip()}"
-            raise SettingError(f"{self.name}{shown} is refused: the value {refused}.") from None
+            raise self._refusal(text.strip(), str(refused)) from None
+        if self.check is not None and not self.check.holds(value):
+            culprit = self.check.culprit or self.kind.show
+            raise self._refusal(culprit(value), self.check.refusal(value))
         return value
+
+    def _refusal(self, text: str, why: str) -> SettingError:
+        return SettingError(f"Invalid value {'[hidden]' if self.is_sensitive else text} for configuration {self.name}: {why}.")
 
     def show(self, value: T) -> str | None:
         """The value as Kafka writes it; None where there is none."""
@@ -119,11 +134,13 @@ class SettingsOf:
     """
 
     DECLARED: ClassVar[dict[str, Setting[Any]]] = {}
-    WHAT: ClassVar[str] = "setting"
+    TABLE: ClassVar[dict[str, Setting[Any]]] = {}
+    """Settings that are no attributes of the class, by name; what is an attribute goes before."""
+    UNKNOWN: ClassVar[str] = "There is no setting '{}'"
 
     def __init_subclass__(cls) -> None:
         found = {item.name: item for base in reversed(cls.__mro__) for item in vars(base).values() if isinstance(item, Setting)}
-        cls.DECLARED = dict(sorted(found.items()))
+        cls.DECLARED = dict(sorted((cls.TABLE | found).items()))
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
@@ -140,17 +157,18 @@ class SettingsOf:
         """The setting of this name; raises `SettingError` naming the nearest one that there is."""
         found = cls.DECLARED.get(name)
         if found is None:
-            raise SettingError(unknown(name, cls.DECLARED, cls.WHAT))
+            raise SettingError(unknown(name, cls.DECLARED, cls.UNKNOWN))
         return found
 
     def value(self, name: str) -> Any:
-        return getattr(self, name.replace(".", "_"))
+        setting = self.DECLARED[name]
+        return self.__dict__.get(setting.attribute, setting.default)
 
     def shown(self, name: str) -> str | None:
         """The value in force, as Kafka writes it."""
         return self.DECLARED[name].show(self.value(name))
 
 
-def unknown(name: str, names: Iterable[str], what: str) -> str:
+def unknown(name: str, names: Iterable[str], sentence: str) -> str:
     near = get_close_matches(name.replace("_", "."), list(names), 1, 0.6)
-    return f"There is no {what} {name!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+    return sentence.format(name) + (f"; did you mean {near[0]!r}?" if near else ".")

@@ -40,13 +40,17 @@ def _throttled(value: tuple[str, ...]) -> bool:
     )
 
 
-REPLICAS: Check[Any] = Check(_throttled, "must be * or a list of partition:broker", "* or partition:broker,…")
+REPLICAS: Check[Any] = Check(
+    _throttled,
+    "must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+    "* or partition:broker,…",
+)
 
 
 class TopicSettings(SettingsOf):
     """The settings of one topic. Constructed from the texts that were set for it, it checks them."""
 
-    WHAT = "topic setting"
+    UNKNOWN = "Unknown topic config name: {}"
 
     cleanup_policy = Setting(
         LIST,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self
@@ -13,34 +12,44 @@ from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.group import broker_bounds_error
-from ottla.broker.settings.setting import Setting, SettingError
+from ottla.broker.settings.others import OtherSettings, is_counted_on
+from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
-from ottla.broker.settings.without_effect import WITHOUT_EFFECT
+from ottla.errors import SettingError
 from ottla.log.config import LogConfig
-
-log = logging.getLogger("ottla.broker")
 
 SEGMENT_BYTES = "segment.bytes"
 
 
-class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings):
+class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
     """Every setting of a broker as a typed attribute; made from the texts that were given for some of them.
 
-    Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses.
+    Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses. Unknown names that were
+    set while the broker runs are kept, as Kafka keeps them, and mean nothing.
     """
 
-    WHAT = "broker setting"
+    UNKNOWN = "There is no broker setting {!r}"
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> Self:
-        """From the texts of a properties file or of `--set`; Kafka's settings without effect here are logged and left out."""
-        idle = sorted(texts.keys() & WITHOUT_EFFECT)
-        if idle:
-            log.warning("without effect in Ottla, and ignored: %s", ", ".join(idle))
-        wanted = {name: text for name, text in texts.items() if name not in WITHOUT_EFFECT}
+        """From the texts of a properties file or of `--set`."""
+        wanted = dict(texts)
         if "broker.id" in wanted:
             wanted.setdefault("node.id", wanted["broker.id"])
-        return cls(wanted)
+        settings = cls(wanted)
+        settings._check_start()
+        return settings
+
+    def _check_start(self) -> None:
+        """What may be set while the broker runs, or is a default, and yet not given at the start. Raises `SettingError`."""
+        for name, text in self.given.items():
+            if is_counted_on(self.DECLARED[name], text):
+                raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not count on it.")
+
+    @property
+    def idle(self) -> list[str]:
+        """What was given at the start and has no effect."""
+        return sorted(name for name in self.given if self.DECLARED[name].idle)
 
     def __init__(
         self,
@@ -53,8 +62,8 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         super().__init__(given)
         self.of_all_brokers = dict(of_all_brokers or {})
         self.of_this_broker = dict(of_this_broker or {})
-        self._take(self.of_all_brokers)
-        self._take(self.of_this_broker)
+        for texts in (self.of_all_brokers, self.of_this_broker):
+            self._take({name: text for name, text in texts.items() if name in self.DECLARED})
         refusal = broker_bounds_error(self)
         if refusal is not None:
             raise SettingError(refusal)
@@ -123,7 +132,7 @@ def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
     """Why these settings can't be a topic's (INVALID_CONFIG), as a sentence; None if they can."""
     for name, text in configs.items():
         if text is None:
-            return f"{name} is given without a value: give one, or leave it out for the default."
+            return f"Null value not supported for topic configs: {name}; give one, or leave it out for the default."
         try:
             TopicSettings.find(name).parse(text)
         except SettingError as error:

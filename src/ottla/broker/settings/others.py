@@ -1,0 +1,308 @@
+"""Kafka's broker settings that have no effect in Ottla: accepted, checked, kept and described, so that configurations and tools
+go on working. Facts only.
+
+What would change who may do what (security, quotas), or promise what is not done, is refused at the start all the same: whoever
+sets it there counts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ottla.broker.settings.kinds import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    Check,
+    Kind,
+    at_least,
+    one_of,
+)
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf
+
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING)}
+REACHES = {"start": None, "all": Reach.ALL, "one": Reach.ONE, "listener": Reach.LISTENER}
+
+TABLE = """
+add.partitions.to.txn.retry.backoff.max.ms int 100 start
+add.partitions.to.txn.retry.backoff.ms int 20 start
+alter.config.policy.class.name class - start
+alter.log.dirs.replication.quota.window.num int 11 start
+alter.log.dirs.replication.quota.window.size.seconds int 1 start
+authorizer.class.name string "" start
+auto.leader.rebalance.enable boolean true start
+background.threads int 10 all 1
+broker.heartbeat.interval.ms int 2000 start
+broker.session.timeout.ms int 9000 start
+client.quota.callback.class class - start
+config.providers list "" all
+connection.failed.authentication.delay.ms int 100 start
+connections.max.reauth.ms long 0 start
+controlled.shutdown.enable boolean true start
+controller.listener.names list - start
+controller.quorum.append.linger.ms int 25 start
+controller.quorum.auto.join.enable boolean false start
+controller.quorum.bootstrap.servers list "" start
+controller.quorum.election.backoff.max.ms int 1000 start
+controller.quorum.election.timeout.ms int 1000 start
+controller.quorum.fetch.max.bytes int 1048576 start
+controller.quorum.fetch.snapshot.max.bytes int 1048576 start
+controller.quorum.fetch.timeout.ms int 2000 start
+controller.quorum.request.timeout.ms int 2000 start
+controller.quorum.retry.backoff.ms int 20 start
+controller.quorum.voters list "" start
+controller.quota.window.num int 11 start
+controller.quota.window.size.seconds int 1 start
+controller.socket.timeout.ms int 30000 start
+cordoned.log.dirs list "" one
+create.topic.policy.class.name class - start
+delegation.token.expiry.check.interval.ms long 3600000 start
+delegation.token.expiry.time.ms long 86400000 start
+delegation.token.max.lifetime.ms long 604800000 start
+delegation.token.secret.key password - start
+delete.records.purgatory.purge.interval.requests int 1 start
+early.start.listeners list - start
+fetch.purgatory.purge.interval.requests int 1000 start
+follower.fetch.last.tiered.offset.enable boolean false all
+group.coordinator.append.linger.ms int -1 start
+group.coordinator.background.threads int 2 start
+group.coordinator.cached.buffer.max.bytes int 1048588 all 524288
+group.coordinator.rebalance.protocols list classic,consumer,streams start
+group.coordinator.threads int 4 start
+group.share.assignors list simple start
+group.share.max.share.sessions int 2000 start
+initial.broker.registration.timeout.ms int 60000 start
+inter.broker.listener.name string - start
+kafka.metrics.polling.interval.secs int 10 start
+kafka.metrics.reporters list "" start
+leader.imbalance.check.interval.seconds long 300 start
+log.cleaner.io.buffer.load.factor double 0.9 all
+log.cleaner.io.buffer.size int 524288 all 0
+log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 all
+log.cleaner.threads int 1 all 0
+log.dir.failure.timeout.ms long 30000 start
+log.flush.start.offset.checkpoint.interval.ms int 60000 start
+max.connection.creation.rate int 2147483647 all 0
+max.connections.per.ip int 2147483647 all 0
+max.connections.per.ip.overrides string "" all
+max.incremental.fetch.session.cache.slots int 1000 start
+max.request.partition.size.limit int 2000 start
+metadata.log.dir string - start
+metadata.log.max.record.bytes.between.snapshots long 20971520 start
+metadata.log.max.snapshot.interval.ms long 3600000 start
+metadata.log.segment.bytes int 1073741824 start
+metadata.log.segment.ms long 604800000 start
+metadata.max.idle.interval.ms int 500 start
+metadata.max.retention.bytes long 104857600 start
+metadata.max.retention.ms long 604800000 start
+metric.reporters list @common.metrics.JmxReporter all
+metrics.num.samples int 2 start
+metrics.recording.level string INFO start
+metrics.sample.window.ms long 30000 start
+num.io.threads int 8 all 1
+num.network.threads int 3 all 1
+num.recovery.threads.per.data.dir int 2 all 1
+num.replica.alter.log.dirs.threads int - start
+num.replica.fetchers int 1 all 1
+offsets.commit.timeout.ms int 5000 start
+offsets.load.buffer.size int 5242880 start
+offsets.topic.compression.codec int 0 start
+principal.builder.class class @common.security.authenticator.DefaultKafkaPrincipalBuilder one
+process.roles list - start
+producer.purgatory.purge.interval.requests int 1000 start
+queued.max.request.bytes long -1 start
+queued.max.requests int 500 start
+quota.window.num int 11 start
+quota.window.size.seconds int 1 start
+remote.fetch.max.wait.ms int 500 all 1
+remote.list.offsets.request.timeout.ms long 30000 all 1
+remote.log.index.file.cache.total.size.bytes long 1073741824 all 1
+remote.log.manager.copier.thread.pool.size int 10 all 1
+remote.log.manager.copy.max.bytes.per.second long 9223372036854775807 all 1
+remote.log.manager.copy.quota.window.num int 11 start
+remote.log.manager.copy.quota.window.size.seconds int 1 start
+remote.log.manager.expiration.thread.pool.size int 10 all 1
+remote.log.manager.fetch.max.bytes.per.second long 9223372036854775807 all 1
+remote.log.manager.fetch.quota.window.num int 11 start
+remote.log.manager.fetch.quota.window.size.seconds int 1 start
+remote.log.manager.follower.thread.pool.size int 2 all 1
+remote.log.manager.task.interval.ms long 30000 start
+remote.log.manager.thread.pool.size int 2 start
+remote.log.metadata.custom.metadata.max.bytes int 128 start
+remote.log.metadata.manager.class.name string @server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager start
+remote.log.metadata.manager.class.path string - start
+remote.log.metadata.manager.impl.prefix string rlmm.config. start
+remote.log.metadata.manager.listener.name string - start
+remote.log.reader.max.pending.tasks int 100 start
+remote.log.reader.threads int 10 all 1
+remote.log.storage.manager.class.name string - start
+remote.log.storage.manager.class.path string - start
+remote.log.storage.manager.impl.prefix string rsm.config. start
+remote.log.storage.system.enable boolean false start
+replica.fetch.backoff.ms int 1000 start
+replica.fetch.max.bytes int 1048576 start
+replica.fetch.min.bytes int 1 start
+replica.fetch.response.max.bytes int 10485760 start
+replica.fetch.wait.max.ms int 500 start
+replica.high.watermark.checkpoint.interval.ms long 5000 start
+replica.lag.time.max.ms long 30000 start
+replica.selector.class string - start
+replica.socket.receive.buffer.bytes int 65536 start
+replica.socket.timeout.ms int 30000 start
+replication.quota.window.num int 11 start
+replication.quota.window.size.seconds int 1 start
+request.timeout.ms int 30000 start
+sasl.client.callback.handler.class class - start
+sasl.enabled.mechanisms list GSSAPI one
+sasl.jaas.config password - one
+sasl.kerberos.kinit.cmd string /usr/bin/kinit one
+sasl.kerberos.min.time.before.relogin long 60000 one
+sasl.kerberos.principal.to.local.rules list DEFAULT one
+sasl.kerberos.service.name string - one
+sasl.kerberos.ticket.renew.jitter double 0.05 one
+sasl.kerberos.ticket.renew.window.factor double 0.8 one
+sasl.login.callback.handler.class class - start
+sasl.login.class class - start
+sasl.login.connect.timeout.ms int - start
+sasl.login.read.timeout.ms int - start
+sasl.login.refresh.buffer.seconds short 300 one
+sasl.login.refresh.min.period.seconds short 60 one
+sasl.login.refresh.window.factor double 0.8 one
+sasl.login.refresh.window.jitter double 0.05 one
+sasl.login.retry.backoff.max.ms long 10000 start
+sasl.login.retry.backoff.ms long 100 start
+sasl.mechanism.controller.protocol string GSSAPI start
+sasl.mechanism.inter.broker.protocol string GSSAPI one
+sasl.oauthbearer.assertion.algorithm string RS256 start
+sasl.oauthbearer.assertion.claim.aud string - start
+sasl.oauthbearer.assertion.claim.exp.seconds int 300 start
+sasl.oauthbearer.assertion.claim.iss string - start
+sasl.oauthbearer.assertion.claim.jti.include boolean false start
+sasl.oauthbearer.assertion.claim.nbf.seconds int 60 start
+sasl.oauthbearer.assertion.claim.sub string - start
+sasl.oauthbearer.assertion.file string - start
+sasl.oauthbearer.assertion.private.key.file string - start
+sasl.oauthbearer.assertion.private.key.passphrase password - start
+sasl.oauthbearer.assertion.template.file string - start
+sasl.oauthbearer.client.credentials.client.id string - start
+sasl.oauthbearer.client.credentials.client.secret password - start
+sasl.oauthbearer.clock.skew.seconds int 30 start
+sasl.oauthbearer.expected.audience list "" start
+sasl.oauthbearer.expected.issuer string - start
+sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000 start
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000 start
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100 start
+sasl.oauthbearer.jwks.endpoint.url string - start
+sasl.oauthbearer.jwt.retriever.class class @common.security.oauthbearer.DefaultJwtRetriever start
+sasl.oauthbearer.jwt.validator.class class @common.security.oauthbearer.DefaultJwtValidator start
+sasl.oauthbearer.scope string - start
+sasl.oauthbearer.scope.claim.name string scope start
+sasl.oauthbearer.sub.claim.name string sub start
+sasl.oauthbearer.token.endpoint.url string - start
+sasl.server.callback.handler.class class - start
+sasl.server.max.receive.size int 524288 start
+security.inter.broker.protocol string PLAINTEXT start
+security.providers string - start
+share.coordinator.append.linger.ms int -1 start
+share.coordinator.cached.buffer.max.bytes int 1048588 all 524288
+share.coordinator.load.buffer.size int 5242880 start
+share.coordinator.snapshot.update.records.per.snapshot int 500 start
+share.coordinator.state.topic.compression.codec int 0 start
+share.coordinator.state.topic.min.isr short 2 start
+share.coordinator.state.topic.num.partitions int 50 start
+share.coordinator.state.topic.replication.factor short 3 start
+share.coordinator.state.topic.segment.bytes int 104857600 start
+share.coordinator.threads int 1 start
+share.coordinator.write.timeout.ms int 5000 start
+share.fetch.purgatory.purge.interval.requests int 1000 start
+socket.connection.setup.timeout.max.ms long 30000 start
+socket.connection.setup.timeout.ms long 10000 start
+socket.listen.backlog.size int 50 start
+ssl.allow.dn.changes boolean false start
+ssl.allow.san.changes boolean false start
+ssl.cipher.suites list "" one
+ssl.client.auth string none one required,requested,none
+ssl.enabled.protocols list TLSv1.2,TLSv1.3 one
+ssl.endpoint.identification.algorithm string https one
+ssl.engine.factory.class class - one
+ssl.key.password password - listener
+ssl.keymanager.algorithm string SunX509 one
+ssl.keystore.certificate.chain password - listener
+ssl.keystore.key password - listener
+ssl.keystore.location string - listener
+ssl.keystore.password password - listener
+ssl.keystore.type string JKS listener
+ssl.principal.mapping.rules string DEFAULT start
+ssl.protocol string TLSv1.3 one
+ssl.provider string - one
+ssl.secure.random.implementation string - one
+ssl.trustmanager.algorithm string PKIX one
+ssl.truststore.certificates password - listener
+ssl.truststore.location string - listener
+ssl.truststore.password password - listener
+ssl.truststore.type string JKS listener
+telemetry.max.bytes int 1048576 start
+transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 start
+transaction.max.timeout.ms int 900000 start
+transaction.partition.verification.enable boolean true all
+transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 start
+transaction.state.log.load.buffer.size int 5242880 start
+transaction.state.log.min.isr int 2 start
+transaction.state.log.segment.bytes int 104857600 start
+transaction.two.phase.commit.enable boolean false start
+transactional.id.expiration.ms int 604800000 start
+"""
+"""Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
+(start: nobody), and for those the least value or the values allowed."""
+
+COUNTED_ON = (
+    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
+    "delegation.token.", "early.start.", "max.connection.creation.", "max.connections.per.ip", "principal.", "remote.log.storage.",
+    "sasl.", "security.", "ssl.", "transaction.two.phase.",
+)  # fmt: skip
+"""How those begin that must not be set at the start without having their effect."""
+
+
+def is_counted_on(setting: Setting[Any], text: str) -> bool:
+    """Whether who sets this at the start would be deceived."""
+    return setting.idle and setting.name.startswith(COUNTED_ON) and setting.parse(text) != setting.default
+
+
+def _declared() -> Iterator[Setting[Any]]:
+    for line in TABLE.split("\n"):
+        if line:
+            yield _setting(*line.split())
+
+
+def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") -> Setting[Any]:
+    found, to = KINDS[kind], REACHES[reach]
+    setting = Setting[Any](
+        found,
+        None if default == "-" else found.parse(default.strip('"').replace("@", "org.apache.kafka.")),
+        "Without effect in Ottla.",
+        check=_check(allowed),
+        dynamic=to is not None,
+        idle=True,
+        reach=to or Reach.ALL,
+    )
+    setting.name = name
+    return setting
+
+
+def _check(allowed: str) -> Check[Any] | None:
+    if not allowed:
+        return None
+    return one_of(*allowed.split(",")) if "," in allowed else at_least(int(allowed))
+
+
+class OtherSettings(SettingsOf):
+    """Settings of Kafka's broker for threads, KRaft, remote storage, metrics, security and what else is not here."""
+
+    TABLE: ClassVar[dict[str, Setting[Any]]] = {setting.name: setting for setting in _declared()}
