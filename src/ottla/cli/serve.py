@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
         return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", 2)
     try:
         serve(options.data_dir, listen, settings, lambda line: print(line, flush=True))
+    except SettingError as error:
+        return fail(str(error), 2)
     except (DataDirectoryError, CannotListen) as error:
         return fail(str(error))
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import logging
 import os
 import re
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
 from ottla.broker.releases import TODAY, Release, find
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_server import SECURE
 from ottla.cluster.image import RegistryDamaged
 from ottla.coord.consumer.assign import Assignor
@@ -28,6 +29,8 @@ from ottla.net.disk import RealDisk
 from ottla.net.registry import SQLiteRegistry
 from ottla.net.server import Server
 from ottla.ports import StorageFailed
+
+log = logging.getLogger("ottla.net")
 
 PLAINTEXT = "PLAINTEXT"
 
@@ -113,10 +116,13 @@ async def start(
 ) -> Running:
     """Start a broker on the running loop. `assignors` go before those that the settings name.
 
-    Raises `SettingError` for an assignor that can't be had, `DataDirectoryError` (locked, not writable, of a newer format) and
-    `CannotListen`, each with one sentence.
+    Raises `SettingError` for an assignor that can't be had and an advertised address that belongs to no listener,
+    `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
     """
     began = time.perf_counter()
+    settings = matched(settings, [where.name for where in listen])
+    if settings.idle:
+        log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     running = _revive(DataDirectory.open(data_dir, node_id=settings.node_id), settings, found)
     try:
@@ -127,6 +133,25 @@ async def start(
         raise
     running.took_s = time.perf_counter() - began
     return running
+
+
+def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
+    """The settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
+
+    A listener of a release has a name of its own even if it is the only one: an address for PLAINTEXT is then meant for it.
+    """
+    told = settings.advertised_listeners or ()
+    strangers = [address.name for address in told if address.name not in names]
+    if not strangers:
+        return settings
+    left = set(names) - {address.name for address in told}
+    if strangers != [PLAINTEXT] or len(left) != 1:
+        raise SettingError(
+            f"advertised.listeners names {strangers[0]}, which is none of the listeners: give each address the name of its own, "
+            f"of {', '.join(names)}."
+        )
+    addresses = [address._replace(name=min(left)) if address.name == PLAINTEXT else address for address in told]
+    return BrokerSettings(settings.given | {"advertised.listeners": ",".join(map(str, addresses))})
 
 
 def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...]) -> Running:
