@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.net.client.consumer import Consumer
     from ottla.net.client.delivery import Delivery
     from ottla.net.client.producer import Producer
+    from ottla.net.door import BrokerFailed
     from ottla.net.embedded import Broker
 
 __version__ = VERSION
@@ -41,6 +42,7 @@ __all__ = [
     "AsyncProducer",
     "Broker",
     "BrokerError",
+    "BrokerFailed",
     "Closed",
     "CommitFailed",
     "ConnectionFailed",
@@ -71,6 +73,7 @@ _HOMES = {
     "AsyncProducer": "ottla.net.client.async_producer",
     "Broker": "ottla.net.embedded",
     "BrokerError": _ERRORS,
+    "BrokerFailed": "ottla.net.door",
     "Closed": _ERRORS,
     "CommitFailed": _ERRORS,
     "ConnectionFailed": _ERRORS,

@@ -11,7 +11,9 @@ from ottla.broker import apis
 from ottla.broker.chores import Chores
 from ottla.broker.cleaning import Cleaner
 from ottla.broker.coordination import Coordination
+from ottla.broker.failures import CONFLICTS, Changes
 from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.refusals import refusal
 from ottla.broker.releases.errors import tell
 from ottla.broker.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
 from ottla.broker.settings import BrokerSettings
@@ -21,8 +23,10 @@ from ottla.broker.topics import Topics
 from ottla.broker.transactions import NoTransactions
 from ottla.broker.waits import Wait, Waits
 from ottla.coord.consumer.assign import Assignor
-from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry
-from ottla.wire import Malformed
+from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry, StorageFailed
+from ottla.wire import Malformed, Unencodable
+from ottla.wire.apis import API
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR
 from ottla.wire.framing import decode_request, encode_response
 
 log = logging.getLogger("ottla.broker")
@@ -86,16 +90,18 @@ class Broker:
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
         self.assignors = assignors
+        self.changes = Changes()
         self.timers = Timers()
         self.chores = Chores(clock, self.timers)
         self.waits = Waits(self.timers)
         self.slices = Slices(clock, self.timers, self.waits)
-        self.partitions = Partitions(disk, self.timers, self._changed)
+        self.partitions = Partitions(disk, self.timers, self.changes, self._changed)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
         self.transactions = NoTransactions()
         self.cleaner = Cleaner(self)
         self._routes = apis.routes()
+        self._at_hand: Request | None = None
 
     def start(self, *, clean: bool) -> None:
         """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""
@@ -124,8 +130,10 @@ class Broker:
     def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Pending:
         """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
 
-        The frame may be overwritten as soon as this returns: nothing of it is kept.
+        The frame may be overwritten as soon as this returns: nothing of it is kept. An exception that leaves this is a mistake: one
+        for `refuse` if `changes.made` is false, and the end of this broker if it is true.
         """
+        self._at_hand, self.changes.made = None, False
         if len(frame) < _ROUTE.size:
             return Close(f"a request of {len(frame)} bytes is shorter than any header")
         key, asked, correlation_id = _ROUTE.unpack_from(frame)
@@ -138,7 +146,25 @@ class Broker:
         except Malformed as malformed:
             return None if peer.release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(key, version, correlation_id, header.client_id, body, peer, now)
-        return self._answer(handler(self, request), request)
+        self._at_hand = request
+        try:
+            return self._answer(handler(self, request), request)
+        except StorageFailed as failure:
+            return self._refused(KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
+        except CONFLICTS as conflict:
+            return self._refused(UNKNOWN_SERVER_ERROR, f"Another broker changed {conflict} meanwhile: try again.")
+        except Malformed as malformed:
+            return Close(str(malformed))
+
+    def refuse(self, error_code: int, sentence: str) -> Answer:
+        """Answer the request that was received last with an error, or close its connection if its API has no place for one."""
+        request, answer = self._at_hand, None
+        if request is not None and request.body is not None:
+            answer = refusal(request.key, request.version, request.body, error_code, sentence)
+        try:
+            return Close(sentence) if request is None or answer is None else self._encode(answer, request)
+        except Unencodable:
+            return Close(sentence)
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
@@ -168,6 +194,12 @@ class Broker:
         handler = self._routes[API_VERSIONS, 0]
         request = Request(key, 0, correlation_id, None, None, peer, now)
         return self._answer(handler(self, request), request)
+
+    def _refused(self, error_code: int, sentence: str) -> Answer:
+        """What nobody foresaw to answer, though it may happen."""
+        assert self._at_hand is not None, "a request was received"
+        log.error("%s: %s: %s", self._at_hand.peer, API[self._at_hand.key].name, sentence)
+        return self.refuse(error_code, sentence)
 
     def _answer(self, reply: Reply, request: Request) -> Answer | Pending:
         if isinstance(reply, Waiting | Promised):

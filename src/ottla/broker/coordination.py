@@ -255,20 +255,35 @@ class Coordination:
             return owed
         token = next(self._tokens)
         asked = Asked(body, request.version, request.client_id or "", f"/{request.peer.host}", token)
-        self._tell_topics(request.now)
+        concerns_offsets_alone = self._catch_up(shard, body, request.now)
+        outcome = shard.machine.decide(asked, request.now)
         shard.owed[token] = owed
-        if shard.machine.concerns_offsets_alone(body):
-            self._gather(shard, shard.machine.decide(asked, request.now), request.now)
+        if concerns_offsets_alone:
+            self._gather(shard, outcome, request.now)
             return owed
-        error_code = self._decide(shard, asked, request.now, at_once=type(body) is HeartbeatRequest)
+        error_code = self._carry_out(shard, [outcome], request.now, at_once=type(body) is HeartbeatRequest)
         if error_code:
             self._deliver(shard, Told(token, refused(body, error_code)))
         return owed
 
-    def _decide(self, shard: Shard, asked: Asked[Any], now: Now, *, at_once: bool = False) -> int:
+    def _catch_up(self, shard: Shard, body: Any, now: Now) -> bool:
+        """Let all take effect that this request's decision rests on: it was owed to others, and is no change of this request's.
+
+        True if commits that were gathered may wait on, for it is one as well.
+        """
+        changes = self._broker.changes
+        made, changes.made = changes.made, True
+        self._tell_topics(now)
+        concerns_offsets_alone = shard.machine.concerns_offsets_alone(body)
+        if not concerns_offsets_alone:
+            self._carry_out_gathered(shard, now)
+        changes.made = made
+        return concerns_offsets_alone
+
+    def _decide(self, shard: Shard, asked: Asked[Any], now: Now) -> int:
         """Let a coordinator decide, once all that it was asked before has taken effect, and carry that out."""
         self._carry_out_gathered(shard, now)
-        return self._carry_out(shard, [shard.machine.decide(asked, now)], now, at_once=at_once)
+        return self._carry_out(shard, [shard.machine.decide(asked, now)], now)
 
     def _gather(self, shard: Shard, outcome: Outcome, now: Now) -> None:
         """Leave a commit to be carried out together with those that follow it."""
@@ -310,6 +325,7 @@ class Coordination:
         If the append is refused nothing has changed, neither in the log nor in the machine, and the outcomes are dropped. A reply
         `at_once` shows nothing that could still be lost.
         """
+        self._broker.changes.made = True
         stored = [record for outcome in outcomes for record in outcome.stored]
         if stored:
             error_code = _append(shard.partition, stored, now)

@@ -13,3 +13,15 @@ CONFLICTS = (EntryExists, NoEntry, VersionConflict)
 """What a registry raises when somebody else was quicker."""
 
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
+
+
+class Changes:
+    """Whether the request at hand has changed anything: a log, a coordinator, the registry.
+
+    Until then an exception costs that request alone, for whoever only read and decided has nothing to take back.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self) -> None:
+        self.made = False

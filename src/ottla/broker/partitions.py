@@ -11,6 +11,7 @@ from functools import partial
 
 from ottla.broker.checkpoints import Checkpoints
 from ottla.broker.durability import Syncs
+from ottla.broker.failures import Changes
 from ottla.broker.flushing import Flushes, flushes
 from ottla.broker.timers import Timers
 from ottla.log.config import LOG_APPEND_TIME
@@ -62,6 +63,7 @@ class Partition:
     """
 
     __slots__ = (
+        "_changes",
         "_codec",
         "_flushes",
         "_flushing",
@@ -88,6 +90,7 @@ class Partition:
         config: LogConfig,
         syncs: Syncs,
         flushing: Flushes,
+        changes: Changes,
         on_change: Callable[[Partition], None],
     ) -> None:
         self.topic = topic
@@ -100,6 +103,7 @@ class Partition:
         self.log: Log
         self._syncs = syncs
         self._flushing = flushing
+        self._changes = changes
         self._on_change = on_change
         self._waiting: list[tuple[int, Callable[[int], None]]] = []
 
@@ -148,6 +152,7 @@ class Partition:
         """Append checked batches; a refusal is an error code in the result, and nothing was written then."""
         if self.offline is not None:
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
+        self._changes.made = True
         try:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
         except StorageFailed as failure:
@@ -174,6 +179,7 @@ class Partition:
 
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`. Raises `StorageFailed`. The checkpoints are to be written before it is answered."""
+        self._changes.made = True
         self.log.delete_records(offset)
         self._on_change(self)
 
@@ -211,11 +217,12 @@ class Partition:
 class Partitions:
     """All partitions of this broker, by topic and index."""
 
-    def __init__(self, disk: Disk, timers: Timers, on_change: Callable[[Partition], None]) -> None:
+    def __init__(self, disk: Disk, timers: Timers, changes: Changes, on_change: Callable[[Partition], None]) -> None:
         self.syncs = Syncs(disk, self._synced, self.failed)
         self.checkpoints = Checkpoints(disk, self.failed)
         self._flushing = Flushes(timers, self.syncs)
         self._disk = disk
+        self._changes = changes
         self._on_change = on_change
         self._topics: dict[str, dict[int, Partition]] = {}
 
@@ -228,7 +235,8 @@ class Partitions:
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
         """Open a partition's log, making it if it is new; damage leaves the partition offline and the others untouched."""
-        partition = Partition(topic, index, topic_id, config, self.syncs, self._flushing, self._changed)
+        self._changes.made = True
+        partition = Partition(topic, index, topic_id, config, self.syncs, self._flushing, self._changes, self._changed)
         try:
             partition.log = self._open_log(partition, now, clean=clean)
             if not self.checkpoints.is_known(partition):
@@ -266,6 +274,7 @@ class Partitions:
 
     def drop(self, topic: str, index: int) -> None:
         """Close a partition's log and delete its files; the checkpoints are to be written before its name may come back."""
+        self._changes.made = True
         self.checkpoints.forget(topic, index)
         partition = self._topics.get(topic, {}).pop(index, None)
         if not self._topics.get(topic):

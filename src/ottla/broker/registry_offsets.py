@@ -29,6 +29,7 @@ def commit(broker: Broker, request: Request) -> OffsetCommitResponse:
         CommittedTopic(name=topic.name, partitions=[_committed(broker, request, topic, part, changes) for part in topic.partitions])
         for topic in body.topics
     ]
+    broker.changes.made = True
     try:
         broker.registry.commit(changes)
     except StorageFailed:

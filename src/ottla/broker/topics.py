@@ -282,6 +282,7 @@ class Topics:
         if not any(outcome.changes for outcome in outcomes):
             return outcomes
         changes = [change for outcome in outcomes for change in outcome.changes if not _is_state(outcome, change)]
+        self._broker.changes.made = True
         try:
             self._broker.registry.commit(changes)
         except StorageFailed as failure:

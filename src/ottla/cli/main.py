@@ -19,7 +19,10 @@ class Words(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong. As a program, Ctrl-C ends it at once."""
+    """Run one command; returns its exit code: 0 done, 1 could not, 2 the words are wrong, 70 a mistake in Ottla.
+
+    As a program, Ctrl-C ends it at once.
+    """
     if argv is None:
         # The exception that Python makes of Ctrl-C may get lost in an import; only `serve` has something to put in order, and it
         # has handlers of its own by then.

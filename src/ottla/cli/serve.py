@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+FAILED = 70
+"""The exit code of a broker that a mistake in it has ended: `EX_SOFTWARE` of sysexits.h."""
+
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
 
@@ -29,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from ottla.cli.main import fail
     from ottla.net import logs
     from ottla.net.datadir import DataDirectoryError
+    from ottla.net.door import BrokerFailed
     from ottla.net.serve import serve
     from ottla.net.start import CannotListen, Listen
 
@@ -55,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
         return fail(str(error), 2)
     except (DataDirectoryError, CannotListen) as error:
         return fail(str(error))
+    except BrokerFailed as failed:
+        return fail(str(failed), FAILED)
     return 0
 
 

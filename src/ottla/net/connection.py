@@ -88,17 +88,18 @@ class Connection(asyncio.BufferedProtocol):
         return self._scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        now = self._server.broker.clock.now()
-        self.active_ms = now.mono_ms
-        if self._frame is not None:
-            self._fill(nbytes, now)
-        elif self._backlog:
-            self._backlog += self._scratch[:nbytes]
-            self._work_off_backlog(now)
-        else:
-            self._take(self._scratch[:nbytes], now)
-        self._server.settle_soon()
-        self._flush()
+        with self._server.door:
+            now = self._server.broker.clock.now()
+            self.active_ms = now.mono_ms
+            if self._frame is not None:
+                self._fill(nbytes, now)
+            elif self._backlog:
+                self._backlog += self._scratch[:nbytes]
+                self._work_off_backlog(now)
+            else:
+                self._take(self._scratch[:nbytes], now)
+            self._server.settle_soon()
+            self._flush()
 
     def eof_received(self) -> bool:
         return False
@@ -176,12 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve(self, frame: memoryview, now: Now) -> None:
-        try:
-            answer = self._server.broker.receive(frame, self.peer, now)
-        except Exception:
-            log.exception("%s: a request could not be served; this is a bug in Ottla, please report it with these lines", self)
-            self.abort("the request met an internal error")
-            return
+        answer = self._server.door.receive(frame, self.peer, now)
         if isinstance(answer, Pending):
             answer.ready = self._ready
             self._owed.append(answer)
@@ -244,6 +240,11 @@ class Connection(asyncio.BufferedProtocol):
         log.warning("closed the connection of %s: %s", self, reason)
         self._flush()
         self.close()
+
+    def cut(self) -> None:
+        """Close at once; what is already in asyncio's buffer is lost."""
+        self._closing = True
+        self._transport.abort()
 
     def close(self) -> None:
         """Close after what is already in asyncio's buffer has left."""

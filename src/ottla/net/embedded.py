@@ -26,8 +26,11 @@ class Broker:
 
     `data_dir` keeps the data after the end. `release`, such as "0.9.0", makes it answer as that release of Apache Kafka, with its
     versions, its errors and its defaults. `assignors` of consumer groups are names, or objects of your own (`coord.consumer.assign`
-    says what they do). Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises
-    `DataDirectoryError`, `CannotListen`, `SettingError` or `UnknownRelease`, each one sentence that says what to do.
+    says what they do). Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`).
+
+    A mistake in Ottla that could lose data later ends the broker: `address`, `restart()`, `stop()` and the end of the `with` raise
+    `BrokerFailed` then, with the exception as its cause. Starting raises `DataDirectoryError`,
+    `CannotListen`, `SettingError` or `UnknownRelease`, each one sentence that says what to do.
     """
 
     def __init__(
@@ -56,7 +59,13 @@ class Broker:
         """Where clients reach it: "host:port", for `bootstrap_servers`."""
         if self._running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
+        self._running.check()
         return str(self._running.addresses[0])
+
+    @property
+    def unexpected(self) -> int:
+        """How many requests met a mistake in Ottla since it was started, and were refused for it: each is in the log."""
+        return 0 if self._running is None else self._running.server.door.unexpected
 
     @property
     def data_dir(self) -> str | None:
@@ -82,11 +91,13 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop cleanly; a temporary data directory is removed."""
-        self._halt()
-        if self._temporary and self._data_dir is not None:
-            shutil.rmtree(self._data_dir, ignore_errors=True)
-            self._data_dir = None
+        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a mistake had ended it before."""
+        try:
+            self._halt()
+        finally:
+            if self._temporary and self._data_dir is not None:
+                shutil.rmtree(self._data_dir, ignore_errors=True)
+                self._data_dir = None
 
     def restart(self) -> Self:
         """Stop and start again at the same address on the same data: what a client must survive."""
@@ -94,9 +105,16 @@ class Broker:
         return self.start()
 
     def _halt(self) -> None:
-        if self._running is not None and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._running.stop(), self._loop).result(STOP_TIMEOUT_S)
-        self._running = None
+        running, self._running = self._running, None
+        try:
+            if running is not None and self._loop is not None:
+                asyncio.run_coroutine_threadsafe(running.stop(), self._loop).result(STOP_TIMEOUT_S)
+        finally:
+            self._end_thread()
+        if running is not None:
+            running.check()
+
+    def _end_thread(self) -> None:
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(STOP_TIMEOUT_S)

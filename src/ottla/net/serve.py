@@ -17,15 +17,15 @@ log = logging.getLogger("ottla.net")
 
 
 def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `answers(line)` is called once, when requests are answered."""
+    """Serve until SIGTERM or SIGINT; `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`."""
     asyncio.run(_serve(data_dir, listen, settings, answers))
 
 
 async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
     gc.collect()  # what imports left behind; once a million offsets are there it would take half a second
     running = await start(data_dir, listen, settings)
+    stop = running.server.ended
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     say_once()
@@ -35,6 +35,7 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
     log.info("stopping")
     await running.stop()
     log.info("stopped")
+    running.check()
 
 
 def _line(running: Running, data_dir: str) -> str:

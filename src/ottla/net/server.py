@@ -6,17 +6,21 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.broker.releases import TODAY, Release
 from ottla.broker.request import Peer
 from ottla.net.connection import Connection
+from ottla.net.door import Door
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.net")
 
 SCRATCH_BYTES = 256 * 1024
 SWEEP_S = 10
+NOWHERE = ("", 0)
+"""The address of a socket whose peer was gone before anybody asked."""
 
 
 class Server:
@@ -24,6 +28,9 @@ class Server:
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
         self.broker = broker
+        self.door = Door(broker, self._end)
+        self.ended = asyncio.Event()
+        """Set when a mistake ended the broker: `door.failure`. Whoever waits for that stops it then."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
@@ -35,6 +42,8 @@ class Server:
         self._settling = False
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
+        self._former_handler = loop.get_exception_handler()
+        loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool) -> None:
         """Start the broker, and wake it when its timers are due, whether or not anybody ever asks it something."""
@@ -56,8 +65,8 @@ class Server:
             log.warning("refused a connection: max.connections (%d) are open", self.broker.settings.max_connections)
             self._loop.call_soon(connection.close)
         self._size_buffers(transport)
-        host, port = transport.get_extra_info("peername", ("", 0))[:2]
-        local_host, local_port = transport.get_extra_info("sockname", ("", 0))[:2]
+        host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
+        local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
 
     def dismiss(self, connection: Connection) -> None:
@@ -75,7 +84,8 @@ class Server:
             self._loop.call_soon(self._settle_bundle)
 
     def _settle_bundle(self) -> None:
-        self._settle(self.broker.clock.now())
+        if self.door.failure is None:
+            self._settle(self.broker.clock.now())
 
     def _settle(self, now: Now) -> None:
         """What every bundle of work ends with: syncs are asked for, woken replies retried and sent, the next deadline armed."""
@@ -94,20 +104,46 @@ class Server:
 
     def completed(self, call: Callable[[], None]) -> None:
         """A completion from the disk's thread, now on the broker's own."""
-        call()
-        self._settle(self.broker.clock.now())
+        if self.door.failure is None:
+            with self.door:
+                call()
+                self._settle(self.broker.clock.now())
 
     async def close(self) -> bool:
-        """Stop listening, close every connection, then the broker; True if its logs were closed cleanly."""
-        for listener in self._listeners:
-            listener.close()
+        """Stop listening, close every connection, then the broker; True if its logs were closed cleanly.
+
+        One that a mistake ended writes nothing any more: the next start looks closely at what is there.
+        """
+        self._stop_listening()
         for connection in tuple(self._connections):
             connection.close()
+        await asyncio.sleep(0)
+        self._loop.set_exception_handler(self._former_handler)
+        return self.door.failure is None and self.broker.close()
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
         if self._timer is not None:
             self._timer.cancel()
         self._sweep.cancel()
-        await asyncio.sleep(0)
-        return self.broker.close()
+
+    def _end(self) -> None:
+        """Let nothing go in or out any more, at once."""
+        self._stop_listening()
+        for connection in tuple(self._connections):
+            connection.cut()
+        self.ended.set()
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What asyncio would only log: no callback of the broker fails in silence."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and "socket" in context:
+            log.warning("a connection could not be taken: %s; allow more open files, or fewer max.connections", error.strerror)
+        elif isinstance(error, Exception):
+            self.door.fail(error, f"a callback ({context['message']})")
+        else:
+            log.error("%s", context["message"])
 
     def _size_buffers(self, transport: asyncio.Transport) -> None:
         peer: socket.socket | None = transport.get_extra_info("socket")

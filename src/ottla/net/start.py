@@ -26,6 +26,7 @@ from ottla.net.assignors import assignors as named
 from ottla.net.clock import RealClock
 from ottla.net.datadir import REGISTRY, DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
+from ottla.net.door import BrokerFailed
 from ottla.net.registry import SQLiteRegistry
 from ottla.net.server import Server
 from ottla.ports import StorageFailed
@@ -96,6 +97,11 @@ class Running:
             remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(Listen(host, port, where.name, where.release))
+
+    def check(self) -> None:
+        """Raise `BrokerFailed` if a mistake has ended the broker."""
+        if self.server.door.failure is not None:
+            raise BrokerFailed from self.server.door.failure
 
     async def stop(self) -> None:
         """Close connections and logs, mark the stop as orderly, let go of the data directory."""

@@ -1,0 +1,75 @@
+"""The response to any request that says one error code wherever it can. Knows how messages are declared, and none of them by name.
+
+A response that has an error code of its own says it there. In any other each thing that the request lists (topics, their
+partitions, groups, resources) is answered by an item of the response, under the same name or nearly so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.wire.apis import API
+from ottla.wire.schema import Field, Message, Struct
+
+ERROR, MESSAGE = "error_code", "error_message"
+ALIASES = {"partition_index": ("partition", "index")}
+"""What requests call a field of responses, where the two differ."""
+UNKNOWN_OFFSETS = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
+NO_OFFSET = -1
+
+
+def refusal(key: int, version: int, body: Any, error_code: int, sentence: str) -> Message | None:
+    """What a decoded request is answered so that its client sees the error; None where the response has no place for it."""
+    answer = API[key].response()
+    return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}) else None
+
+
+def _say(answer: Struct, asked: Any, version: int, error: dict[str, Any]) -> bool:
+    """Let `answer` say the error of what was `asked`, which is a struct or what stands for one in a list; whether it could."""
+    fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
+    named = _take_names(answer, list(fields.values()), asked)
+    for name in fields:
+        if name in UNKNOWN_OFFSETS:
+            setattr(answer, name, NO_OFFSET)
+        elif name in error:
+            setattr(answer, name, error[name])
+    if ERROR in fields:
+        return named or isinstance(answer, Message)
+    for field in fields.values():
+        if field.array and field.kind == "struct" and _tells(field.struct, version):
+            things = _first_list(asked, version)
+            items = [field.struct() for _ in things]
+            setattr(answer, field.name, items)
+            said = [_say(item, thing, version, error) for item, thing in zip(items, things, strict=True)]
+            return any(said)
+    return False
+
+
+def _take_names(answer: Struct, fields: list[Field], asked: Any) -> bool:
+    """Say in the answer what it is about; whether there was anything to say."""
+    if not isinstance(asked, Struct):
+        fits = [field.name for field in fields if not field.array and field.name != ERROR and type(field.default) is type(asked)]
+        setattr(answer, fits[0], asked)
+        return True
+    theirs = [field.name for field in asked.WIRE.fields if not field.array]
+    taken = False
+    for field in fields:
+        for name in (field.name, *ALIASES.get(field.name, ())):
+            if name in theirs and name not in (ERROR, MESSAGE):
+                setattr(answer, field.name, getattr(asked, name))
+                taken = True
+    return taken
+
+
+def _tells(cls: type[Struct], version: int) -> bool:
+    """Whether there is a place for an error code in it, or in what it lists."""
+    fields = [field for field in cls.WIRE.fields if version in field.present]
+    lists = [field.struct for field in fields if field.array and field.kind == "struct"]
+    return any(field.name == ERROR for field in fields) or any(_tells(listed, version) for listed in lists)
+
+
+def _first_list(asked: Any, version: int) -> list[Any]:
+    for field in asked.WIRE.fields:
+        if field.array and version in field.present:
+            return getattr(asked, field.name) or []
+    return []

@@ -1,0 +1,85 @@
+"""The one place where an exception that nobody expected is caught, and where it is told of what kind it is.
+
+Reading and deciding a request change nothing: an exception there is a mistake that costs this request alone. Whatever escapes once
+a request has changed something (an append, an `apply`, a commit to the registry), or escapes a timer, a chore, a slice or a
+completion, broke what everything else rests on: a broker that went on could lose data later, so it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+
+from ottla.broker.broker import Answer, Broker, Pending
+from ottla.broker.request import Peer
+from ottla.ports import Buffer, Now
+from ottla.wire.errors import UNKNOWN_SERVER_ERROR
+
+log = logging.getLogger("ottla.net")
+
+SHOWN_BYTES = 200
+REFUSED = "%s: a request met a mistake in Ottla and was refused, nobody else was hurt; please report these lines. It begins with %s"
+ENDED = (
+    "the broker ends, for %s met a mistake in Ottla, and going on could lose data; what it has acknowledged is on disk. "
+    "Start it again, and please report these lines"
+)
+SENTENCE = "The broker met a mistake of its own while it looked at this request: its log says which one, please report it."
+
+
+class BrokerFailed(Exception):
+    """The broker ended because of a mistake in it that could have lost data later; `__cause__` is the exception.
+
+    What it had acknowledged is on disk. Start it again: it looks closely at its logs then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The broker ended because of a mistake in it: start it again, and please report the exception that caused it."
+        )
+
+
+class Door:
+    """What one broker is asked goes in here. `with door:` is for everything else that calls into the broker.
+
+    `unexpected` counts the requests that were refused for a mistake; `failure` is the one that ended the broker, if any did, and
+    `end` was called then.
+    """
+
+    def __init__(self, broker: Broker, end: Callable[[], None]) -> None:
+        self.unexpected = 0
+        self.failure: Exception | None = None
+        self._broker = broker
+        self._end = end
+
+    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Pending:
+        """As `Broker.receive`; a mistake is answered in the shape of the request's API where that has a place for it."""
+        try:
+            return self._broker.receive(frame, peer, now)
+        except Exception as error:
+            if self._broker.changes.made:
+                self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")
+                return None
+            self.unexpected += 1
+            log.error(REFUSED, peer, _shown(frame), exc_info=error)
+            return self._broker.refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
+
+    def fail(self, error: Exception, where: str) -> None:
+        """End the broker, and say once why."""
+        if self.failure is None:
+            self.failure = error
+            log.critical(ENDED, where, exc_info=error)
+            self._end()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.fail(error, "its work between requests")
+        return True
+
+
+def _shown(frame: Buffer) -> str:
+    return bytes(frame[:SHOWN_BYTES]).hex()

@@ -1,0 +1,202 @@
+"""Two kinds of failure: a mistake in deciding a request costs that request, any other ends the broker; neither is silent."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+import ottla
+from ottla.broker import apis
+from ottla.broker import broker as machine
+from ottla.broker.coordination import Coordination
+from ottla.broker.partitions import Partition, Partitions
+from ottla.log.checkpoints import CLEAN_SHUTDOWN
+from ottla.net.outbox import Outbox
+from ottla.testing import BrokerProcess
+from ottla.wire.errors import UNKNOWN_SERVER_ERROR
+from tests.support.frames import API_VERSIONS, LIST_OFFSETS, Batch, Raw, list_offsets_v1, request
+from tests.support.waiting import eventually
+
+
+class Mistake(Exception):
+    """What nobody foresaw."""
+
+
+def mistaken(*args: object, **kwargs: object) -> NoReturn:
+    raise Mistake("nobody foresaw it")
+
+
+def entries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """The log from errors on."""
+    return [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
+        client.create_topic("t")
+        with monkeypatch.context() as patch:
+            patch.setitem(apis.routes(), (LIST_OFFSETS, 1), mistaken)
+            reply = client.ask(LIST_OFFSETS, 1, list_offsets_v1("t", 3, -1))
+        assert reply.number("i") == 1
+        assert reply.string() == "t"
+        assert reply.take("iih") == (1, 3, UNKNOWN_SERVER_ERROR)
+        assert broker.unexpected == 1
+        assert other.is_served()
+        assert client.latest_offset("t") == 0
+        (entry,) = entries(caplog)
+        assert entry.exc_info is not None
+        assert isinstance(entry.exc_info[1], Mistake)
+        assert request(LIST_OFFSETS, 1, 2, list_offsets_v1("t", 3, -1))[4:].hex() in entry.getMessage()
+
+
+def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Broker() as broker, Raw(broker.address) as client:
+        monkeypatch.setitem(apis.routes(), (LIST_OFFSETS, 1), mistaken)
+        client.ask(LIST_OFFSETS, 1, list_offsets_v1("t" * 249, 3, -1))
+    (entry,) = entries(caplog)
+    sent = request(LIST_OFFSETS, 1, 1, list_offsets_v1("t" * 249, 3, -1))[4:]
+    assert sent[:200].hex() in entry.getMessage()
+    assert sent[:201].hex() not in entry.getMessage()
+
+
+def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(machine, "decode_request", mistaken)
+            client.send(request(API_VERSIONS, 0, 1))
+            assert client.is_closed()
+        assert broker.unexpected == 1
+        assert other.is_served()
+    assert len(entries(caplog)) == 1
+
+
+def produce(broker: ottla.Broker) -> None:
+    """What the mistakes below are met by; most of them come before its answer."""
+    with Raw(broker.address) as client:
+        try:
+            client.create_topic("t")
+            client.produce("t", Batch().encode())
+        except EOFError:
+            return
+
+
+def call(broker: ottla.Broker) -> None:
+    assert broker._loop is not None
+    broker._loop.call_soon_threadsafe(mistaken)
+
+
+MISTAKES: dict[str, tuple[type | None, str, Callable[[ottla.Broker], None]]] = {
+    "after an append": (Partition, "must_sync", produce),
+    "in a bundle": (Coordination, "settle", produce),
+    "in a completion": (Partition, "release", produce),
+    "in a timer": (Partitions, "retain", produce),
+    "in a callback": (None, "", call),
+    "when a reply leaves": (Outbox, "put", produce),
+}
+
+
+def end(broker: ottla.Broker, provoke: Callable[[ottla.Broker], None], caplog: pytest.LogCaptureFixture) -> None:
+    """Let a mistake end the broker, and see that everybody who should hear of it does."""
+    with Raw(broker.address) as idle:
+        provoke(broker)
+        assert idle.is_closed()
+    (entry,) = entries(caplog)
+    assert entry.exc_info is not None
+    assert isinstance(entry.exc_info[1], Mistake)
+    assert "Start it again" in entry.getMessage()
+    with pytest.raises(ottla.BrokerFailed):
+        _ = broker.address
+    with pytest.raises(ottla.BrokerFailed) as caught:
+        broker.stop()
+    assert isinstance(caught.value.__cause__, Mistake)
+    broker.stop()
+
+
+@pytest.mark.parametrize("where", MISTAKES)
+def test_a_mistake_that_could_lose_data_ends_the_broker(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner, name, provoke = MISTAKES[where]
+    with ottla.Broker(str(tmp_path)) as broker, Raw(broker.address) as client:
+        client.create_topic("kept")
+        assert client.produce("kept", Batch().encode()) == (0, 0)
+    broker = ottla.Broker(str(tmp_path), log_retention_check_interval_ms=100).start()
+    with monkeypatch.context() as patch:
+        if owner is not None:
+            patch.setattr(owner, name, mistaken)
+        end(broker, provoke, caplog)
+    caplog.clear()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    with ottla.Broker(str(tmp_path)) as again, Raw(again.address) as client:
+        assert client.latest_offset("kept") == 1
+    assert entries(caplog) == []
+
+
+MISTAKEN_SERVE = """
+import sys
+from ottla.broker.partitions import Partitions
+from ottla.cli.main import main
+
+def mistaken(self, now):
+    raise IndexError("nobody foresaw it")
+
+Partitions.retain = mistaken
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_served_broker_that_a_mistake_ends_says_so_once_and_exits_with_70(tmp_path: Path) -> None:
+    command = ["serve", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--set", "log.retention.check.interval.ms=50"]
+    done = subprocess.run([sys.executable, "-c", MISTAKEN_SERVE, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 70
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.count("IndexError: nobody foresaw it") == 1
+    assert done.stderr.count("Start it again") == 1
+    assert "ottla: The broker ended because of a mistake in it" in done.stderr
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+def few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+
+def test_too_many_connections_for_the_system_end_nothing(tmp_path: Path) -> None:
+    """That a socket can't be accepted is no mistake: who is connected is served, and others are once there is room again."""
+    with BrokerProcess(tmp_path / "data", prepare=few_files) as broker:
+        host, _, port = broker.address.rpartition(":")
+        first = Raw(broker.address)
+        many = [socket.create_connection((host, int(port))) for _ in range(80)]
+        eventually(lambda: "could not be taken" in broker.log)
+        assert first.is_served()
+        for one in many:
+            one.close()
+        first.close()
+        with Raw(broker.address) as later:
+            assert later.is_served()
+        assert "Traceback" not in broker.log
+
+
+def test_a_peer_that_is_gone_before_anybody_looks_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    with ottla.Broker() as broker, Raw(broker.address) as client:
+        host, _, port = broker.address.rpartition(":")
+        for _ in range(50):
+            peer = socket.create_connection((host, int(port)))
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+        assert client.is_served()
+        assert entries(caplog) == []
