@@ -19,7 +19,7 @@ from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.heartbeat import lead, replace_member
 from ottla.coord.consumer.leave import fence
 from ottla.coord.consumer.member import Classic, Member
-from ottla.coord.consumer.migrate import DISABLED, can_downgrade, downgrade_with
+from ottla.coord.consumer.migrate import can_downgrade, downgrade_with, may_be_classic
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Look, look
@@ -71,10 +71,8 @@ def join(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
 
 
 def _join_error(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
-    body, settings = ask.body, draft.context.settings
-    if settings.group_consumer_migration_policy == DISABLED:
-        return Refused(INCONSISTENT_GROUP_PROTOCOL, "group.consumer.migration.policy keeps members of the classic protocol out.")
-    refused = room_error(draft.group, body.member_id, body.group_instance_id, settings.group_consumer_max_size)
+    body, most = ask.body, draft.context.settings.group_consumer_max_size
+    refused = room_error(draft.group, body.member_id, body.group_instance_id, most)
     if refused is not None:
         return refused
     if not _supports(draft.group, body):
@@ -140,8 +138,9 @@ def _settle(
 
 
 def _leaves_only_classic(draft: Draft, holder: Member) -> bool:
-    """As it takes the holder's seat: were it a member more, or the only one, the group would not become classic by this."""
-    return len(draft.group.members) == 1 or can_downgrade(draft, [holder])
+    """As it takes the holder's seat: were it a member more, the group would not become classic by this."""
+    alone = len(draft.group.members) == 1
+    return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
 
 def _seen(draft: Draft, member_id: str) -> None:
