@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from ottla.log.compaction_batches import Filter
@@ -169,10 +169,13 @@ class Compaction:
 
 
 def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together, as they are now; every other one alone. Empty ones (a crash) are left."""
+    """Neighbours that fit into one segment together, as they are now; every other one alone. Empty ones (a crash) are left.
+
+    None at all: retention took them while their keys were read.
+    """
     group: list[Segment] = []
     size = entries = 0
-    for segment, after in zip(segments, [*segments[1:], None], strict=True):
+    for segment, after in zip_longest(segments, segments[1:]):
         more = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
         span = (after or segment).base_offset - (group[0] if group else segment).base_offset
         too_much = size + segment.size > segment_bytes or entries + more > index_bytes or span > LARGEST_RELATIVE
