@@ -38,6 +38,10 @@ class StorageFailed(Exception):
         self.reason = reason
 
 
+class TryAgain(StorageFailed):
+    """The system is short of something for the moment, such as handles: nothing was done or lost, and it can be asked again."""
+
+
 class Syncable(Protocol):
     """What a sync puts on stable storage: what a file holds, or which names a directory holds."""
 
@@ -49,7 +53,12 @@ class Syncable(Protocol):
 
 
 class File(Syncable, Protocol):
-    """An open file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError."""
+    """A file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError.
+
+    One that was closed is opened again when it is used. One whose name was removed, or given to another file, can be read until it
+    is closed, and is refused everything afterwards; so is a sync that was not asked for before. After a failed sync all later ones
+    of this object fail: what is on stable storage is not known any more.
+    """
 
     @property
     def size(self) -> int: ...
@@ -108,7 +117,7 @@ class Disk(Protocol):
         """When a file was last written, in milliseconds since 1970."""
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; durable with the first thing in it that is synced."""
+        """Make a directory and its parents; durable with the first thing in it that is synced, be it in a later attempt."""
 
     def make_dirs(self, paths: Sequence[str]) -> None:
         """Make several in a directory that is there, at the price of one; durable when it returns."""
@@ -141,7 +150,10 @@ class Disk(Protocol):
         """(bytes of the file system in all, bytes that can still be written)."""
 
     def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
-        """Ask for a sync of all that was written to `files` so far.
+        """Ask for a sync of all that was written to `files` so far; what becomes of their names meanwhile does not matter.
+
+        Raises `StorageFailed` where it cannot begin, `TryAgain` where it can be asked again: nothing was synced then, and `done` is
+        not called. Raises TypeError for what this disk did not give out.
 
         `done` is called later, never from within this call, on the thread that the broker runs on: with None, or with the failure.
         """

@@ -49,10 +49,12 @@ class Machine:
     def restart(self) -> None:
         """Stop in order and start again on the same disk."""
         assert self.broker.close()
+        self.disk.kill()
         self.broker = self._start(clean=True)
 
     def kill(self) -> None:
         """End it as SIGKILL does, and start again: what it wrote is there, what it held in memory is not."""
+        self.disk.kill()
         self.broker = self._start(clean=False)
         self.settle()
 

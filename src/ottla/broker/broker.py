@@ -95,7 +95,7 @@ class Broker:
         self.chores = Chores(clock, self.timers)
         self.waits = Waits(self.timers)
         self.slices = Slices(clock, self.timers, self.waits)
-        self.partitions = Partitions(disk, self.timers, self.changes, self._changed)
+        self.partitions = Partitions(disk, clock, self.timers, self.changes, self._changed)
         self.topics = Topics(self)
         self.coordination = Coordination(self)
         self.transactions = NoTransactions()

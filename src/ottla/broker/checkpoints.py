@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, NEW, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
-from ottla.ports import Disk, File, StorageFailed
+from ottla.ports import Disk, File, StorageFailed, TryAgain
 
 if TYPE_CHECKING:
     from ottla.broker.partitions import Partition
@@ -97,7 +97,7 @@ class Checkpoints:
                 try:
                     self._note(partition, partition.log.checkpoint())
                 except StorageFailed as failure:
-                    _refused(partition, failure)
+                    self._refused(partition, failure)
         return self._write_files()
 
     def _write_files(self) -> bool:
@@ -130,13 +130,20 @@ class Checkpoints:
             recovery_point = partition.log.synced_offset
             files = partition.log.flush()
         except StorageFailed as failure:
-            _refused(partition, failure)
+            self._refused(partition, failure)
             return
         self._flushing += 1
-        if files:
-            self._disk.sync_soon(files, partial(self._noted, partition, recovery_point))
-        else:
+        if not files:
             self._noted(partition, recovery_point, None)
+            return
+        try:
+            self._disk.sync_soon(files, partial(self._noted, partition, recovery_point))
+        except TryAgain as failure:
+            partition.log.was_not_flushed()
+            self._refused(partition, failure)
+            self._flushed()
+        except StorageFailed as failure:
+            self._noted(partition, recovery_point, failure)
 
     def _noted(self, partition: Partition, recovery_point: int, failure: StorageFailed | None) -> None:
         if failure is not None:
@@ -195,6 +202,6 @@ class Checkpoints:
         else:
             starts.pop(key, None)
 
-
-def _refused(partition: Partition, failure: StorageFailed) -> None:
-    log.error("%s: what belongs to its checkpoint could not be written: %s", partition, failure)
+    def _refused(self, partition: Partition, failure: StorageFailed) -> None:
+        self.touch(partition)
+        log.error("%s: what belongs to its checkpoint could not be written: %s; it is tried again", partition, failure)

@@ -6,6 +6,7 @@ Knows partitions, timers and the file that Kafka calls cleaner-offset-checkpoint
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ottla.log.compaction import Compaction, Pauses
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
 from ottla.log.offset_map import HASH_KEY_BYTES
-from ottla.ports import File, Now, StorageFailed
+from ottla.ports import File, Now, StorageFailed, Syncable, TryAgain
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -125,10 +126,18 @@ class Cleaner:
         if files is None:
             return True
         if files:
-            self._broker.disk.sync_soon(files, lambda failure: self._synced(under_way, failure))
+            self._sync(under_way, files)
         else:
             self._finish(under_way)
         return False
+
+    def _sync(self, under_way: Pass, files: Sequence[Syncable]) -> None:
+        try:
+            self._broker.disk.sync_soon(files, partial(self._synced, under_way))
+        except TryAgain as failure:
+            self._drop(under_way, f"{under_way.partition} could not be compacted: {failure}")
+        except StorageFailed as failure:
+            self._synced(under_way, failure)
 
     def _synced(self, under_way: Pass, failure: StorageFailed | None) -> None:
         if under_way is not self._pass:

@@ -16,7 +16,7 @@ from ottla.broker.flushing import Flushes, flushes
 from ottla.broker.timers import Timers
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
-from ottla.ports import Disk, Now, StorageFailed
+from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 from ottla.records import codecs
 from ottla.records.arrivals import Terms
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
@@ -217,8 +217,8 @@ class Partition:
 class Partitions:
     """All partitions of this broker, by topic and index."""
 
-    def __init__(self, disk: Disk, timers: Timers, changes: Changes, on_change: Callable[[Partition], None]) -> None:
-        self.syncs = Syncs(disk, self._synced, self.failed)
+    def __init__(self, disk: Disk, clock: Clock, timers: Timers, changes: Changes, on_change: Callable[[Partition], None]) -> None:
+        self.syncs = Syncs(disk, clock, timers, self._synced, self.failed)
         self.checkpoints = Checkpoints(disk, self.failed)
         self._flushing = Flushes(timers, self.syncs)
         self._disk = disk
@@ -303,7 +303,12 @@ class Partitions:
         if partition.log.log_start_offset != start:
             self.checkpoints.touch(partition)
         if removed:
-            self._disk.sync_soon([partition.log.directory], partial(self._retained, partition, now))
+            try:
+                self._disk.sync_soon([partition.log.directory], partial(self._retained, partition, now))
+            except TryAgain as failure:
+                log.warning("%s: more of it is deleted the next time: a sync could not begin (%s)", partition, failure)
+            except StorageFailed as failure:
+                self.failed(partition, failure)
 
     def _retained(self, partition: Partition, now: Now, failure: StorageFailed | None) -> None:
         if partition.offline is not None:
@@ -315,10 +320,12 @@ class Partitions:
         self._retain(partition, now)
 
     def failed(self, partition: Partition, failure: StorageFailed) -> None:
-        """A sync failed: what is on stable storage is not known any more."""
-        log.error("%s: a sync failed (%s); the partition is offline until the broker is started anew", partition, failure)
-        partition.go_offline(str(failure))
-        self._synced(partition)
+        """A sync failed: what is on stable storage is not known any more. Of one that is deleted, or offline, it is no news."""
+        if partition.offline is None:
+            log.error("%s: a sync failed (%s); the partition is offline until the broker is started anew", partition, failure)
+            partition.go_offline(str(failure))
+            self.checkpoints.touch(partition)
+        partition.release()
 
     def checkpoint(self) -> Iterator[None]:
         """Note how far each log is on stable storage, and ask for the syncs of segments that were sealed since."""

@@ -67,7 +67,10 @@ class TopicLogs:
             self._broker.wake(("topic", name))
         if is_new:
             # Or the first sync in each new directory would have to sync this one again.
-            self._broker.disk.sync_soon([self._broker.disk.directory("")], _names_are_synced)
+            try:
+                self._broker.disk.sync_soon([self._broker.disk.directory("")], _names_are_synced)
+            except StorageFailed as failure:
+                _names_are_synced(failure)
 
     def reply(self, response: Message, names: Sequence[str], now: Now) -> Reply:
         """The response, once the logs of these topics follow. That goes on whether or not somebody waits for it."""

@@ -399,7 +399,7 @@ class Log:
             for file in files:
                 file.sync()
         except StorageFailed:
-            self._epochs_saved = False
+            self.was_not_flushed()
             raise
         return self.synced_offset
 
@@ -419,6 +419,10 @@ class Log:
             files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
             self._epochs_saved = True
         return files
+
+    def was_not_flushed(self) -> None:
+        """What `flush` returned was not synced."""
+        self._epochs_saved = False
 
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is not a clean one then."""

@@ -203,10 +203,11 @@ class Opening:
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
         """Those of a sealed segment are not looked at again once the recovery point is past it: no power cut may tear them."""
+        flushed: list[File] = []
         with self._derived():
-            for file in segment.flush_indexes(final=sealed):
-                if sealed:
-                    file.sync()
+            flushed = segment.flush_indexes(final=sealed)
+        for file in flushed if sealed else ():
+            file.sync()
 
     def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
         """What was found past the recovery point may be in the page cache only: a killed broker had not synced it.

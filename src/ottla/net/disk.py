@@ -12,15 +12,20 @@ import shutil
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ottla.net.directories import Directories, RealDirectory, at_or_below, parent
 from ottla.net.janitor import Janitor
+from ottla.net.system import System, failed
 from ottla.net.workers import Done, Post, SyncWorker
 from ottla.ports import Buffer, StorageFailed, Syncable
 
 MAX_OPEN_FILES = 512
 MAX_BUFFERS = 1024
 """What one call of writev takes (IOV_MAX)."""
+
+READ_BYTES = 1 << 20
+
+DELETED = "it is deleted"
 
 LARGE_BYTES = 4 << 20
 """Files from this size on take so long to free that the janitor does it."""
@@ -32,29 +37,35 @@ class RealFile:
     __slots__ = (
         "__weakref__",
         "_closing",
+        "_directory",
         "_disk",
         "_failure",
         "_fd",
         "_is_gone",
         "_is_new",
         "_pins",
-        "_unsynced",
+        "_synced",
+        "_system",
+        "_written",
         "path",
         "recent",
         "size",
     )
 
-    def __init__(self, disk: RealDisk, path: str, fd: int, *, is_new: bool) -> None:
+    def __init__(self, disk: RealDisk, path: str, fd: int, *, size: int, is_new: bool) -> None:
         self.path = path
-        self.size = os.fstat(fd).st_size
+        self.size = size
         self.recent = True
         self._disk = disk
+        self._system = disk.system
         self._fd = fd
         self._pins = 0
         self._closing = False
         self._is_gone = False
         self._is_new = is_new
-        self._unsynced = True  # whoever wrote to it before may have been killed, and the page cache holds it still
+        self._directory: RealDirectory | None = None
+        self._written = 1  # whoever wrote to it before may have been killed, and the page cache holds it still
+        self._synced = 0
         self._failure: StorageFailed | None = None
 
     def __del__(self) -> None:
@@ -71,15 +82,15 @@ class RealFile:
         wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         self.recent = True
         try:
-            written = os.pwritev(fd, buffers[:MAX_BUFFERS], start)
+            written = self._system.pwritev(fd, buffers[:MAX_BUFFERS], start)
             if written != wanted:
                 self._append_rest(fd, buffers, start, written, wanted)
         except OSError as failure:
             with contextlib.suppress(OSError):
-                os.ftruncate(fd, start)
-            raise _failed(self.path, failure) from failure
+                self._system.ftruncate(fd, start)
+            raise failed(self.path, failure) from failure
         self.size = start + wanted
-        self._unsynced = True  # after the write: a sync that runs meanwhile on its thread may miss it
+        self._written += 1  # after the write: a sync that runs meanwhile on its thread may miss it
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
@@ -90,64 +101,81 @@ class RealFile:
                 if skipped + len(buffer) > written:
                     rest.append(memoryview(buffer)[max(0, written - skipped) :])
                 skipped += len(buffer)
-            written += os.pwritev(fd, rest[:MAX_BUFFERS], start + written)
+            written += self._system.pwritev(fd, rest[:MAX_BUFFERS], start + written)
 
     def read(self, position: int, size: int) -> bytes:
         fd = self._fd if self._fd >= 0 else self._reopen()
         self.recent = True
         try:
-            data = os.pread(fd, size, position)
+            data = self._system.pread(fd, size, position)
             while len(data) < size:
-                more = os.pread(fd, size - len(data), position + len(data))
+                more = self._system.pread(fd, size - len(data), position + len(data))
                 if not more:
                     break
                 data += more
         except OSError as failure:
-            raise _failed(self.path, failure) from failure
+            raise failed(self.path, failure) from failure
         return data
 
     def write(self, position: int, data: Buffer) -> None:
+        fd = self.fileno()
+        self._written += 1  # of what is refused, a part may be there
         try:
             view, at = memoryview(data), 0
             while at < len(view):
-                at += os.pwrite(self.fileno(), view[at:], position + at)
+                at += self._system.pwrite(fd, view[at:], position + at)
+                self.size = max(self.size, position + at)
         except OSError as failure:
-            raise _failed(self.path, failure) from failure
-        self.size = max(self.size, position + len(data))
-        self._unsynced = True
+            raise failed(self.path, failure) from failure
+        self._written += 1
 
     def truncate(self, size: int) -> None:
-        try:
-            os.ftruncate(self.fileno(), size)
-        except OSError as failure:
-            raise _failed(self.path, failure) from failure
+        self._set_length(size)
         self.size = size
-        self._unsynced = True
 
     def reserve(self, size: int) -> None:
-        if size <= self.size:
-            return
+        if size > self.size:
+            self._set_length(size)
+
+    def _set_length(self, size: int) -> None:
+        fd = self.fileno()
         try:
-            os.ftruncate(self.fileno(), size)
+            self._system.ftruncate(fd, size)
         except OSError as failure:
-            raise _failed(self.path, failure) from failure
-        self._unsynced = True
+            raise failed(self.path, failure) from failure
+        self._written += 1
 
     def sync(self) -> None:
-        """As the port says, with a new file's directory entry. Once one failed, all later ones do: what is on disk is unknown."""
+        """As the port says, with its name, if that may be new. Once one failed, all later ones do: nobody knows what is kept.
+
+        What is refused before anything was synced (a handle, or that it is deleted) is no such failure.
+        """
+        if self._pins:
+            self._sync()
+            return
+        self.pin()
+        try:
+            self._sync()
+        finally:
+            self.unpin()
+
+    def _sync(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if not self._unsynced:
-            return
-        self._unsynced = False
+        written = self._written
         try:
-            os.fdatasync(self.fileno())
-            if self._is_new:
-                self._disk.sync_dir(self.path.rpartition("/")[0])
+            if written != self._synced:
+                self._system.fdatasync(self._fd)
+            if self._directory is not None:
+                self._directory.sync()
                 self._is_new = False
         except OSError as failure:
-            self._failure = _failed(self.path, failure)
+            self._failure = failed(self.path, failure)
             raise self._failure from failure
+        except StorageFailed as failure:
+            self._failure = failure
+            raise
+        self._synced = written
 
     def close(self) -> None:
         """Close the handle, or have it closed when the sync under way is done with it; the next use opens it again."""
@@ -164,13 +192,24 @@ class RealFile:
         return self.is_open
 
     def pin(self) -> None:
-        """Keep the handle open: another thread is about to use it."""
+        """Keep open what a sync needs: another thread is about to make it. Raises `StorageFailed`, and nothing is kept then."""
+        if self._is_gone:
+            raise StorageFailed(self.path, DELETED)
         self.fileno()
+        if self._is_new and self._directory is None:
+            directory = self._disk.directory(parent(self.path))
+            directory.pin()
+            self._directory = directory
         self._pins += 1
 
     def unpin(self) -> None:
         self._pins -= 1
-        if self._closing and not self._pins:
+        if self._pins:
+            return
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.unpin()
+        if self._closing:
             self._closing = False
             self.close()
 
@@ -184,40 +223,26 @@ class RealFile:
 
     def _reopen(self) -> int:
         if self._is_gone:
-            raise StorageFailed(self.path, "it is deleted")
+            raise StorageFailed(self.path, DELETED)
         self._fd = self._disk.open_handle(self.path, os.O_RDWR)
         self._disk.keep(self)
         return self._fd
-
-
-@dataclass(frozen=True, slots=True)
-class RealDirectory:
-    """The names in one directory, as something to be synced."""
-
-    disk: RealDisk
-    path: str
-
-    def sync(self) -> None:
-        self.disk.sync_dir(self.path)
-
-    def pin(self) -> None:
-        """Nothing is held open between syncs."""
-
-    def unpin(self) -> None: ...
 
 
 class RealDisk:
     """The directory `root` as a `Disk`.
 
     `post` hands a call to the thread that the broker runs on (`loop.call_soon_threadsafe`). About `max_open_files` are kept open.
+    `system` is what makes the system calls.
     """
 
-    def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES) -> None:
+    def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES, system: System = os) -> None:
         self.root = root
+        self.system = system
         self._max_open_files = max_open_files
         self._open: deque[weakref.ref[RealFile]] = deque()
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
-        self._new_dirs: set[str] = set()
+        self._directories = Directories(root, system)
         self._worker = SyncWorker(post)
         self._janitor = Janitor()
 
@@ -232,7 +257,13 @@ class RealDisk:
             if not create:
                 raise
             fd, is_new = self.open_handle(path, os.O_RDWR | os.O_CREAT), True
-        file = self._by_path[path] = RealFile(self, path, fd, is_new=is_new)
+        try:
+            size = self.system.fstat(fd).st_size
+        except OSError as failure:
+            self.system.close(fd)
+            raise failed(path, failure) from failure
+        is_new = is_new or not self._directories.is_known(parent(path))
+        file = self._by_path[path] = RealFile(self, path, fd, size=size, is_new=is_new)
         self.keep(file)
         return file
 
@@ -241,11 +272,11 @@ class RealDisk:
 
     def list(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._full(path)))
+            return sorted(self.system.listdir(self._full(path)))
         except FileNotFoundError:
             return []
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
 
     def size(self, path: str) -> int:
         return self._stat(path).st_size
@@ -254,129 +285,144 @@ class RealDisk:
         return self._stat(path).st_mtime_ns // 1_000_000
 
     def make_dir(self, path: str) -> None:
-        parent = path.rpartition("/")[0]
-        if parent and not self.exists(parent):
-            self.make_dir(parent)
-        try:
-            os.mkdir(self._full(path))
-            self._new_dirs.add(path)
-        except FileExistsError:
-            return
-        except OSError as failure:
-            raise _failed(path, failure) from failure
+        above = parent(path)
+        if above and not self.exists(above):
+            self.make_dir(above)
+        self._make_dir(path)
 
     def make_dirs(self, paths: Sequence[str]) -> None:
         for path in paths:
-            try:
-                os.mkdir(self._full(path))
-            except FileExistsError:
-                continue
-            except OSError as failure:
-                raise _failed(path, failure) from failure
-        for parent in {path.rpartition("/")[0] for path in paths}:
-            self.sync_dir(parent)
+            self._make_dir(path)
+        for above in {parent(path) for path in paths}:
+            self.sync_dir(above)
+
+    def _make_dir(self, path: str) -> None:
+        try:
+            self.system.mkdir(self._full(path))
+        except FileExistsError:
+            return
+        except OSError as failure:
+            raise failed(path, failure) from failure
+        self._directories.made(path)
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self._rename(path, to)
         self._janitor.moved(self._full(path), self._full(to))
+        self._directories.moved(path, to)
         for file in self._forget(path):
             file.path = to + file.path[len(path) :]
             self._by_path[file.path] = file
         if not sync:
             return
-        directory = to.rpartition("/")[0]
-        self.sync_dir(directory)
-        if path.rpartition("/")[0] != directory:
-            self.sync_dir(path.rpartition("/")[0])
+        self.sync_dir(parent(to))
+        if parent(path) != parent(to):
+            self.sync_dir(parent(path))
 
     def remove(self, path: str) -> None:
         """Remove a file. Freeing a large one takes long: the janitor does it, once nobody reads it."""
-        self._remove(path, is_read=bool(self._let_go([self._by_path.pop(path, None)])))
+        file = self._by_path.get(path)
+        self._remove(path, is_read=file is not None and file.is_open)
+        self._let_go([self._by_path.pop(path, None)])
 
     def _remove(self, path: str, *, is_read: bool) -> None:
-        full = self._full(path)
+        full, fd = self._full(path), -1
         try:
-            is_large = os.stat(full).st_size >= LARGE_BYTES and not is_read
-            fd = os.open(full, os.O_WRONLY | os.O_CLOEXEC) if is_large else -1
-            os.unlink(full)
+            if self.system.stat(full).st_size >= LARGE_BYTES and not is_read:
+                fd = self.system.open(full, os.O_WRONLY | os.O_CLOEXEC)
+            self.system.unlink(full)
         except OSError as failure:
-            raise _failed(path, failure) from failure
-        if is_large:
+            if fd >= 0:
+                self.system.close(fd)
+            raise failed(path, failure) from failure
+        if fd >= 0:
             self._janitor.free(fd)
 
     def remove_soon(self, path: str) -> None:
-        if self._let_go([self._by_path.pop(path, None)]):
+        file = self._by_path.get(path)
+        if file is not None and file.is_open:
             self._remove(path, is_read=True)
         else:
             self._janitor.remove(self._full(path))
+        self._let_go([self._by_path.pop(path, None)])
 
     def remove_tree(self, path: str) -> None:
-        self._forget(path)
+        self._let_go(self._forget(path))
+        self._directories.removed(path)
         try:
             shutil.rmtree(self._full(path))
         except FileNotFoundError:
             return
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
 
     def remove_tree_soon(self, path: str) -> None:
         held = self._let_go(self._forget(path))
+        self._directories.removed(path)
         if os.path.exists(self._full(path)):
             self._janitor.remove_tree(self._full(path), held)
 
     def read_file(self, path: str) -> bytes:
+        fd = self.open_handle(path, os.O_RDONLY)
         try:
-            with open(self._full(path), "rb") as file:
-                return file.read()
+            data = bytearray()
+            while piece := self.system.pread(fd, READ_BYTES, len(data)):
+                data += piece
+            return bytes(data)
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
+        finally:
+            self.system.close(fd)
 
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         try:
-            with open(self._full(temporary), "wb") as file:
-                file.write(data)
-                if sync:
-                    file.flush()
-                    os.fdatasync(file.fileno())
-        except OSError as failure:
+            self._write_new(temporary, data, sync=sync)
+            self._rename(temporary, path)
+        except StorageFailed:
             with contextlib.suppress(OSError):
-                os.unlink(self._full(temporary))
-            raise _failed(path, failure) from failure
-        self._rename(temporary, path)
+                self.system.unlink(self._full(temporary))
+            raise
         if sync:
-            self.sync_dir(path.rpartition("/")[0])
+            self.sync_dir(parent(path))
+
+    def _write_new(self, path: str, data: Buffer, *, sync: bool) -> None:
+        fd = self.open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            view, at = memoryview(data), 0
+            while at < len(view):
+                at += self.system.pwrite(fd, view[at:], at)
+            if sync:
+                self.system.fdatasync(fd)
+        except OSError as failure:
+            raise failed(path, failure) from failure
+        finally:
+            self.system.close(fd)
 
     def sync_dir(self, path: str) -> None:
-        kept = [new for new in tuple(self._new_dirs) if new.rpartition("/")[0] == path]
-        if path in self._new_dirs:
-            self._new_dirs.discard(path)
-            self.sync_dir(path.rpartition("/")[0])
-        try:
-            fd = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as failure:
-            raise _failed(path, failure) from failure
-        self._new_dirs.difference_update(kept)
+        self.directory(path).sync()
 
     def room(self) -> tuple[int, int]:
         try:
-            found = os.statvfs(self.root)
+            found = self.system.statvfs(self.root)
         except OSError as failure:
-            raise _failed("", failure) from failure
+            raise failed("", failure) from failure
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def directory(self, path: str) -> RealDirectory:
-        return RealDirectory(self, path)
+        return self._directories.get(path)
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
-        real = [file for file in files if isinstance(file, RealFile | RealDirectory)]
-        for file in real:
-            file.pin()
-        self._worker.sync(real, done, is_urgent=any(isinstance(file, RealFile) for file in real))
+        asked = [_own(file) for file in files]
+        pinned: list[RealFile | RealDirectory] = []
+        try:
+            for file in asked:
+                file.pin()
+                pinned.append(file)
+        except StorageFailed:
+            for file in pinned:
+                file.unpin()
+            raise
+        self._worker.sync(asked, done, is_urgent=any(isinstance(file, RealFile) for file in asked))
 
     def close(self) -> None:
         """Stop the threads when they have done what they were asked for."""
@@ -385,16 +431,16 @@ class RealDisk:
 
     def open_handle(self, path: str, flags: int) -> int:
         try:
-            return os.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
+            return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
         """With the last handle of a large file goes its room."""
         if is_last:
             self._janitor.free(fd)
         else:
-            os.close(fd)
+            self.system.close(fd)
 
     def keep(self, file: RealFile) -> None:
         """Count an opened handle in, and close others that were not used lately if there are too many."""
@@ -418,8 +464,7 @@ class RealDisk:
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
-        below = [name for name in self._by_path if name.startswith(path + "/")]
-        return [file for file in map(self._by_path.pop, below) if file is not None]
+        return [file for file in map(self._by_path.pop, at_or_below(list(self._by_path), path)) if file is not None]
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
@@ -431,16 +476,21 @@ class RealDisk:
 
     def _stat(self, path: str) -> os.stat_result:
         try:
-            return os.stat(self._full(path))
+            return self.system.stat(self._full(path))
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
 
     def _rename(self, path: str, to: str) -> None:
+        """What had the name `to` is gone."""
         try:
-            os.replace(self._full(path), self._full(to))
+            self.system.replace(self._full(path), self._full(to))
         except OSError as failure:
-            raise _failed(path, failure) from failure
+            raise failed(path, failure) from failure
+        self._let_go([self._by_path.pop(to, None)])
 
 
-def _failed(path: str, failure: OSError) -> StorageFailed:
-    return StorageFailed(path, failure.strerror or str(failure))
+def _own(file: Syncable) -> RealFile | RealDirectory:
+    """Only what this disk gave out can be synced by it: anything else would be promised and not kept."""
+    if not isinstance(file, RealFile | RealDirectory):
+        raise TypeError(f"{file!r} is not of this disk")
+    return file

@@ -1,100 +1,63 @@
 """A disk in memory that fails as real ones do: it forgets what was not synced, tears writes, runs full, breaks and flips bits.
 
-Same port as `ottla.net.disk`. Every choice it makes comes from the `random.Random` it is given, so that a failure can be replayed.
+Same port as `ottla.net.disk`, and the same contract suite. Every choice it makes comes from the `random.Random` it is given, so
+that a failure can be replayed.
+
+What it cannot lose, though a real disk may: what had been synced, but for a flipped bit (no bad sector, no file that `fsck` cut
+short); a page that the kernel dropped after a failed sync, where another process syncs the file again and is told that all is well.
+Its operations are atomic: a power cut comes between two of them, and a removal that may happen some time happens at once.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 
-from ottla.ports import Buffer, StorageFailed, Syncable
+from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
+from ottla.sim.storage import Folder, Node
 
 NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
+TOO_MANY_FILES = "Too many open files"
+NOT_THERE = "No such file or directory"
 UNBOUNDED_BYTES = 1 << 40
+
+OPENING = frozenset(("open", "read_file", "write_file"))
+"""Operations that need a handle, and can be refused for want of one."""
 
 Done = Callable[[StorageFailed | None], None]
 
 
-@dataclass(slots=True, eq=False)
-class Node:
-    """What a file holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
-
-    `end` is where appends go in a file that room was reserved for. `names`: how many it has; a power cut may leave two.
-    """
-
-    data: bytearray = field(default_factory=bytearray)
-    stable: bytes = b""
-    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
-    modified_ms: int = 0
-    end: int | None = None
-    names: int = 0
-
-    def write(self, position: int, data: Buffer) -> None:
-        if position > len(self.data):
-            self.data.extend(bytes(position - len(self.data)))
-        self.data[position : position + len(data)] = data
-        self.pending.append((position, bytes(data)))
-
-    def truncate(self, size: int) -> None:
-        del self.data[size:]
-        self.data.extend(bytes(size - len(self.data)))
-        self.pending.append((size, None))
-
-    def sync(self) -> None:
-        self.stable = bytes(self.data)
-        self.pending.clear()
-
-    def survivor(self, random: random.Random) -> Node:
-        """The file after a power cut: of what was not synced any part may be there, and each write may be torn."""
-        after = Node(bytearray(self.stable), self.stable, [], self.modified_ms)
-        for position, data in self.pending:
-            fate = random.random()
-            if data is None:
-                if fate < 0.5:
-                    after.truncate(position)
-            elif fate < 0.6:
-                after.write(position, data if fate < 0.3 else data[: random.randrange(len(data) + 1)])
-        after.sync()
-        return after
-
-
 class SimFile:
-    """A file of a `SimDisk`; dead after a crash.
+    """A file of a `SimDisk`; dead after a crash. As a real one, it is a name that can be opened again."""
 
-    As a real one, it is a name that can be opened again: once the name is gone, it can be read until it is closed, and a sync of it
-    is refused that was not asked for before.
-    """
-
-    def __init__(self, disk: SimDisk, path: str, node: Node) -> None:
-        self.path = path
+    def __init__(self, disk: SimDisk, node: Node, *, is_new: bool) -> None:
+        self.size = len(node.data)
         self._disk = disk
         self._node = node
         self._life = disk.life
+        self._is_new = is_new
         self._is_open = True
         self._pins = 0
+        self._directory: SimDirectory | None = None
+        self._failure: StorageFailed | None = None
 
     @property
-    def size(self) -> int:
-        return len(self._node.data) if self._node.end is None else self._node.end
+    def path(self) -> str:
+        return self._node.path
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        self._may("append", sum(map(len, buffers)))
-        position = self.size
-        for buffer in buffers:
-            self._node.write(position, buffer)
-            position += len(buffer)
-        if self._node.end is not None:
-            self._node.end = position if position < len(self._node.data) else None
-        self._touch()
-        return position - sum(map(len, buffers))
+        size = sum(map(len, buffers))
+        self._may("append", size)
+        start = self.size
+        self._node.write(start, b"".join(buffers))
+        self._touch(start + size)
+        return start
 
     def reserve(self, size: int) -> None:
         self._may("reserve")
         if size > self.size:
-            self._node.end = self.size
             self._node.truncate(size)
 
     def read(self, position: int, size: int) -> bytes:
@@ -104,80 +67,130 @@ class SimFile:
     def write(self, position: int, data: Buffer) -> None:
         self._may("write", max(0, position + len(data) - self.size))
         self._node.write(position, data)
-        self._touch()
+        self._touch(max(self.size, position + len(data)))
 
     def truncate(self, size: int) -> None:
         self._may("truncate")
         self._node.truncate(size)
-        self._node.end = None
-        self._touch()
+        self._touch(size)
 
     def sync(self) -> None:
-        self._may("sync")
-        self._node.sync()
-        self._disk.keep_entry(self._node)
+        """As the port says, with a new file's directory entry."""
+        if self._pins:
+            self._sync()
+            return
+        self.pin()
+        try:
+            self._sync()
+        finally:
+            self.unpin()
+
+    def _sync(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self._must_live()
+        try:
+            self._disk.may("sync", self.path)
+            self._node.sync()
+            if self._directory is not None:
+                self._directory.sync()
+                self._is_new = False
+        except StorageFailed as failure:
+            self._failure = failure
+            raise
 
     def close(self) -> None:
-        self._is_open = False
+        """The next use opens it again, unless its name is gone by then."""
+        self._is_open = self._pins > 0
 
     def pin(self) -> None:
         """A sync of it was asked for: what becomes of its name does not matter until it is made."""
-        self._must_be_there("sync")
+        self._must_live()
+        if not self._pins and not self._node.names:
+            raise StorageFailed(self.path, "it is deleted")
+        self._open_again()
+        if self._is_new and self._directory is None:
+            directory = self._disk.directory(_parent(self.path))
+            directory.pin()
+            self._directory = directory
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
+        if not self._pins and self._directory is not None:
+            self._directory.unpin()
+            self._directory = None
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
+    def _may(self, operation: str, size: int = 0) -> None:
+        self._must_live()
+        self._open_again()
+        self._disk.may(operation, self.path, size)
+
+    def _must_live(self) -> None:
+        if self._life != self._disk.life:
+            raise StorageFailed(self.path, "the file was open when the disk crashed")
+
+    def _open_again(self) -> None:
+        if self._is_open:
+            return
+        if not self._node.names:
+            raise StorageFailed(self.path, "it is deleted")
+        self._disk.may("open", self.path)
+        self._is_open = True
+
+    def _touch(self, size: int) -> None:
+        self.size = size
+        self._node.modified_ms = self._disk.wall_ms
+
+
+class SimDirectory:
+    """The names in one directory, as something to be synced: while it is pinned, whatever becomes of its own name."""
+
+    def __init__(self, disk: SimDisk, path: str) -> None:
+        self.path = path
+        self._disk = disk
+        self._held: Sequence[Folder] = ()
+        self._pins = 0
+
+    def pin(self) -> None:
+        if not self._pins:
+            self._held = self._disk.hold(self.path)
         self._pins += 1
 
     def unpin(self) -> None:
         self._pins -= 1
 
-    def _may(self, operation: str, size: int = 0) -> None:
-        self._must_be_there(operation)
-        self._is_open = True
-        self._disk.may(operation, self.path, size)
-
-    def _must_be_there(self, operation: str) -> None:
-        if self._life != self._disk.life:
-            raise StorageFailed(self.path, "the file was open when the disk crashed")
-        if not self._node.names and not self._pins and (operation == "sync" or not self._is_open):
-            raise StorageFailed(self.path, "it is deleted")
-
-    def _touch(self) -> None:
-        self._node.modified_ms = self._disk.wall_ms
-
-
-@dataclass(frozen=True, slots=True)
-class SimDirectory:
-    """The names in one directory, as something to be synced."""
-
-    disk: SimDisk
-    path: str
-
     def sync(self) -> None:
-        self.disk.sync_dir(self.path)
-
-    def pin(self) -> None:
-        """Nothing is held open between syncs."""
-
-    def unpin(self) -> None: ...
+        """As the port says, with the names of the directory itself and of those above that are new."""
+        for folder in self._held if self._pins else self._disk.hold(self.path):
+            self._disk.may("sync_dir", folder.path)
+            folder.sync()
 
 
 class SimDisk:
-    """A `Disk` in memory. `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with."""
+    """A `Disk` in memory. `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with.
+
+    `operations` counts what was asked of it so far, `life` its power cuts and killed processes.
+    """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
         self.wall_ms = 0
         self.life = 0
         self.operations = 0
-        self._files: dict[str, Node] = {}
-        self._dirs: set[str] = {""}
-        self._stable_files: dict[str, Node] = {}
+        self._root = Folder()
         self._failing: dict[int, str] = {}
-        self._renames: list[tuple[str, str]] = []
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
+        self._handles: weakref.WeakKeyDictionary[Node, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
 
     # Faults to order
 
     def fail(self, after: int, reason: str = IO_ERROR, *, count: int = 1) -> None:
-        """Let `count` operations fail, after the next `after` ones."""
+        """Let `count` operations fail, after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
@@ -187,35 +200,32 @@ class SimDisk:
 
     def crash(self, random: random.Random) -> None:
         """A power cut: what was not synced is lost, in any part; open files are dead."""
-        self.life += 1
-        self._syncs.clear()
+        self._die()
         self._failing.clear()
-        after: dict[str, Node] = {}
-        survivors: dict[Node, Node] = {}
-        for path, node in self._files.items():
-            if self._stable_files.get(path) is node or random.random() < 0.5:
-                after[path] = survivors.setdefault(node, node.survivor(random))
-        for path, node in self._stable_files.items():
-            if path not in after and (path in self._files or random.random() < 0.5):
-                after[path] = survivors.setdefault(node, node.survivor(random))
-        for path, to in self._renames:
-            if path not in after and to not in after and path in self._stable_files:  # a rename may be lost, but never both names
-                node = self._stable_files[path]
-                after[random.choice((path, to))] = survivors.setdefault(node, node.survivor(random))
-        self._renames.clear()
-        self._files, self._stable_files = {}, dict(after)
-        for path, node in after.items():
-            self._name(path, node)
+        self._root = self._root.survivor(random, {})
+
+    def kill(self) -> None:
+        """The process ends, the machine goes on: all that was written is there, and nobody knows what of it was synced."""
+        self._die()
+        for folder in self._root.folders():
+            folder.is_new = folder.is_known = False
+
+    def close_handles(self) -> None:
+        """Close all files behind the scenes, as the real disk does with those that were not used lately."""
+        for file in self._handles.values():
+            held = file()
+            if held is not None:
+                held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Change one bit of a file, on stable storage too."""
         node = self._node(path)
-        node.data[bit // 8] ^= 1 << bit % 8
+        node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(node.data) if node.end is None else node.end for node in self._files.values())
+        return sum(node.end for node in self._root.nodes())
 
     def run_syncs(self) -> int:
         """Make the syncs that were asked for and call back; returns how many asked."""
@@ -231,19 +241,29 @@ class SimDisk:
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         self.may("open", path)
-        if path not in self._files:
-            if not create or path.rpartition("/")[0] not in self._dirs:
-                raise StorageFailed(path, "No such file or directory")
-            self._name(path, Node(modified_ms=self.wall_ms))
-        return SimFile(self, path, self._files[path])
+        entry, is_new = self._find(path), False
+        if entry is None:
+            if not create:
+                raise StorageFailed(path, NOT_THERE)
+            entry, is_new = Node(modified_ms=self.wall_ms), True
+            self._folder(_parent(path), path).link(_name(path), entry)
+        elif isinstance(entry, Folder):
+            raise StorageFailed(path, "Is a directory")
+        known = self._handles.get(entry)
+        file = known() if known is not None else None
+        if file is None or file._life != self.life:
+            file = SimFile(self, entry, is_new=is_new or not self._folder(_parent(path), path).is_known)
+            self._handles[entry] = weakref.ref(file)
+        return file
 
     def exists(self, path: str) -> bool:
-        return path in self._files or path in self._dirs
+        return self._find(path) is not None
 
     def list(self, path: str) -> list[str]:
-        prefix = f"{path}/" if path else ""
-        names = {name[len(prefix) :].partition("/")[0] for name in (*self._files, *self._dirs) if name.startswith(prefix)}
-        return sorted(names - {""})
+        entry = self._find(path)
+        if isinstance(entry, Node):
+            raise StorageFailed(path, "Not a directory")
+        return sorted(entry.names) if entry is not None else []
 
     def size(self, path: str) -> int:
         return len(self._node(path).data)
@@ -252,44 +272,66 @@ class SimDisk:
         return self._node(path).modified_ms
 
     def make_dir(self, path: str) -> None:
+        above = _parent(path)
+        if above and not self.exists(above):
+            self.make_dir(above)
         self.may("make_dir", path)
-        while path:
-            self._dirs.add(path)
-            path = path.rpartition("/")[0]
+        folder = self._folder(above, path)
+        if _name(path) not in folder.names:
+            made = Folder()
+            made.is_new = True
+            folder.link(_name(path), made)
 
     def make_dirs(self, paths: Sequence[str]) -> None:
         for path in paths:
+            self._folder(_parent(path), path)
             self.make_dir(path)
+        for above in dict.fromkeys(map(_parent, paths)):
+            self.sync_dir(above)
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self.may("rename", path)
-        if not sync:
-            self._renames += [(name, to + name[len(path) :]) for name in _at_or_below(self._files, path)]
-        for name in _at_or_below(self._files, path):
-            self._name(to + name[len(path) :], self._unname(name))
-        for name in _at_or_below(self._stable_files, path) if sync else ():
-            self._stable_files[to + name[len(path) :]] = self._stable_files.pop(name)
-        moved = list(_at_or_below(self._dirs, path))
-        self._dirs.difference_update(moved)
-        self._dirs.update(to + name[len(path) :] for name in moved)
+        self._move(path, to)
         if sync:
-            self.sync_dir(to.rpartition("/")[0])
+            self.sync_dir(_parent(to))
+            if _parent(path) != _parent(to):
+                self.sync_dir(_parent(path))
+
+    def _move(self, path: str, to: str) -> None:
+        entry, replaced = self._find(path), self._find(to)
+        if entry is None:
+            raise StorageFailed(path, NOT_THERE)
+        if isinstance(replaced, Folder) and replaced.names:
+            raise StorageFailed(path, "Directory not empty")
+        source, target = self._folder(_parent(path), path), self._folder(_parent(to), path)
+        if source is target:
+            source.move(_name(path), _name(to))
+        else:
+            source.unlink(_name(path))
+            target.link(_name(to), entry)
 
     def remove(self, path: str) -> None:
         self.may("remove", path)
         self._node(path)
-        self._unname(path)
+        self._folder(_parent(path), path).unlink(_name(path))
 
     def remove_soon(self, path: str) -> None:
         self.remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.may("remove_tree", path)
-        for name in _at_or_below(self._files, path):
-            self._unname(name)
-        for name in _at_or_below(self._stable_files, path):
-            del self._stable_files[name]
-        self._dirs.difference_update(list(_at_or_below(self._dirs, path)))
+        folder = self._find(path)
+        if isinstance(folder, Node):
+            raise StorageFailed(path, "Not a directory")
+        if folder is not None:
+            self._clear(folder)
+            self._folder(_parent(path), path).unlink(_name(path))
+
+    def _clear(self, folder: Folder) -> None:
+        for name, entry in tuple(folder.names.items()):
+            if isinstance(entry, Folder):
+                self._clear(entry)
+            folder.unlink(name)
 
     def remove_tree_soon(self, path: str) -> None:
         self.remove_tree(path)
@@ -299,21 +341,26 @@ class SimDisk:
         return bytes(self._node(path).data)
 
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
-        self.may("write_file", path, len(data))
-        node = Node(modified_ms=self.wall_ms)
-        node.write(0, data)
-        self._name(path, node)
+        folder, name, temporary = self._folder(_parent(path), path), _name(path), _name(path) + ".tmp"
+        try:
+            self.may("write_file", path, len(data))
+            node = Node(modified_ms=self.wall_ms)
+            folder.link(temporary, node)
+            node.write(0, data)
+            if sync:
+                self.may("sync", path)
+                node.sync()
+            self.may("rename", path)
+            folder.move(temporary, name)
+        except StorageFailed:
+            if temporary in folder.names:
+                folder.unlink(temporary)
+            raise
         if sync:
-            node.sync()
-            self._stable_files[path] = node
+            self.sync_dir(_parent(path))
 
     def sync_dir(self, path: str) -> None:
-        self.may("sync_dir", path)
-        prefix = f"{path}/" if path else ""
-        self._renames = [pair for pair in self._renames if not pair[0].startswith(prefix)]
-        for name in [name for name in self._stable_files if name.startswith(prefix) and name not in self._files]:
-            del self._stable_files[name]
-        self._stable_files.update((name, node) for name, node in self._files.items() if name.startswith(prefix))
+        self.directory(path).sync()
 
     def room(self) -> tuple[int, int]:
         self.may("room", "")
@@ -324,10 +371,17 @@ class SimDisk:
         return SimDirectory(self, path)
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
-        own = [_own(file) for file in files]
-        for file in own:
-            file.pin()
-        self._syncs.append((own, done))
+        asked = [_own(file) for file in files]
+        pinned: list[SimFile | SimDirectory] = []
+        try:
+            for file in asked:
+                file.pin()
+                pinned.append(file)
+        except StorageFailed:
+            for file in pinned:
+                file.unpin()
+            raise
+        self._syncs.append((asked, done))
 
     # For its files
 
@@ -335,30 +389,49 @@ class SimDisk:
         """Count an operation, and raise `StorageFailed` if it was ordered to fail or there is no room."""
         self.operations += 1
         reason = self._failing.pop(self.operations, None)
+        if reason == TOO_MANY_FILES:
+            if operation in OPENING:
+                raise TryAgain(path, f"{reason} ({operation})")
+            self._failing.setdefault(self.operations + 1, reason)
+            reason = None
         if reason is None and size and self.capacity_bytes is not None and self.used_bytes + size > self.capacity_bytes:
             reason = NO_SPACE
         if reason is not None:
             raise StorageFailed(path, f"{reason} ({operation})" if reason != NO_SPACE else reason)
 
-    def keep_entry(self, node: Node) -> None:
-        """The directory entry of a synced file is on stable storage too."""
-        self._stable_files.update((path, other) for path, other in self._files.items() if other is node)
+    def hold(self, path: str) -> Sequence[Folder]:
+        """A directory, and those above that have to be synced with it because it is new."""
+        self.may("open", path)
+        folder = self._folder(path, path)
+        held = [folder]
+        while folder.parent is not None and (folder.is_new or not folder.parent.is_known):
+            folder = folder.parent
+            held.append(folder)
+        return held
 
-    def _name(self, path: str, node: Node) -> None:
-        if path in self._files:
-            self._unname(path)
-        self._files[path] = node
-        node.names += 1
+    def _die(self) -> None:
+        self.life += 1
+        self._syncs.clear()
+        self._handles.clear()
 
-    def _unname(self, path: str) -> Node:
-        node = self._files.pop(path)
-        node.names -= 1
-        return node
+    def _find(self, path: str) -> Node | Folder | None:
+        entry: Node | Folder | None = self._root
+        for name in path.split("/") if path else ():
+            entry = entry.names.get(name) if isinstance(entry, Folder) else None
+        return entry
+
+    def _folder(self, path: str, asked: str) -> Folder:
+        """A directory that is needed for what is `asked`."""
+        folder = self._find(path)
+        if not isinstance(folder, Folder):
+            raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
+        return folder
 
     def _node(self, path: str) -> Node:
-        if path not in self._files:
-            raise StorageFailed(path, "No such file or directory")
-        return self._files[path]
+        node = self._find(path)
+        if not isinstance(node, Node):
+            raise StorageFailed(path, NOT_THERE if node is None else "Is a directory")
+        return node
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
@@ -368,14 +441,20 @@ def _own(file: Syncable) -> SimFile | SimDirectory:
     return file
 
 
-def _sync(files: Sequence[Syncable]) -> StorageFailed | None:
-    try:
-        for file in files:
+def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
+    """Every one is tried, as by the real disk's threads; the first failure counts."""
+    first: StorageFailed | None = None
+    for file in files:
+        try:
             file.sync()
-    except StorageFailed as failure:
-        return failure
-    return None
+        except StorageFailed as failure:
+            first = first or failure
+    return first
 
 
-def _at_or_below(names: Iterable[str], path: str) -> Iterator[str]:
-    return iter([name for name in names if name == path or name.startswith(path + "/")])
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -64,6 +64,7 @@ class Host:
             self.disk.crash(self.world.random)
         else:
             self.disk.run_syncs()
+            self.disk.kill()
         for answered in owed.values():
             answered(None)
 

@@ -177,6 +177,7 @@ class Life:
         self.log.close()
         self.synced = self.log.log_end_offset
         self.checkpoint()
+        self.disk.kill()
         self.log = self._open(clean=True)
         assert self._state() == before, f"an orderly restart made {self._state()} of {before}"
         self._check()
@@ -256,13 +257,14 @@ class Life:
         except StorageFailed:
             assert act == self.compact or self.log.log_end_offset == end, "what was refused is there"
             self.disk.heal()
-            if act in (self.sync, self.compact):  # the broker would go offline until it is started anew
+            if act in (self.sync, self.compact, self.checkpoint):  # the broker would go offline until it is started anew
                 self.revive()
         self.disk.heal()
 
     def revive(self) -> None:
         """The process ends, the machine goes on: nothing is lost."""
         before = self._state()
+        self.disk.kill()
         self.log = self._open_at_last()
         assert self._state()[1::2] == before[1::2], f"a restart made {self._state()} of {before}"
         self._check()
@@ -314,7 +316,7 @@ class Life:
             except Damaged:
                 raise
             except StorageFailed:
-                pass
+                self.disk.kill()
             self.disk.heal()
         return self._open()
 

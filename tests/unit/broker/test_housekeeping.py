@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from ottla.broker.broker import Pending
 from ottla.broker.chores import MOST_STEPS, Chores
 from ottla.broker.timers import Timers
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
-from ottla.ports import Buffer, Now, StorageFailed
+from ottla.ports import Buffer, Now, StorageFailed, Syncable, TryAgain
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
-from ottla.sim.disk import SimDisk, SimFile
+from ottla.sim.disk import TOO_MANY_FILES, SimDisk, SimFile
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine
-from tests.support.producing import create, delete, produce
+from tests.support.producing import PRODUCE, begin, create, delete, produce
 
 MINUTE_MS = 60_000
 DELETE_RECORDS = 21
@@ -237,3 +238,70 @@ def test_a_partition_that_is_kept_small_is_online() -> None:
         machine.pass_time(5 * MINUTE_MS if number % 2 else MINUTE_MS)
     assert size_bytes(machine, "t") <= 2000
     assert read_offsets(machine.disk, RECOVERY_POINTS)
+
+
+@contextmanager
+def short_of_handles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, no sync can begin."""
+
+    def refuse(self: SimDisk, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
+        raise TryAgain(next(iter(files)).path, TOO_MANY_FILES)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "sync_soon", refuse)
+        yield
+
+
+def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine()
+    create(machine, "t")
+    with short_of_handles(monkeypatch):
+        pending = begin(machine, b"patient")
+        machine.pass_time(500)
+        assert isinstance(pending, Pending)
+        assert not pending.done
+    machine.pass_time(500)
+    assert pending.done
+    assert machine.finish(PRODUCE, 9, pending).responses[0].partition_responses[0].error_code == 0
+    assert [record.levelname for record in caplog.records if "could not begin" in record.message] == ["WARNING"]
+
+
+def test_a_checkpoint_for_which_there_is_no_handle_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, "t")
+    produce(machine, b"one")
+    with short_of_handles(monkeypatch):
+        machine.pass_time(MINUTE_MS)
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {}
+    machine.pass_time(MINUTE_MS)
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 1}
+
+
+def test_retention_and_compaction_for_which_there_is_no_handle_go_on_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(log_cleaner_backoff_ms=100)
+    small = {"internal.segment.bytes": "1000", "file.delete.delay.ms": "0"}
+    create(machine, "compacted", **small, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    create(machine, "deleted", **small, **{"retention.bytes": "1000"})
+    for topic in ("compacted", "deleted"):
+        fill(machine, topic, rounds=10)
+    with short_of_handles(monkeypatch):
+        for _ in range(6):
+            machine.pass_time(MINUTE_MS)
+    for _ in range(12):
+        machine.pass_time(MINUTE_MS)
+    for topic in ("compacted", "deleted"):
+        assert size_bytes(machine, topic) < 3000
+        assert produce(machine, topic=topic, batch=build([b"key"], [b"on"], 0)).error_code == 0
+
+
+def test_a_topic_that_is_deleted_during_its_sync_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    create(machine, "t")
+    begin(machine, b"never kept")
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    delete(machine, "t")
+    machine.broker.partitions.failed(partition, StorageFailed("t-0", "it is deleted"))
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

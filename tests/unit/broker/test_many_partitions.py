@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.broker import Pending
 from ottla.broker.chores import MOST_STEPS
-from ottla.sim.disk import SimDisk
+from ottla.sim.disk import SimDirectory
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
@@ -168,7 +168,7 @@ def test_directories_that_are_put_back_after_a_deletion_are_kept() -> None:
 def test_making_topics_waits_for_none_of_their_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     synced = list[str]()
-    monkeypatch.setattr(SimDisk, "sync_dir", lambda self, path: synced.append(path))
+    monkeypatch.setattr(SimDirectory, "sync", lambda self: synced.append(self.path))
     pending = begin_create(machine)
     assert synced == []
     finish(machine, CREATE, 7, pending)

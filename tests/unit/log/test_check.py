@@ -98,8 +98,10 @@ def test_a_repair_that_is_interrupted_can_be_repeated(disk: SimDisk, after: int)
         repair(disk)
     except StorageFailed:
         disk.heal()
+        disk.kill()
         repair(disk)
     disk.heal()
+    disk.kill()
     kept = [disk.read_file(f"t-0/{name}") for name in disk.list("t-0") if name.endswith(".damaged")]
     assert lost in kept
     assert offsets(disk) == list(range(7))

@@ -230,11 +230,9 @@ def test_freeing_large_files_keeps_no_sync_waiting(disk: RealDisk, calls: Calls,
     go_on.set()
 
 
-def test_a_directory_that_cannot_be_synced_is_told(disk: RealDisk, calls: Calls) -> None:
-    done = list[StorageFailed | None]()
-    disk.sync_soon([disk.directory("none"), disk.directory("none")], done.append)
-    calls.get(timeout=10)()
-    assert [str(failure) for failure in done] == ["none: No such file or directory"]
+def test_a_directory_that_cannot_be_synced_is_told(disk: RealDisk) -> None:
+    with pytest.raises(StorageFailed, match="none: No such file or directory"):
+        disk.sync_soon([disk.directory("none"), disk.directory("none")], lambda failure: None)
 
 
 def test_a_directory_made_anew_holds_new_files(disk: RealDisk) -> None:
@@ -382,3 +380,27 @@ def test_what_a_killed_process_left_in_the_page_cache_is_synced_when_asked(
     file.sync()
     file.sync()
     assert synced == [file.fileno()]
+
+
+def test_whoever_syncs_a_file_that_another_thread_is_syncing_does_not_go_ahead(
+    disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on, waited = threading.Event(), threading.Event(), list[str]()
+    broker = threading.current_thread()
+
+    def fdatasync(fd: int) -> None:
+        if threading.current_thread() is broker:
+            waited.append("the system makes it wait")
+            return
+        started.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    file = disk.open("log", create=True)
+    file.append([b"1"])
+    disk.sync_soon([file], lambda failure: None)
+    assert started.wait(10)
+    file.sync()
+    assert waited
+    go_on.set()
+    calls.get(timeout=10)()

@@ -1,0 +1,53 @@
+"""The system calls that a data directory rests on, so that a test can let any of them fail. Knows no paths and no files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.ports import Buffer, StorageFailed, TryAgain
+
+SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""Of handles or memory: what a call meets before it does anything."""
+
+
+class System(Protocol):
+    """What `os` offers, and may refuse: every call raises OSError."""
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int: ...
+
+    def close(self, fd: int, /) -> None: ...
+
+    def pread(self, fd: int, length: int, offset: int, /) -> bytes: ...
+
+    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int: ...
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int, /) -> int: ...
+
+    def ftruncate(self, fd: int, length: int, /) -> None: ...
+
+    def fdatasync(self, fd: int) -> None: ...
+
+    def fsync(self, fd: int) -> None: ...
+
+    def fstat(self, fd: int) -> os.stat_result: ...
+
+    def stat(self, path: str) -> os.stat_result: ...
+
+    def statvfs(self, path: str) -> os.statvfs_result: ...
+
+    def listdir(self, path: str) -> list[str]: ...
+
+    def mkdir(self, path: str) -> None: ...
+
+    def replace(self, src: str, dst: str) -> None: ...
+
+    def unlink(self, path: str) -> None: ...
+
+
+def failed(path: str, failure: OSError) -> StorageFailed:
+    """What a refused call is to whoever asked: `path` is relative to the data directory."""
+    kind = TryAgain if failure.errno in SHORTAGES else StorageFailed
+    return kind(path, failure.strerror or str(failure))

@@ -1,0 +1,226 @@
+"""What a simulated disk holds, what of it is stable, and what a power cut leaves: files in sectors, directories in names.
+
+Nothing that was not synced can be relied on. Of a file each sector holds any of the contents that it had since the last sync, or a
+mixture of two, and its size is any of those that it had. Of the changes to a directory's names each one was made or not, whatever
+became of those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from ottla.ports import Buffer
+
+SECTOR_BYTES = 512
+
+NOTHING, ALL, ANY = range(3)
+"""How much of what was not synced outlives a power cut: mostly there is no telling."""
+
+
+class Node:
+    """A file: what it holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
+
+    `names` is how many it has, `end` where the last write to it ended, `parent` and `name` are where it is found.
+    """
+
+    __slots__ = ("__weakref__", "data", "end", "modified_ms", "name", "names", "parent", "pending", "stable")
+
+    def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
+        self.data = bytearray(data)
+        self.stable = data
+        self.pending: list[tuple[int, bytes | None]] = []
+        self.modified_ms = modified_ms
+        self.end = len(data)
+        self.names = 0
+        self.name = ""
+        self.parent: Folder | None = None
+
+    @property
+    def path(self) -> str:
+        return _path(self)
+
+    def write(self, position: int, data: Buffer) -> None:
+        _write(self.data, position, data)
+        self.end = max(self.end, position + len(data))
+        self.pending.append((position, bytes(data)))
+
+    def truncate(self, size: int) -> None:
+        _resize(self.data, size)
+        self.end = min(self.end, size)
+        self.pending.append((size, None))
+
+    def sync(self) -> None:
+        if self.pending:
+            self.stable = bytes(self.data)
+            self.pending.clear()
+
+    def survivor(self, random: Random) -> Node:
+        """The file after a power cut."""
+        fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
+        if fate != ANY:
+            return Node(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
+        sizes, sectors = self._history()
+        after = bytearray(self.stable)
+        _resize(after, max(sizes))
+        for number, contents in sectors.items():
+            content = random.choice(contents)
+            if random.random() < 0.1:  # torn
+                at = random.randrange(SECTOR_BYTES + 1)
+                content = content[:at] + random.choice(contents)[at:]
+            start = number * SECTOR_BYTES
+            after[start : start + SECTOR_BYTES] = content[: len(after) - start]
+        _resize(after, random.choice(sizes))
+        return Node(bytes(after), self.modified_ms)
+
+    def _history(self) -> tuple[list[int], dict[int, list[bytes]]]:
+        """(the sizes that it had since the last sync, what each sector held that was written to, filled up with zeros)."""
+        image, sizes = bytearray(self.stable), [len(self.stable)]
+        sectors: dict[int, list[bytes]] = {}
+        for position, data in self.pending:
+            before = bytes(image)
+            if data is None:
+                first, last = sorted((position, len(image)))
+                _resize(image, position)
+            else:
+                first, last = min(position, len(image)), position + len(data)
+                _write(image, position, data)
+            for number in range(first // SECTOR_BYTES, -(-last // SECTOR_BYTES)):
+                sectors.setdefault(number, [_sector(before, number)]).append(_sector(image, number))
+            sizes.append(len(image))
+        return sizes, sectors
+
+
+class Change(NamedTuple):
+    """A change of a directory's names: `entry` has the name `to` now (None: no name) instead of `name` (None: it had none)."""
+
+    name: str | None
+    to: str | None
+    entry: Node | Folder
+
+
+class Folder:
+    """A directory: its names now, those that are stable, and what was changed since.
+
+    `is_new`: the process that made it has not synced its own name yet. `is_known`: this process has synced its names once.
+    """
+
+    __slots__ = ("is_known", "is_new", "name", "names", "parent", "pending", "stable")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Node | Folder] = {}
+        self.stable: dict[str, Node | Folder] = {}
+        self.pending: list[Change] = []
+        self.parent: Folder | None = None
+        self.name = ""
+        self.is_new = False
+        self.is_known = False
+
+    @property
+    def path(self) -> str:
+        return _path(self)
+
+    def nodes(self) -> Iterator[Node]:
+        """All files at or below it."""
+        for entry in self.names.values():
+            if isinstance(entry, Node):
+                yield entry
+            else:
+                yield from entry.nodes()
+
+    def folders(self) -> Iterator[Folder]:
+        """This one, and all below it."""
+        yield self
+        for entry in self.names.values():
+            if isinstance(entry, Folder):
+                yield from entry.folders()
+
+    def link(self, name: str, entry: Node | Folder) -> None:
+        self._change(Change(None, name, entry))
+
+    def unlink(self, name: str) -> None:
+        self._change(Change(name, None, self.names[name]))
+
+    def move(self, name: str, to: str) -> None:
+        """Give another name to what is called `name`, in place of what was called so."""
+        self._change(Change(name, to, self.names[name]))
+
+    def _change(self, change: Change) -> None:
+        for gone in (change.name, change.to):
+            entry = self.names.pop(gone, None) if gone is not None else None
+            if isinstance(entry, Node):
+                entry.names -= 1
+        self._place(change.to, change.entry)
+        self.pending.append(change)
+
+    def _place(self, name: str | None, entry: Node | Folder) -> None:
+        if name is not None:
+            self.names[name] = entry
+            entry.parent, entry.name = self, name
+            if isinstance(entry, Node):
+                entry.names += 1
+
+    def sync(self) -> None:
+        for change in self.pending:
+            for name in (change.name, change.to):
+                if name is not None:
+                    self._keep(name)
+        self.pending.clear()
+        self.is_known = True
+
+    def _keep(self, name: str) -> None:
+        entry = self.names.get(name)
+        if entry is None:
+            self.stable.pop(name, None)
+            return
+        self.stable[name] = entry
+        if isinstance(entry, Folder):
+            entry.is_new = False
+
+    def survivor(self, random: Random, known: dict[Node | Folder, Node | Folder]) -> Folder:
+        """The directory after a power cut, with all below it; `known` are the survivors so far."""
+        after = Folder()
+        fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else ALL
+        for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():
+            if entry not in known:
+                known[entry] = entry.survivor(random) if isinstance(entry, Node) else entry.survivor(random, known)
+            after._place(name, known[entry])
+        after.stable = dict(after.names)
+        return after
+
+    def _remaining(self, random: Random, fate: int) -> dict[str, Node | Folder]:
+        names = dict(self.stable)
+        for change in self.pending if fate == ANY else ():
+            if random.random() < 0.5:
+                continue
+            leaves_both = change.to is not None and isinstance(change.entry, Node) and random.random() < 0.2
+            if change.name is not None and names.get(change.name) is change.entry and not leaves_both:
+                del names[change.name]
+            if change.to is not None:
+                names[change.to] = change.entry
+        return names
+
+
+def _path(entry: Node | Folder) -> str:
+    names = []
+    above: Node | Folder | None = entry
+    while above is not None and above.parent is not None:
+        names.append(above.name)
+        above = above.parent
+    return "/".join(reversed(names))
+
+
+def _write(image: bytearray, position: int, data: Buffer) -> None:
+    if position > len(image):
+        _resize(image, position)
+    image[position : position + len(data)] = data
+
+
+def _resize(image: bytearray, size: int) -> None:
+    del image[size:]
+    image.extend(bytes(size - len(image)))
+
+
+def _sector(image: Buffer, number: int) -> bytes:
+    return bytes(image[number * SECTOR_BYTES : (number + 1) * SECTOR_BYTES]).ljust(SECTOR_BYTES, b"\0")
