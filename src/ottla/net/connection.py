@@ -57,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = False
         self._reading = True
         self._resuming = False
+        self._heard_all = False
         self.active_ms = server.broker.clock.now().mono_ms
         self._outbox: Outbox
         self._transport: asyncio.Transport
@@ -102,7 +103,10 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
 
     def eof_received(self) -> bool:
-        return False
+        """The peer sends no more. What it had sent whole is served all the same and answered: it may still read (as in Kafka)."""
+        self._heard_all = True
+        self._frame = None
+        return self._is_under_way
 
     def pause_writing(self) -> None:
         self._outbox.writable = False
@@ -112,11 +116,21 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if not self._blocked:
             self._go_on()
+        self._close_if_done()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is owed to the peer and nothing of it is under way."""
         return not self._owed and self._outbox.writable
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether there is something to do before a peer that sends no more can be left."""
+        return bool(self._owed) or self._resuming or not self._outbox.is_empty
+
+    def _close_if_done(self) -> None:
+        if self._heard_all and not self._closing and not self._is_under_way:
+            self.close()
 
     # Frames in
 
@@ -207,6 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if not self._blocked:
             self._go_on()
+        self._close_if_done()
 
     def _go_on(self) -> None:
         """Work off what came in while a reply waited, then read on."""

@@ -39,6 +39,11 @@ class Outbox:
     def full(self) -> bool:
         return not self.writable and (self._bytes > FULL_BYTES or len(self._parts) > 1024)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all was given to the transport."""
+        return not self._parts
+
     def put(self, parts: Sequence[Part]) -> None:
         self._parts.extend(parts)
         self._bytes += sum(len(part) for part in parts if not isinstance(part, FileSlice))
@@ -48,8 +53,8 @@ class Outbox:
         self._bytes = 0
 
     def flush(self) -> None:
-        """Send as much as the peer takes; raises `StorageFailed` when a slice can't be read."""
-        while self._parts and self.writable:
+        """Send as much as the peer takes, nothing once its connection broke; raises `StorageFailed` when a slice can't be read."""
+        while self._parts and self.writable and not self._transport.is_closing():
             part = self._parts[0]
             if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
                 self._parts.popleft()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,7 @@ log = logging.getLogger("ottla.net")
 
 SCRATCH_BYTES = 256 * 1024
 SWEEP_S = 10
+PORT_TRIES = 10
 NOWHERE = ("", 0)
 """The address of a socket whose peer was gone before anybody asked."""
 
@@ -51,11 +54,39 @@ class Server:
         self._arm(self.broker.clock.now())
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
-        """Open a listener, of a release if one is given, and return its real address; raises OSError where the system refuses."""
-        listener = await self._loop.create_server(lambda: Connection(self, name, release), host or None, port, backlog=512)
-        self._listeners.append(listener)
-        address = listener.sockets[0].getsockname()
-        return address[0], address[1]
+        """Open a listener, of a release if one is given, and return its real address; raises OSError where the system refuses.
+
+        A host may have several addresses, and the empty one stands for all: one port serves them, also if it may be any.
+        """
+        found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        hosts = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        for tries_left in reversed(range(PORT_TRIES)):
+            try:
+                address = await self._bind(hosts, port, lambda: Connection(self, name, release))
+            except OSError as refused:
+                if port or refused.errno != errno.EADDRINUSE or not tries_left:
+                    raise
+            else:
+                return address
+        raise AssertionError("the last try returns or raises")
+
+    async def _bind(self, hosts: list[str], port: int, connection: Callable[[], Connection]) -> tuple[str, int]:
+        """Listen on every address at the port, or at the one that the first of them is given."""
+        listeners, taken = list[asyncio.Server](), port
+        try:
+            for host in hosts:
+                listener = await self._loop.create_server(connection, host, taken, backlog=512)
+                if listener.sockets:  # none where the system has not this family of addresses
+                    listeners.append(listener)
+                    taken = taken or listener.sockets[0].getsockname()[1]
+            if not listeners:
+                raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+        except OSError:
+            for listener in listeners:
+                listener.close()
+            raise
+        self._listeners += listeners
+        return listeners[0].sockets[0].getsockname()[0], taken
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take a new connection in; one above `max.connections` is closed at once."""

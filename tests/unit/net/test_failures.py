@@ -200,3 +200,14 @@ def test_a_peer_that_is_gone_before_anybody_looks_hurts_nobody(caplog: pytest.Lo
             peer.close()
         assert client.is_served()
         assert entries(caplog) == []
+
+
+def test_a_peer_that_breaks_its_connection_under_many_replies_leaves_no_line_of_asyncio(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker, Raw(broker.address) as other:
+        for _ in range(5):
+            peer = Raw(broker.address)
+            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.send(b"".join(request(API_VERSIONS, 0, number) for number in range(4000)))
+            peer.close()
+            assert other.is_served()
+    assert all(" ottla" in line for line in broker.log.splitlines()), broker.log
