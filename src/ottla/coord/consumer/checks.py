@@ -39,7 +39,7 @@ def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: 
         ("RackId", body.rack_id),
     ):
         if text is not None and not text.strip(_BLANKS):
-            return Refused(INVALID_REQUEST, f"{name} is empty: give one, or none at all where that is allowed.")
+            return Refused(INVALID_REQUEST, f"{name} can't be empty: give one, or none at all where that is allowed.")
     return _epoch_error(body) or _assignor_error(body.server_assignor, assignors)
 
 
@@ -48,20 +48,22 @@ def _epoch_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
     if epoch == JOINING_EPOCH:
         return _joining_error(body)
     if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
-        return Refused(INVALID_REQUEST, "MemberEpoch is -2, which only a member with an InstanceId may send.")
+        return Refused(INVALID_REQUEST, "InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
     if epoch < STATIC_LEAVING_EPOCH:
-        return Refused(INVALID_REQUEST, f"MemberEpoch is {epoch}: it is the member's own, or 0 to join, -1 or -2 to leave.")
+        return Refused(
+            INVALID_REQUEST, f"MemberEpoch is invalid: {epoch} is neither the member's own, nor 0 to join, nor -1 or -2 to leave."
+        )
     return None
 
 
 def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
     if body.rebalance_timeout_ms == -1:
-        return Refused(INVALID_REQUEST, "RebalanceTimeoutMs is missing: a member that joins has to say it.")
+        return Refused(INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request: a member that joins has to say it.")
     if body.topic_partitions is None or body.topic_partitions:
-        return Refused(INVALID_REQUEST, "TopicPartitions must be an empty list: a member that joins owns nothing yet.")
+        return Refused(INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining: a member that joins owns nothing yet.")
     if body.subscribed_topic_names is None and body.subscribed_topic_regex is None:
         return Refused(
-            INVALID_REQUEST, "SubscribedTopicNames and SubscribedTopicRegex are both missing: a member that joins gives one."
+            INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining: give one."
         )
     return None
 
@@ -69,7 +71,7 @@ def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
 def _assignor_error(name: str | None, assignors: Collection[str]) -> Refused | None:
     if name is None or name in assignors:
         return None
-    return Refused(UNSUPPORTED_ASSIGNOR, f"There is no assignor '{name}': ask for one of {', '.join(assignors)}.")
+    return Refused(UNSUPPORTED_ASSIGNOR, f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
 
 def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refused | None:
@@ -91,7 +93,8 @@ def epoch_error(member: Member, epoch: int, owned: Owned | None) -> Refused | No
         return None
     kind = "greater" if epoch > member.epoch else "smaller"
     message = (
-        f"The member's epoch {epoch} is {kind} than {member.epoch}, which it has here: let it give up its partitions and join anew."
+        f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}): let it give up its partitions and join anew."
     )
     return Refused(FENCED_MEMBER_EPOCH, message)
 
@@ -101,22 +104,26 @@ def _has_all(member: Member, owned: Owned) -> bool:
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
-    return Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member {member_id}.")
+    return Refused(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: let it join.")
 
 
 def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refused | None:
     """Whether somebody may speak for a static member: it is known, and nobody came after it under a newer member id."""
     holder = group.static.get(instance_id)
     if holder is None:
-        return Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
+        return Refused(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
     if holder != member_id:
-        return Refused(FENCED_INSTANCE_ID, f"The instance id {instance_id} belongs to member {holder}, which came later.")
+        return Refused(
+            FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which came later.",
+        )
     return None
 
 
-def release_error(holder: Member) -> Refused | None:
+def release_error(holder: Member, member_id: str) -> Refused | None:
     """A static member may be replaced once it has said that it is away (-2)."""
     if holder.epoch == STATIC_LEAVING_EPOCH:
         return None
-    message = f"The instance id {holder.instance_id} belongs to member {holder.member_id}, which has not left."
+    reason = f"because the instance id is owned by {holder.member_id} member, which has not left."
+    message = f"Static member {member_id} with instance id {holder.instance_id} cannot join the group {reason}"
     return Refused(UNRELEASED_INSTANCE_ID, message)

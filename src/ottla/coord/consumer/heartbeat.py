@@ -75,7 +75,7 @@ def _static_member(draft: Draft, body: ConsumerGroupHeartbeatRequest, instance_i
     if holder is None:
         return draft.group.members.get(member_id) or Member(member_id)
     if holder.classic is None:
-        refused = release_error(holder)
+        refused = release_error(holder, member_id)
         if refused is not None:
             return refused
     return replace_member(draft, holder, member_id)

@@ -112,7 +112,7 @@ def _with_new(draft: Draft, pattern: str, resolved: Mapping[str, Resolved]) -> M
     try:
         matched, end = matcher(pattern).part(names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
-        return Refused(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex '{pattern}' is no regular expression of RE2: {illegal}")
+        return Refused(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {illegal}")
     if end == len(names):
         return {**resolved, pattern: _found(draft, pattern, matched)}
     if not draft.group.seeking:
