@@ -107,6 +107,7 @@ class Coordination:
         self._committing: dict[Shard, None] = {}
         self._tokens = count()
         self._topics = GroupTopics(broker)
+        self._refusal: str | None = None
 
     @property
     def coordinators(self) -> list[Coordinator]:
@@ -122,8 +123,11 @@ class Coordination:
         """Make `__consumer_offsets` if it is not there; the answer is an error code."""
         if self._count():
             return NONE
-        outcomes = self._broker.topics.create_by_default([OFFSETS_TOPIC], now)
-        return outcomes[0].error_code
+        (outcome,) = self._broker.topics.create_by_default([OFFSETS_TOPIC], now)
+        if outcome.message is not None and outcome.message != self._refusal:  # every group asks again and again
+            log.error("%s cannot be made, and no group is served before it is: %s", OFFSETS_TOPIC, outcome.message)
+        self._refusal = outcome.message
+        return outcome.error_code
 
     def ask(self, group_id: str, body: Any, request: Request) -> Owed:
         """Have the group's coordinator decide a request, or the part of one that concerns it."""

@@ -351,6 +351,19 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
 
 
+def test_what_refuses_to_make_the_topic_of_groups_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine(offsets_topic_num_partitions=PARTITIONS)
+    commit = machine.registry.commit
+    machine.registry.commit = refuse  # type: ignore[method-assign]  # the one port whose faults can't be ordered
+    with caplog.at_level(logging.ERROR, LOG):
+        for _ in range(3):
+            assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
+    lines = [record.message for record in caplog.records if "__consumer_offsets cannot be made" in record.message]
+    assert len(lines) == 1
+    machine.registry.commit = commit  # type: ignore[method-assign]  # and mends it
+    assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == NONE
+
+
 def refuse(changes: object) -> None:
     from ottla.ports import StorageFailed
 

@@ -68,6 +68,16 @@ def test_every_value_is_an_attribute_of_its_type() -> None:
             "/x",
             "ssl.keystore.location is Kafka's, and has no effect in Ottla: leave it out, and do not count on it.",
         ),
+        (
+            "offsets.topic.segment.bytes",
+            "1048575",
+            "Invalid value 1048575 for configuration offsets.topic.segment.bytes: Value must be at least 1048576.",
+        ),
+        (
+            "offsets.topic.num.partitions",
+            "10001",
+            "Invalid value 10001 for configuration offsets.topic.num.partitions: Value must be no more than 10000.",
+        ),
         ("num.io.threads", "x", f"Invalid value x for configuration num.io.threads: {INT}."),
     ],
 )

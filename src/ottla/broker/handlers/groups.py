@@ -14,12 +14,13 @@ from ottla.broker.broker import Broker
 from ottla.broker.coordination import OFFSETS_TOPIC
 from ottla.broker.request import Handlers, Reply, Request
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
-from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE
+from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
 
 GROUP, TRANSACTION = 0, 1
 MANY_KEYS_FROM = 4
@@ -83,6 +84,16 @@ def handle_of_one_group(broker: Broker, request: Request) -> Reply:
     return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], _only, blocking=True)
 
 
+def handle_consumer_group_heartbeat(broker: Broker, request: Request) -> Reply:
+    if _serves_consumers(broker):
+        return handle_of_one_group(broker, request)
+    return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+
+
+def _serves_consumers(broker: Broker) -> bool:
+    return "consumer" in broker.settings.group_coordinator_rebalance_protocols
+
+
 def _only(messages: list[Any]) -> Any:
     return messages[0]
 
@@ -114,6 +125,10 @@ def handle_describe_groups(broker: Broker, request: Request) -> Reply:
 
 def handle_consumer_group_describe(broker: Broker, request: Request) -> Reply:
     body: ConsumerGroupDescribeRequest = request.body
+    if not _serves_consumers(broker):
+        Group = ConsumerGroupDescribeResponse.DescribedGroup
+        groups = [Group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
+        return ConsumerGroupDescribeResponse(groups=groups)
 
     def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
         return ConsumerGroupDescribeResponse(groups=list(_with_operations(messages, body.include_authorized_operations)))
@@ -145,6 +160,6 @@ HANDLERS: Handlers = {
     15: (range(7), handle_describe_groups),
     16: (range(6), handle_list_groups),
     42: (range(4), handle_delete_groups),
-    68: (range(2), handle_of_one_group),
+    68: (range(2), handle_consumer_group_heartbeat),
     69: (range(2), handle_consumer_group_describe),
 }

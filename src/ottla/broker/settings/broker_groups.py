@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.settings.group import GroupConfigs
-from ottla.broker.settings.kinds import INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, one_of
+from ottla.broker.settings.kinds import INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, between, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, default_of
+from ottla.broker.settings.topic import TopicSettings
+from ottla.cluster.topics import MOST_PARTITIONS
 
 MINUTE_MS = 60_000
 
@@ -15,6 +17,19 @@ ASSIGNORS: Check[tuple[str, ...]] = Check(
     lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
     "Value must list uniform, range, or your own as module:Class",
     "uniform, range, module:Class",
+)
+
+
+_NAMES = ("consumer", "classic", "share", "streams")
+PROTOCOLS: Check[tuple[str, ...]] = Check(
+    lambda names: "classic" in names and set(names) <= set(_NAMES),
+    lambda names: (
+        f"String must be one of: {', '.join(_NAMES)}"
+        if "classic" in names
+        else "Disabling the 'classic' protocol is not supported: list it, too"
+    ),
+    f"list of {', '.join(_NAMES)}, classic among them",
+    lambda names: next((name for name in names if name not in _NAMES), ",".join(names)),
 )
 
 
@@ -63,6 +78,12 @@ class CoordinatorSettings(SettingsOf):
         hidden=True,
     )
     group_consumer_session_timeout_ms = default_of(GroupConfigs.consumer_session_timeout_ms, dynamic=False)
+    group_coordinator_rebalance_protocols = Setting(
+        LIST,
+        ("classic", "consumer", "streams"),
+        "Protocols of groups that are served; without consumer, members of KIP-848 are sent away. streams and share mean nothing.",
+        check=PROTOCOLS,
+    )
     group_initial_rebalance_delay_ms = Setting(
         INT, 3000, "How long a new group waits for more members before it begins.", check=at_least(0)
     )
@@ -77,14 +98,16 @@ class CoordinatorSettings(SettingsOf):
         INT, 10_080, "How long the offsets of a group without members are kept, in minutes.", check=at_least(1)
     )
     offsets_topic_num_partitions = Setting(
-        INT, 50, "Partitions of __consumer_offsets; to be left alone once it exists.", check=at_least(1)
+        INT, 50, "Partitions of __consumer_offsets; to be left alone once it exists.", check=between(1, MOST_PARTITIONS)
     )
     offsets_topic_replication_factor = Setting(
         SHORT, 3, "Replicas of __consumer_offsets, as far as there are brokers.", check=at_least(1)
     )
-    offsets_topic_segment_bytes = Setting(INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=at_least(1))
+    offsets_topic_segment_bytes = Setting(
+        INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=TopicSettings.segment_bytes.check
+    )
     transaction_state_log_num_partitions = Setting(
-        INT, 50, "Partitions of __transaction_state; to be left alone once it exists.", check=at_least(1)
+        INT, 50, "Partitions of __transaction_state; to be left alone once it exists.", check=between(1, MOST_PARTITIONS)
     )
     transaction_state_log_replication_factor = Setting(
         SHORT, 3, "Replicas of __transaction_state, as far as there are brokers.", check=at_least(1)

@@ -74,7 +74,6 @@ follower.fetch.last.tiered.offset.enable boolean false all
 group.coordinator.append.linger.ms int -1 start
 group.coordinator.background.threads int 2 start
 group.coordinator.cached.buffer.max.bytes int 1048588 all 524288
-group.coordinator.rebalance.protocols list classic,consumer,streams start
 group.coordinator.threads int 4 start
 group.share.assignors list simple start
 group.share.max.share.sessions int 2000 start
