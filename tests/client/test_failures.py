@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.metadata import metadata_request
+from ottla.client.versions import METADATA
+from ottla.net.client.link import Link
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
@@ -278,5 +281,69 @@ def test_a_closed_client_opens_no_connection_again(broker: Peer, topic: str, uni
         for call in (consumer.commit({(topic, 0): 1}), consumer.committed((topic, 0)), consumer.poll()):
             with pytest.raises(ottla.Closed):
                 await call
+
+    asyncio.run(go())
+
+
+# --- records and partitions that cannot be
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"value": "text"}, "value is bytes or None, not str"),
+        ({"value": 7}, "value is bytes or None, not int"),
+        ({"value": b"v", "key": "text"}, "key is bytes or None, not str"),
+        ({"value": b"v", "headers": [("name", "text")]}, "headers are pairs of a text and bytes or None"),
+        ({"value": b"v", "headers": [(b"name", b"v")]}, "headers are pairs of a text and bytes or None"),
+        ({"value": b"v", "headers": ["name"]}, "headers are pairs of a text and bytes or None"),
+        ({"value": b"v", "timestamp_ms": 1.5}, "timestamp_ms is a whole number"),
+        ({"value": b"v", "timestamp_ms": 1 << 63}, "timestamp_ms is a whole number"),
+    ],
+)
+def test_a_record_of_the_wrong_kind_is_refused_by_send_and_the_producer_goes_on(
+    broker: Peer, topic: str, record: dict[str, Any], said: str
+) -> None:
+    with ottla.Producer(broker.address) as producer:
+        with pytest.raises(TypeError, match=said):
+            producer.send(topic, partition=0, **record)
+        assert producer.send(topic, b"v", key=b"k", partition=0).result(20).offset == 0
+
+
+def test_a_partition_that_does_not_exist_cannot_be_assigned(broker: Peer, topic: str) -> None:
+    with reader(broker) as consumer, pytest.raises(ottla.UnknownTopic, match=f"{topic}-3"):
+        consumer.assign([(topic, 0), (topic, 3)])
+
+
+def test_a_group_reads_a_topic_that_is_made_after_its_members_subscribed(
+    strict_broker: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Admin(strict_broker.address) as admin, reader(strict_broker, "later", group_id="g") as consumer:
+        eventually(lambda: consumer.poll(100) or admin.describe_group("g").state == "Stable", what="a group with nothing to read")
+        admin.create_topic("later", 2)
+        fill(strict_broker, "later", 3)
+        assert len(drain(consumer, 3)) == 3
+    assert "later does not exist" in caplog.text
+
+
+def test_a_delivery_of_the_blocking_producer_can_be_awaited(broker: Peer, topic: str) -> None:
+    with ottla.Producer(broker.address, linger_ms=300) as producer:
+
+        async def go() -> int:
+            async with asyncio.timeout(15):
+                return (await producer.send(topic, b"v", partition=0)).offset
+
+        assert asyncio.run(go()) == 0
+
+
+def test_what_breaks_in_a_connection_reaches_whoever_waits_for_an_answer(broker: Peer) -> None:
+    async def go() -> None:
+        host, _, port = broker.address.rpartition(":")
+        link = await Link.open(host, int(port), "test", 10_000)
+        answer = link.send(METADATA, metadata_request([], allow_auto_topic_creation=False))
+        link.connection_lost(MineError())
+        with pytest.raises(MineError):
+            await answer
+        assert link.closed
 
     asyncio.run(go())

@@ -5,7 +5,7 @@ Appending is the producer's hot path, once per record; everything else here is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -19,6 +19,8 @@ RECORD_OVERHEAD_BYTES: Final = 21
 BATCH_OVERHEAD_BYTES: Final = 61
 
 Headers = Sequence[tuple[str, bytes | None]]
+BYTES = (bytes, bytearray, memoryview, type(None))
+"""What a key or a value may be."""
 
 
 class Draft:
@@ -73,6 +75,19 @@ class Draft:
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamps[index]
         return RecordMetadata(*self.where, offset, timestamp)
+
+
+def check_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> None:
+    """Raise `TypeError` for what cannot be in a record, before it is in a batch with others."""
+    for name, given in (("key", key), ("value", value)):
+        if not isinstance(given, BYTES):
+            raise TypeError(f"A record's {name} is bytes or None, not {type(given).__name__}: encode it first.")
+    for header in headers or ():
+        pair = isinstance(header, tuple | list) and len(header) == 2
+        if not pair or not isinstance(header[0], str) or not isinstance(header[1], BYTES):  # type: ignore[index]  # a pair
+            raise TypeError(f"A record's headers are pairs of a text and bytes or None; {header!r} is none.")
+    if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
+        raise TypeError(f"A record's timestamp_ms is a whole number, the ms since 1970, not {timestamp_ms!r}.")
 
 
 def headers_size(headers: Headers) -> int:

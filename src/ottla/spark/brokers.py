@@ -12,6 +12,7 @@ from typing import Self
 from ottla.client.errors import KafkaError, UnknownTopic, raise_for
 from ottla.client.fetching import FetchLimits, Wanted, fetch_request
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
+from ottla.client.metadata import TopicInfo
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS
 from ottla.net.client.blocking_cluster import BlockingCluster
@@ -53,10 +54,7 @@ class Brokers:
     def _look_up(self, subscription: Subscription) -> list[TopicPartition]:
         if subscription.pattern is not None:
             pattern = re.compile(subscription.pattern)
-            self._cluster.retried(lambda: self._cluster.refresh(None))
-            found = [
-                topic for topic in self._cluster.metadata.topics.values() if not topic.is_internal and pattern.fullmatch(topic.name)
-            ]
+            found = self._cluster.retried(lambda: self._matching(pattern))
             return sorted(TopicPartition(topic.name, index) for topic in found for index in topic.partitions)
         topics = subscription.topics or {where.topic for where in subscription.partitions}
         self._cluster.retried(lambda: self._refresh(topics))
@@ -67,6 +65,14 @@ class Brokers:
         if missing:
             raise OptionError(f"Option assign names {names(missing)}, and there is no such partition: name others or add it first.")
         return list(subscription.partitions)
+
+    def _matching(self, pattern: re.Pattern[str]) -> list[TopicInfo]:
+        self._cluster.refresh(None)
+        known = self._cluster.metadata.topics.values()
+        found = [topic for topic in known if not topic.is_internal and pattern.fullmatch(topic.name)]
+        # One that was left out because its partitions are not told now would count as deleted.
+        self._cluster.metadata.check(topic.name for topic in found)
+        return found
 
     def _refresh(self, topics: Iterable[str]) -> None:
         topics = list(topics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.cursor import Cursor
-from ottla.client.errors import KafkaError, SettingError
+from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.fetcher import UNKNOWN_OFFSET
 from ottla.client.progress import Progress
 from ottla.client.settings import ConsumerSettings, parse
@@ -23,10 +24,11 @@ from ottla.client.types import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import Cluster, now_ms
 from ottla.net.client.group_member import GroupMember
 from ottla.net.client.reader import RESETS, Reader
 from ottla.net.client.tasks import Tasks
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 Partition = tuple[str, int]
 CLOSING_COMMIT_MS = 5_000
+MISSING_PAUSE_MS = 1_000
+"""How often brokers are asked for a topic that does not exist yet."""
+
+log = logging.getLogger("ottla.client")
 
 
 class AsyncConsumer:
@@ -58,6 +64,7 @@ class AsyncConsumer:
         self._shutting: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._counts: dict[str, int] = {}
+        self._missing: set[str] = set()
 
     async def start(self) -> Self:
         """Begin; with topics given, this subscribes to them. Where that fails, nothing is left behind."""
@@ -112,6 +119,7 @@ class AsyncConsumer:
         else:
             create = self.settings.allow_auto_create_topics
             await self._cluster.retried(lambda: self._cluster.refresh(topics, create=create))
+        self._error = None
         await self._set_topics(sorted(topics))
 
     def _matching(self) -> list[str]:
@@ -120,7 +128,7 @@ class AsyncConsumer:
         return sorted(topic.name for topic in known if pattern and pattern.fullmatch(topic.name) and not topic.is_internal)
 
     async def _set_topics(self, topics: list[str]) -> None:
-        self._topics, self._error = topics, None
+        self._topics = topics
         self._counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         if self._member is not None:
             self._member.subscribe(topics)
@@ -137,12 +145,24 @@ class AsyncConsumer:
         await self._replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read just these partitions, without sharing them with a group; offsets may still be committed for it."""
+        """Read just these partitions, without sharing them with a group; offsets may still be committed for it.
+
+        Raises `UnknownTopic` for one that does not exist.
+        """
         if self._topics:
             raise SettingError("This consumer has subscribed to topics: unsubscribe() first, then assign().")
         wanted = [TopicPartition(*where) for where in partitions]
-        await self._cluster.ensure(sorted({where.topic for where in wanted}))
+        topics = sorted({where.topic for where in wanted})
+        await self._cluster.ensure(topics)
+        if self._not_there(wanted):
+            await self._cluster.retried(lambda: self._cluster.refresh(topics))
+        for where in self._not_there(wanted):
+            raise_for(UNKNOWN_TOPIC_OR_PARTITION, f"Partition {where.topic}-{where.partition}")
         await self._replace(wanted)
+
+    def _not_there(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        known = self._cluster.metadata
+        return [where for where in partitions if known.partition_error(*where) == UNKNOWN_TOPIC_OR_PARTITION]
 
     async def _replace(self, partitions: list[TopicPartition]) -> None:
         now, then = set(self.assignment()), set(partitions)
@@ -226,13 +246,26 @@ class AsyncConsumer:
         self._reader.nudge()
 
     async def _keep_metadata_fresh(self) -> None:
+        """Every `metadata_max_age_ms`, and more often while a topic is missing."""
+        asked_ms, age_ms = now_ms(), self.settings.metadata_max_age_ms
         while True:
-            await asyncio.sleep(self.settings.metadata_max_age_ms / 1000)
-            with suppress(KafkaError):
-                await self._cluster.refresh(None if self._pattern else self._topics)
-                await self._notice_changes()
+            await asyncio.sleep(min(MISSING_PAUSE_MS, age_ms) / 1000)
+            if self._missing_topics() or now_ms() - asked_ms >= age_ms:
+                asked_ms = now_ms()
+                with suppress(KafkaError):
+                    await self._cluster.refresh(None if self._pattern else self._topics)
+                    await self._notice_changes()
+
+    def _missing_topics(self) -> set[str]:
+        missing = set(self._cluster.metadata.missing(self._topics))
+        for topic in sorted(missing - self._missing):
+            log.warning("topic %s does not exist: nothing is read of it until it does", topic)
+        self._missing = missing
+        return missing
 
     async def _notice_changes(self) -> None:
+        if self._error is not None:
+            return
         topics = self._matching() if self._pattern else self._topics
         counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         if topics != self._topics:
@@ -326,11 +359,14 @@ class AsyncConsumer:
         while self._member is not None:
             await asyncio.sleep(self.settings.auto_commit_interval_ms / 1000)
             done = self._progress.done()
-            # The next round, or the revocation, commits what this one could not.
-            with suppress(KafkaError):
-                if done != last:
-                    await self._member.commit(done)
-                    last = done
+            if done == last:
+                continue
+            try:
+                await self._member.commit(done)
+                last = done
+            except KafkaError as error:
+                # The next round, or the revocation, commits what this one could not.
+                log.warning("group %s: offsets were not committed: %s", self.settings.group_id, error)
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """What the group has committed for a partition; None if nothing."""

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.drafts import Draft, Drafts, Headers
+from ottla.client.drafts import BYTES, Draft, Drafts, Headers, check_record
 from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut, raise_for
 from ottla.client.lane import Identity, Outgoing
 from ottla.client.partitioner import Partitioner
@@ -23,7 +23,7 @@ from ottla.client.settings import COMPRESSIONS, ProducerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.net.client.cluster import Cluster, now_ms
-from ottla.net.client.delivery import Delivery
+from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.tasks import Tasks
 from ottla.records.columns import build
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
@@ -93,7 +93,8 @@ class AsyncProducer:
     ) -> Delivery:
         """Queue one record; await the returned `Delivery` to learn where it landed.
 
-        Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`.
+        Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`, and
+        `TypeError` for a record that cannot be.
         """
         if self.drafts.pending_bytes > self.settings.buffer_memory:
             await self.wait_for_room()
@@ -116,6 +117,8 @@ class AsyncProducer:
         timestamp_ms: int | None,
     ) -> Delivery | None:
         """Put a record into its draft, from any thread, then `pump` if `drafts.news`; None: first `know` the topic."""
+        if headers or timestamp_ms is not None or not isinstance(value, BYTES) or not isinstance(key, BYTES):
+            check_record(key, value, headers, timestamp_ms)
         count = self._cluster.metadata.partition_count(topic)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         with self.lock:
@@ -243,7 +246,7 @@ class AsyncProducer:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 for draft in waiting:
                     if not draft.done:
-                        await _until_done(draft)
+                        await arrival(draft)
         except TimeoutError:
             raise TimedOut(f"flush() did not end within {timeout_ms} ms: records are still on their way.") from None
         self._tasks.check()
@@ -280,9 +283,3 @@ class AsyncProducer:
         with ExitStack() as stack:  # a watcher that raises keeps none of the others from hearing
             for draft in undone:
                 stack.callback(draft.finish, base_offset=-1, log_append_time_ms=-1, error=error)
-
-
-async def _until_done(draft: Draft) -> None:
-    arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    draft.watch(lambda: None if arrived.done() else arrived.set_result(None))
-    await arrived

@@ -92,7 +92,7 @@ class BlockingCluster:
             self.refresh([where.topic])
         node_id = self.metadata.leader(*where)
         if node_id == NO_LEADER:
-            raise_for(LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition}")
+            raise_for(self.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition}")
         return self.link(node_id)
 
     def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:

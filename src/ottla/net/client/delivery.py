@@ -12,6 +12,26 @@ from ottla.client.errors import TimedOut
 from ottla.client.types import RecordMetadata
 
 
+def arrival(draft: Draft) -> asyncio.Future[None]:
+    """A future of the running loop that is done with `draft`, whichever thread that is on."""
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+    arrived: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not arrived.done():
+            arrived.set_result(None)
+
+    def done() -> None:
+        if threading.get_ident() == thread:
+            tell()
+        else:
+            with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+                loop.call_soon_threadsafe(tell)
+
+    draft.watch(done)
+    return arrived
+
+
 class Delivery:
     """One record's way to the broker. Knows its batch and its place in it."""
 
@@ -46,7 +66,5 @@ class Delivery:
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         if not self._draft.done:
-            arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._draft.watch(lambda: None if arrived.done() else arrived.set_result(None))
-            yield from arrived
+            yield from arrival(self._draft)
         return self._draft.outcome(self._index)

@@ -183,6 +183,8 @@ class GroupMember:
             return False
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh([])
+        if not self._cluster.metadata.nodes:
+            raise_for(codes.COORDINATOR_NOT_AVAILABLE, f"Group {self.group_id}")
         self._coordinator = min(self._cluster.metadata.nodes)
         self.machine.coordinator_lost = False
         return True

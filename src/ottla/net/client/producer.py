@@ -46,7 +46,8 @@ class Producer:
     ) -> Delivery:
         """Queue one record; `result()` of what is returned says where it landed.
 
-        Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`.
+        Waits up to `max_block_ms` while `buffer_memory` is full or the topic is not known yet. Raises `KafkaError`, and
+        `TypeError` for a record that cannot be.
         """
         drafts = self._drafts
         if drafts.pending_bytes > self._buffer_memory:

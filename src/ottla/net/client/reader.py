@@ -139,7 +139,8 @@ class Reader:
             await self._cluster.refresh(sorted({where.topic for where in homeless}))
             grouped, homeless = self._cluster.metadata.by_leader(todo)
         if homeless:
-            raise_for(LEADER_NOT_AVAILABLE, f"Offsets of {homeless[0].topic}-{homeless[0].partition}")
+            code = self._cluster.metadata.partition_error(*homeless[0])
+            raise_for(code or LEADER_NOT_AVAILABLE, f"Offsets of {homeless[0].topic}-{homeless[0].partition}")
         for node_id, group in grouped.items():
             part = {where: wanted[where] for where in group}
             request = list_offsets_request(
