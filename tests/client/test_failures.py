@@ -53,10 +53,11 @@ def test_a_producer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew
 ) -> None:
     with (
         ottla.Admin(strict_broker.address) as admin,
-        ottla.Producer(strict_broker.address, max_block_ms=300, delivery_timeout_ms=300) as producer,
+        ottla.Producer(strict_broker.address, max_block_ms=500, delivery_timeout_ms=1_000) as producer,
     ):
         admin.create_topic("t", 1)
-        assert producer.send("t", b"1", **record).result(20).offset == 0
+        fill(strict_broker, "t", 1)  # by then the broker has begun to give out producer ids
+        assert producer.send("t", b"1", **record).result(20).offset == 1
         admin.delete_topics("t")
         with pytest.raises(ottla.TimedOut, match="UNKNOWN_TOPIC_OR_PARTITION"):
             producer.send("t", b"2", **record).result(20)

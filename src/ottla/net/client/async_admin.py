@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ottla.client import admin
 from ottla.client.admin import ConfigEntry, GroupDescription, GroupListing, NewTopic
-from ottla.client.errors import raise_for
+from ottla.client.errors import UNKNOWN_SERVER_ERROR, broker_error, raise_for
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import fetch_offsets_request, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
@@ -133,9 +134,13 @@ class AsyncAdmin:
 
     async def list_groups(self) -> list[GroupListing]:
         """The groups of all brokers."""
-        nodes = (await self.describe_cluster()).nodes
-        answers = await asyncio.gather(*(self._cluster.ask(node.node_id, LIST_GROUPS, ListGroupsRequest()) for node in nodes))
-        return sorted(group for answer in answers for group in admin.read_groups(answer))
+
+        async def ask() -> list[GroupListing]:
+            nodes = (await self.describe_cluster()).nodes
+            answers = await asyncio.gather(*(self._cluster.ask(node.node_id, LIST_GROUPS, ListGroupsRequest()) for node in nodes))
+            return sorted(group for answer in answers for group in admin.read_groups(answer))
+
+        return await self._cluster.retried(ask)
 
     async def _ask_coordinator(self, group_id: str, api_key: int, body: Message) -> Any:
         await self.describe_cluster()
@@ -146,8 +151,13 @@ class AsyncAdmin:
     async def describe_group(self, group_id: str) -> GroupDescription:
         """State and members of a group; one that does not exist is described as Dead."""
         request = DescribeGroupsRequest(groups=[group_id])
-        answer = await self._cluster.retried(lambda: self._ask_coordinator(group_id, DESCRIBE_GROUPS, request))
-        return admin.read_descriptions(answer)[0]
+
+        async def ask() -> GroupDescription:
+            for described in admin.read_descriptions(await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request)):
+                return described
+            raise broker_error(UNKNOWN_SERVER_ERROR, f"Group {group_id}", "The broker's answer leaves it out.")
+
+        return await self._cluster.retried(ask)
 
     async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Everything that a group has committed."""
@@ -155,12 +165,19 @@ class AsyncAdmin:
         async def ask() -> dict[TopicPartition, OffsetAndMetadata]:
             answer = await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None))
             raise_for(answer.error_code, f"Group {group_id}")
-            return {where: offset for where, _, offset in read_fetch_offsets(answer)}
+            found = {}
+            for where, code, offset in read_fetch_offsets(answer):
+                raise_for(code, f"Committed offset of {where.topic}-{where.partition}")
+                found[where] = offset
+            return found
 
         return await self._cluster.retried(ask)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups without members, and what they have committed."""
         for group_id in group_ids:
-            request = DeleteGroupsRequest(groups_names=[group_id])
-            admin.check_groups(await self._ask_coordinator(group_id, DELETE_GROUPS, request))
+            await self._cluster.retried(partial(self._delete_group, group_id))
+
+    async def _delete_group(self, group_id: str) -> None:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        admin.check_groups(await self._ask_coordinator(group_id, DELETE_GROUPS, request))
