@@ -16,6 +16,8 @@ MODULES = (
     "delete_records",
     "describe_cluster",
     "describe_producers",
+    "describe_topic_partitions",
+    "elections",
     "fetch",
     "groups",
     "leader_epochs",

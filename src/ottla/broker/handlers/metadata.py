@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ottla.broker.addresses import addresses
 from ottla.broker.authorized import NOT_ASKED, ON_CLUSTER, ON_TOPIC
@@ -106,23 +107,24 @@ def _described(broker: Broker, topic: TopicImage) -> TopicResponse:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(broker, topic.name, partition) for partition in topic.partitions],
+        partitions=[PartitionResponse(**partition_values(broker, topic.name, partition)) for partition in topic.partitions],
     )
 
 
-def _partition(broker: Broker, topic: str, image: PartitionImage) -> PartitionResponse:
+def partition_values(broker: Broker, topic: str, image: PartitionImage) -> dict[str, Any]:
+    """Who leads a partition, as the fields of Metadata and DescribeTopicPartitions. A leader whose log is offline is none."""
     held = broker.partitions.get(topic, image.index)
     is_offline = held is not None and held.offline is not None
     leader = NO_LEADER if is_offline and image.leader == broker.node_id else image.leader
-    return PartitionResponse(
-        error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
-        partition_index=image.index,
-        leader_id=leader,
-        leader_epoch=image.leader_epoch,
-        replica_nodes=list(image.replicas),
-        isr_nodes=list(image.isr),
-        offline_replicas=[broker.node_id] if is_offline else [],
-    )
+    return {
+        "error_code": LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
+        "partition_index": image.index,
+        "leader_id": leader,
+        "leader_epoch": image.leader_epoch,
+        "replica_nodes": list(image.replicas),
+        "isr_nodes": list(image.isr),
+        "offline_replicas": [broker.node_id] if is_offline else [],
+    }
 
 
 HANDLERS: Handlers = {3: (range(14), handle_metadata)}

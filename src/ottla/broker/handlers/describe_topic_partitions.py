@@ -1,0 +1,83 @@
+"""DescribeTopicPartitions: partitions of topics in the order of their names, a page at a time (KIP-966)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.broker.authorized import ON_TOPIC
+from ottla.broker.broker import Broker
+from ottla.broker.handlers.metadata import partition_values
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.cluster.image import TopicImage
+from ottla.cluster.names import name_error
+from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
+
+MOST_PARTITIONS: Final = 2000
+"""In one response, however many are asked for (Kafka's max.request.partition.size.limit)."""
+
+TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+Cursor = DescribeTopicPartitionsResponse.Cursor
+
+
+def handle_describe_topic_partitions(broker: Broker, request: Request) -> Reply:
+    """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
+
+    A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
+    """
+    body: DescribeTopicPartitionsRequest = request.body
+    wanted = sorted({topic.name for topic in body.topics})
+    names = _from_cursor(body, wanted or sorted(broker.topics.image.topics))
+    if names is None:
+        return DescribeTopicPartitionsResponse(topics=[TopicResponse(error_code=INVALID_REQUEST, name=name) for name in wanted])
+    room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if not room:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        first = body.cursor.partition_index if body.cursor is not None and body.cursor.topic_name == name else 0
+        topic = broker.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        end = min(first + room, len(topic.partitions))
+        response.topics.append(_described(broker, topic, first, end))
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        room -= max(0, end - first)
+    return response
+
+
+def _from_cursor(body: DescribeTopicPartitionsRequest, names: Sequence[str]) -> Sequence[str] | None:
+    """The names from the cursor on; None where it cannot be one of theirs."""
+    if body.cursor is None:
+        return names
+    at = body.cursor.topic_name
+    if body.cursor.partition_index < 0 or (body.topics and at not in names):
+        return None
+    return [name for name in names if name >= at]
+
+
+def _unknown(name: str) -> TopicResponse:
+    error_code = UNKNOWN_TOPIC_OR_PARTITION if name_error(name) is None else INVALID_TOPIC_EXCEPTION
+    return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=ON_TOPIC)
+
+
+def _described(broker: Broker, topic: TopicImage, first: int, end: int) -> TopicResponse:
+    return TopicResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            PartitionResponse(**partition_values(broker, topic.name, partition), eligible_leader_replicas=[], last_known_elr=[])
+            for partition in topic.partitions[first:end]
+        ],
+        topic_authorized_operations=ON_TOPIC,
+    )
+
+
+HANDLERS: Handlers = {75: (range(1), handle_describe_topic_partitions)}

@@ -1,0 +1,68 @@
+"""ElectLeaders and ListPartitionReassignments: every partition has one replica, which leads it already, and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ottla.broker.broker import Broker
+from ottla.broker.request import Handlers, Reply, Request
+from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsResponse
+from ottla.wire.errors import (
+    ELECTION_NOT_NEEDED,
+    ERRORS,
+    INVALID_REQUEST,
+    NONE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+PREFERRED, UNCLEAN = 0, 1
+NOT_NEEDED = "Leader election not needed for topic partition."
+
+Asked = ElectLeadersRequest.TopicPartitions
+TopicResult = ElectLeadersResponse.ReplicaElectionResult
+PartitionResult = ElectLeadersResponse.PartitionResult
+
+
+def handle_elect_leaders(broker: Broker, request: Request) -> Reply:
+    """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
+    body: ElectLeadersRequest = request.body
+    error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
+    if body.topic_partitions is None:
+        topics = broker.topics.image.topics.values()
+        asked: Iterable[Asked] = [Asked(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in topics]
+    else:
+        asked = body.topic_partitions
+    refusal = f"Unknown election type {body.election_type}: use {PREFERRED} or {UNCLEAN}." if error_code else None
+    results = [TopicResult(topic=each.topic, partition_result=list(_results(broker, each, refusal))) for each in asked]
+    if body.topic_partitions is None:
+        for result in results:
+            result.partition_result = [part for part in result.partition_result if part.error_code != ELECTION_NOT_NEEDED]
+    return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
+
+
+def _results(broker: Broker, asked: Asked, refusal: str | None) -> Iterator[PartitionResult]:
+    for index in asked.partitions:
+        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(broker, asked.topic, index)
+        yield PartitionResult(partition_id=index, error_code=error_code, error_message=sentence)
+
+
+def _outcome(broker: Broker, name: str, index: int) -> tuple[int, str]:
+    topic = broker.topics.get(name)
+    if topic is None:
+        return UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    if not 0 <= index < len(topic.partitions):
+        return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    held = broker.partitions.get(name, index)
+    if held is not None and held.offline is not None:
+        return PREFERRED_LEADER_NOT_AVAILABLE, ERRORS[PREFERRED_LEADER_NOT_AVAILABLE].sentence
+    return ELECTION_NOT_NEEDED, NOT_NEEDED
+
+
+def handle_list_partition_reassignments(broker: Broker, request: Request) -> Reply:
+    """None is ever under way."""
+    return ListPartitionReassignmentsResponse(error_message=None)
+
+
+HANDLERS: Handlers = {43: (range(3), handle_elect_leaders), 46: (range(1), handle_list_partition_reassignments)}
