@@ -12,6 +12,7 @@ from ottla.broker.chores import Chores
 from ottla.broker.cleaning import Cleaner
 from ottla.broker.coordination import Coordination
 from ottla.broker.failures import CONFLICTS, Changes
+from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.refusals import refusal
 from ottla.broker.releases.errors import tell
@@ -97,6 +98,7 @@ class Broker:
         self.slices = Slices(clock, self.timers, self.waits)
         self.partitions = Partitions(disk, clock, self.timers, self.changes, self._changed)
         self.topics = Topics(self)
+        self.fetch_sessions = FetchSessions(random_bytes, self.waits.wake, self.topics.name_of)
         self.coordination = Coordination(self)
         self.transactions = NoTransactions()
         self.cleaner = Cleaner(self)
@@ -225,6 +227,7 @@ class Broker:
 
     def _changed(self, partition: Partition) -> None:
         self.waits.wake(partition.key)
+        self.fetch_sessions.changed(partition.key)
 
     def _keep_house(self, now: Now) -> None:
         """Have retention applied and checkpoints written, as often as the settings say."""

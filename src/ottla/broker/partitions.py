@@ -271,6 +271,7 @@ class Partitions:
             partition.configure(config)
             if partition.offline is None:
                 partition.log.config = config
+            self._on_change(partition)
 
     def drop(self, topic: str, index: int) -> None:
         """Close a partition's log and delete its files; the checkpoints are to be written before its name may come back."""
@@ -301,7 +302,7 @@ class Partitions:
         start = partition.log.log_start_offset
         removed = partition.log.retain(now, most=1)
         if partition.log.log_start_offset != start:
-            self.checkpoints.touch(partition)
+            self._changed(partition)
         if removed:
             try:
                 self._disk.sync_soon([partition.log.directory], partial(self._retained, partition, now))
@@ -324,7 +325,7 @@ class Partitions:
         if partition.offline is None:
             log.error("%s: a sync failed (%s); the partition is offline until the broker is started anew", partition, failure)
             partition.go_offline(str(failure))
-            self.checkpoints.touch(partition)
+            self._changed(partition)
         partition.release()
 
     def checkpoint(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
+from tests.support.fetching import Session, Topic, Wanted, fetch_request
 from tests.support.machine import Machine
 from tests.support.producing import create, fetch, produce
 
@@ -28,11 +29,22 @@ def fetch_that_waits(machine: Machine) -> object:
     return machine.ask(1, 4, FetchRequest(replica_id=-1, max_wait_ms=100, min_bytes=1, max_bytes=100, topics=topics))
 
 
+def fetch_session(machine: Machine) -> object:
+    """A session from its beginning, over a fetch that waits, to its end."""
+    topic = Topic("t", b"")
+    session = Session(machine.ask, 12, topic)
+    session.fetch([Wanted(topic, 0), Wanted(topic, 1)])
+    session.fetch([Wanted(topic, 0, 1 << 40)])
+    session.fetch([], [Wanted(topic, 0)], max_wait_ms=100)
+    return machine.ask(1, 12, fetch_request(12, session.session_id, -1))
+
+
 REQUESTS: dict[str, Callable[[Machine], object]] = {
     "produce, acks=all": lambda machine: produce(machine, b"value"),
     "produce, acks=1": lambda machine: produce(machine, b"value", acks=1),
     "fetch": fetch,
     "fetch that waits": fetch_that_waits,
+    "fetch session": fetch_session,
     "commit": commit,
     "metadata": lambda machine: machine.ask(3, 12, MetadataRequest(topics=None)),
     "api versions": lambda machine: machine.ask(18, 3, ApiVersionsRequest()),

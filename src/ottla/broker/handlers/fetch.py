@@ -1,16 +1,23 @@
-"""Fetch: slices of logs to clients, at once or when there is enough. Opens no batch and copies none, but for versions before 4."""
+"""Fetch: slices of logs to clients, at once or when there is enough, with a session (KIP-227) or without.
+
+Opens no batch and copies none, but for versions before 4.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from ottla.broker.broker import Broker
 from ottla.broker.down_conversion import down_converted
+from ottla.broker.fetch_sessions import FIRST_EPOCH, NO_EPOCH, FetchSession, Held
 from ottla.broker.partitions import Partition
 from ottla.broker.request import Handlers, Reply, Request, Waiting
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
-    FETCH_SESSION_ID_NOT_FOUND,
+    INCONSISTENT_TOPIC_ID,
+    INVALID_FETCH_SESSION_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -34,29 +41,62 @@ TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
 AbortedTransaction = FetchResponse.AbortedTransaction
 FetchPartition = FetchRequest.FetchPartition
+Asked = FetchPartition | Held
 
 
 def handle_fetch(broker: Broker, request: Request) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
     body: FetchRequest = request.body
-    if body.session_id:
-        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
-    fetch = _Fetch(broker, request)
-    response = fetch.read()
+    begun = _begun(broker, request)
+    if isinstance(begun, int):
+        return FetchResponse(error_code=begun)
+    fetch = begun
+    fetch.read()
     if fetch.enough or body.max_wait_ms <= 0:
-        return fetch.answer(response)
+        return fetch.answer(request.now)
 
     def retry(now: Now, expired: bool) -> Reply | None:
-        response = fetch.read()
-        return fetch.answer(response) if expired or fetch.enough else None
+        fetch.read()
+        return fetch.answer(now) if expired or fetch.enough else None
 
     return Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, retry)
 
 
-class _Fetch:
-    """One fetch request, read as often as it takes. `enough` says whether the last reading may be answered at once."""
+def _begun(broker: Broker, request: Request) -> _Fetch | int:
+    """The fetch that a request begins: full, with a session afterwards or without, or incremental. Or the error code (KIP-227)."""
+    body: FetchRequest = request.body
+    sessions = broker.fetch_sessions
+    if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
+        sessions.end(body.session_id)
+        return _FullFetch(broker, request) if body.session_epoch == FIRST_EPOCH else _Fetch(broker, request)
+    session = sessions.resume(body.session_id, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM)
+    if isinstance(session, int):
+        return session
+    fetch = _IncrementalFetch(broker, request, session)
+    if session.held:
+        return fetch
+    sessions.end(session.id)
+    return _Fetch(broker, request)
 
-    __slots__ = ("_left", "body", "broker", "enough", "size", "stable_offset_for_all", "version")
+
+class _Fetch:
+    """A fetch without a session, read as often as it takes. `enough` says whether the last reading may be answered at once.
+
+    A partition of which nobody knows does not end the wait, unless nothing else is asked for: as in Kafka.
+    """
+
+    __slots__ = (
+        "_left",
+        "_min_bytes",
+        "_response",
+        "_unknown",
+        "body",
+        "broker",
+        "enough",
+        "size",
+        "stable_offset_for_all",
+        "version",
+    )
 
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
@@ -66,28 +106,45 @@ class _Fetch:
         self.enough = False
         self.size = 0
         self._left = 0
+        self._min_bytes = 0
+        self._unknown = 0
 
-    def keys(self) -> tuple[tuple[str, str, int], ...]:
+    def keys(self) -> tuple[Hashable, ...]:
         """What to wait on: every partition asked for."""
         return tuple(
             ("partition", self._name(topic) or "", part.partition) for topic in self.body.topics for part in topic.partitions
         )
 
-    def read(self) -> FetchResponse:
+    def read(self) -> None:
         """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74)."""
-        self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)
-        self.size = 0
-        self.enough = self.body.min_bytes <= 0
-        topics = [self._topic(topic) for topic in self.body.topics]
-        if self.size >= self.body.min_bytes:
-            self.enough = True
-        return FetchResponse(responses=topics)
+        self._begin()
+        self._response = FetchResponse(responses=[self._topic(topic) for topic in self.body.topics])
+        self._end(sum(len(topic.partitions) for topic in self.body.topics))
 
-    def answer(self, response: FetchResponse) -> Reply:
+    def answer(self, now: Now) -> Reply:
         """What was read, in a format that the version knows."""
         if self.version >= BATCHES_FROM:
-            return response
-        return self.broker.slices.reply(down_converted(self.broker, self.body, self.version, response))
+            return self._response
+        return self.broker.slices.reply(down_converted(self.broker, self.body, self.version, self._response))
+
+    def _begin(self) -> None:
+        self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)
+        self._min_bytes = min(self.body.min_bytes, self._left)
+        self.size = 0
+        self.enough = False
+        self._unknown = 0
+
+    def _end(self, count: int) -> None:
+        if self.size >= self._min_bytes or self._unknown == count:
+            self.enough = True
+
+    def _terms(self) -> Hashable:
+        """What of a request, beside its partitions, decides how far they are read."""
+        return self.body.isolation_level, self.version < ZSTD_FROM
+
+    def _until(self, data: PartitionData) -> int:
+        """Where a reader's way ends for now."""
+        return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
     def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
         return topic.topic if self.version < TOPIC_IDS_FROM else self.broker.topics.name_of(topic.topic_id)
@@ -95,29 +152,29 @@ class _Fetch:
     def _topic(self, topic: FetchRequest.FetchTopic) -> TopicResponse:
         name = self._name(topic)
         if name is None:
-            parts = [self._failed(part, UNKNOWN_TOPIC_ID) for part in topic.partitions]
+            parts = [self._nobodys(part, UNKNOWN_TOPIC_ID) for part in topic.partitions]
         else:
             parts = [self._partition(name, part) for part in topic.partitions]
         return TopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
 
-    def _partition(self, topic: str, part: FetchPartition) -> PartitionData:
+    def _partition(self, topic: str, part: Asked, topic_id: bytes | None = None) -> PartitionData:
         partition = self.broker.partitions.get(topic, part.partition)
         if partition is None:
-            return self._failed(part, UNKNOWN_TOPIC_OR_PARTITION)
+            return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)
+        if topic_id is not None and topic_id != partition.topic_id:
+            return self._failed(part, INCONSISTENT_TOPIC_ID)
         if partition.offline is not None:
             return self._failed(part, KAFKA_STORAGE_ERROR)
         error_code = epoch_error(partition, part.current_leader_epoch)
         if self.version < ZSTD_FROM and partition.config.compression_type == "zstd":
             error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: whatever codec the batches at hand have
-        if part.partition_max_bytes < 0:
-            error_code = UNKNOWN_SERVER_ERROR
         if not error_code and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
         if error_code:
             return self._failed(part, error_code)
         return self._records(partition, part)
 
-    def _records(self, partition: Partition, part: FetchPartition) -> PartitionData:
+    def _records(self, partition: Partition, part: Asked) -> PartitionData:
         committed = self.body.isolation_level == READ_COMMITTED
         until = partition.last_stable_offset if committed else partition.high_watermark
         data = PartitionData(
@@ -129,11 +186,13 @@ class _Fetch:
             records=b"",
         )
         max_bytes = min(part.partition_max_bytes, self._left)
+        if part.fetch_offset < until and max_bytes < 0:
+            return self._failed(part, UNKNOWN_SERVER_ERROR)
         if part.fetch_offset < until and (max_bytes > 0 or not self.size or self.version < BATCHES_FROM):
             self._slice(partition, part, data, max_bytes, until)
         return data
 
-    def _slice(self, partition: Partition, part: FetchPartition, data: PartitionData, max_bytes: int, until: int) -> None:
+    def _slice(self, partition: Partition, part: Asked, data: PartitionData, max_bytes: int, until: int) -> None:
         min_one_batch = not self.size or self.version < BATCHES_FROM  # what is converted is cut afterwards
         try:
             found = partition.log.read(part.fetch_offset, max_bytes, until_offset=until, min_one_batch=min_one_batch)
@@ -149,15 +208,88 @@ class _Fetch:
                     for entry in partition.log.aborted_transactions(part.fetch_offset, until)
                 ]
             self.size += found.size
-            self._left -= found.size
+            self._left = max(0, self._left - found.size)
 
-    def _failed(self, part: FetchPartition, error_code: int) -> PartitionData:
+    def _nobodys(self, part: Asked, error_code: int) -> PartitionData:
+        self._unknown += 1
+        return PartitionData(partition_index=part.partition, error_code=error_code, high_watermark=-1, records=b"")
+
+    def _failed(self, part: Asked, error_code: int) -> PartitionData:
         self.enough = True
         return PartitionData(partition_index=part.partition, error_code=self._known(error_code), high_watermark=-1, records=b"")
 
     def _known(self, error_code: int) -> int:
         """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
         return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_FROM else error_code
+
+
+class _FullFetch(_Fetch):
+    """A fetch whose answer begins a session, where there is room for one."""
+
+    __slots__ = ()
+
+    def answer(self, now: Now) -> Reply:
+        body, response, sessions = self.body, self._response, self.broker.fetch_sessions
+        size = sum(len(topic.partitions) for topic in body.topics)
+        slots = self.broker.settings.max_incremental_fetch_session_cache_slots
+        is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
+        uses_ids = self.version >= TOPIC_IDS_FROM
+        session = sessions.begin(size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+        if session is not None:
+            sessions.update(session, body.topics, (), self._terms())
+            sessions.touch(session, now.mono_ms)
+            for topic, answered in zip(body.topics, response.responses, strict=True):
+                for part, data in zip(topic.partitions, answered.partitions, strict=True):
+                    session.tell(session.find(topic, part.partition), data, self._until(data))
+            response.session_id = session.id
+        return response
+
+
+class _IncrementalFetch(_Fetch):
+    """A fetch within a session: reads what may have changed, and answers what did."""
+
+    __slots__ = ("_epoch", "_found", "_session")
+
+    def __init__(self, broker: Broker, request: Request, session: FetchSession) -> None:
+        super().__init__(broker, request)
+        broker.fetch_sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
+        broker.fetch_sessions.advance(session, request.now.mono_ms)
+        self._session = session
+        self._epoch = session.epoch
+        self._found: list[tuple[Held, PartitionData]] = []
+
+    def keys(self) -> tuple[Hashable, ...]:
+        return (self._session.key,)
+
+    def read(self) -> None:
+        self._begin()
+        self._found = [(held, self._read_held(held)) for held in self._session.in_turn()]
+        self._end(len(self._session.held))
+        if self._session.is_over:
+            self.enough = True
+
+    def answer(self, now: Now) -> Reply:
+        session = self._session
+        if session.epoch != self._epoch:  # another connection went on with the session meanwhile
+            return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        topics: list[TopicResponse] = []
+        told: Hashable = None
+        for held, data in self._found:
+            if session.tell(held, data, self._until(data)):
+                if held.identity != told:
+                    topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
+                    told = held.identity
+                topics[-1].partitions.append(data)
+            if data.records:
+                session.to_the_end(held)
+        return FetchResponse(session_id=session.id, responses=topics)
+
+    def _read_held(self, held: Held) -> PartitionData:
+        if held.topic is None:
+            self.broker.fetch_sessions.find_name(self._session, held)
+        if held.topic is None:
+            return self._nobodys(held, UNKNOWN_TOPIC_ID)
+        return self._partition(held.topic, held, held.topic_id if self._session.uses_ids else None)
 
 
 def epoch_error(partition: Partition, current_leader_epoch: int) -> int:

@@ -95,6 +95,9 @@ class ServerSettings(SettingsOf):
         LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen goes before it.", check=PLAIN
     )
     max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
+    max_incremental_fetch_session_cache_slots = Setting(
+        INT, 1000, "Fetch sessions that are kept: a client beyond them names all its partitions in each fetch.", check=at_least(0)
+    )
     node_id = unset(INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0))
     ottla_listener_releases = Setting(
         RELEASES, (), "The release of Apache Kafka that a listener is, by its name: OLD:0.9.0,OLDER:0.8.2. The others are of today."

@@ -91,7 +91,6 @@ log.flush.start.offset.checkpoint.interval.ms int 60000 start
 max.connection.creation.rate int 2147483647 all 0
 max.connections.per.ip int 2147483647 all 0
 max.connections.per.ip.overrides string "" all
-max.incremental.fetch.session.cache.slots int 1000 start
 max.request.partition.size.limit int 2000 start
 metadata.log.dir string - start
 metadata.log.max.record.bytes.between.snapshots long 20971520 start

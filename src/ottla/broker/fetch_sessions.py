@@ -1,0 +1,294 @@
+"""Fetch sessions (KIP-227): what each client reads, from where, and what it was told, so that it hears of changes only.
+
+A partition is *quiet* when it was read to its end without an error, and its client knows its high watermark and log start offset.
+It stays so until the client or the partition changes (`changed`). A fetch looks only at the others: many idle ones cost nothing.
+Pure: knows neither logs nor time, and of requests only their structures.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable
+from operator import attrgetter
+from typing import Final
+
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.errors import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH, NONE
+
+NO_SESSION: Final = 0
+FIRST_EPOCH: Final = 0
+"""A full fetch: it begins a session."""
+NO_EPOCH: Final = -1
+"""A full fetch without a session. Either ends the session whose id it carries."""
+LAST_EPOCH: Final = (1 << 31) - 1
+UNTOLD: Final = -1
+SAFE_MS: Final = 120_000
+"""So long a session is kept from making room for others, once since it began and again since it was last used."""
+
+PartitionKey = Hashable
+Identity = str | bytes
+"""What names a topic in a session: its id, if the session began with version 13 or later, or else its name."""
+PartitionData = FetchResponse.PartitionData
+Rank = tuple[bool, int, int]
+"""(whether it is a follower's, partitions, session id): of two sessions the lesser makes room for the other."""
+
+
+class Held:
+    """One partition in a session: what its client asks, with the names of `FetchRequest.FetchPartition`, and what it was told last.
+
+    `topic` is None while nobody knows a topic of that id; a name once found stays, though the topic may go. `turn` is its place in
+    the order of reading.
+    """
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "identity",
+        "log_start_offset",
+        "partition",
+        "partition_max_bytes",
+        "topic",
+        "topic_id",
+        "turn",
+    )
+
+    def __init__(self, topic: str | None, topic_id: bytes, partition: int, identity: Identity) -> None:
+        self.identity = identity
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.turn = 0
+        self.high_watermark = UNTOLD
+        self.log_start_offset = UNTOLD
+
+    def ask(self, part: FetchRequest.FetchPartition) -> None:
+        self.fetch_offset = part.fetch_offset
+        self.partition_max_bytes = part.partition_max_bytes
+        self.current_leader_epoch = part.current_leader_epoch
+
+    @property
+    def key(self) -> PartitionKey:
+        """The key of `ottla.broker.partitions.Partition` that this is."""
+        return ("partition", self.topic, self.partition)
+
+
+_turn = attrgetter("turn")
+
+
+class FetchSession:
+    """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends."""
+
+    __slots__ = (
+        "_turns",
+        "began_ms",
+        "due",
+        "epoch",
+        "held",
+        "id",
+        "is_over",
+        "key",
+        "privileged",
+        "ranks",
+        "terms",
+        "used_ms",
+        "uses_ids",
+    )
+
+    def __init__(self, session_id: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> None:
+        self.id = session_id
+        self.key = ("fetch session", session_id)
+        self.epoch = FIRST_EPOCH + 1
+        self.privileged = privileged
+        self.uses_ids = uses_ids
+        self.is_over = False
+        self.held: dict[tuple[str | bytes, int], Held] = {}
+        self.due: dict[Held, None] = {}
+        self._turns = 0
+        self.terms: Hashable = None
+        self.began_ms = self.used_ms = now_ms
+        self.ranks: tuple[tuple[list[Rank], Rank], ...] = ()
+
+    def in_turn(self) -> list[Held]:
+        """What has to be looked at, that with records in recent answers last, so that none starves behind others."""
+        return sorted(self.due, key=_turn)
+
+    def to_the_end(self, held: Held) -> None:
+        """Let it be the last in turn."""
+        self._turns += 1
+        held.turn = self._turns
+
+    def find(self, topic: FetchRequest.FetchTopic, index: int) -> Held:
+        """A partition that is held, as a request names it."""
+        return self.held[self.identity(topic), index]
+
+    def identity(self, topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> Identity:
+        return topic.topic_id if self.uses_ids else topic.topic
+
+    def tell(self, held: Held, data: PartitionData, until: int) -> bool:
+        """Whether an incremental answer has to hold this reading; what its client knows is noted. `until` is where reading ends."""
+        has_records = bool(data.records)
+        is_news = (
+            has_records
+            or data.error_code != NONE
+            or data.high_watermark != held.high_watermark
+            or data.log_start_offset != held.log_start_offset
+        )
+        held.high_watermark = data.high_watermark
+        held.log_start_offset = data.log_start_offset
+        if not has_records and not data.error_code and held.fetch_offset >= until:
+            self.due.pop(held, None)
+        return is_news
+
+
+class FetchSessions:
+    """All sessions of a broker, and which partitions they hold.
+
+    `random_bytes` gives ids; `wake` hears the keys of sessions whose waiting fetch is to look again; `name_of` tells topics by id.
+    """
+
+    def __init__(
+        self,
+        random_bytes: Callable[[int], bytes],
+        wake: Callable[[tuple[str, int]], None],
+        name_of: Callable[[bytes], str | None],
+    ) -> None:
+        self._random_bytes = random_bytes
+        self._wake = wake
+        self._name_of = name_of
+        self._sessions: dict[int, FetchSession] = {}  # the one that was used longest ago is the first
+        self._watched: dict[PartitionKey, dict[Held, FetchSession]] = {}
+        self._for_all: list[Rank] = []
+        self._for_privileged: list[Rank] = []
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def changed(self, key: PartitionKey) -> None:
+        """Something about a partition is not as it was: sessions look at it again."""
+        for held, session in self._watched.get(key, {}).items():
+            session.due[held] = None
+            self._wake(session.key)
+
+    def begin(self, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
+        """A new session for so many partitions, or None where `slots` are taken by sessions that are worth more."""
+        if len(self._sessions) >= slots and not self._make_room(privileged, size, now_ms):
+            return None
+        session = FetchSession(self._new_id(), now_ms, privileged=privileged, uses_ids=uses_ids)
+        self._sessions[session.id] = session
+        return session
+
+    def resume(self, session_id: int, epoch: int, *, uses_ids: bool) -> FetchSession | int:
+        """The session that an incremental request goes on with, or the error code that says why it cannot. Changes nothing."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return INVALID_FETCH_SESSION_EPOCH
+        return session if session.uses_ids == uses_ids else FETCH_SESSION_TOPIC_ID_ERROR
+
+    def update(
+        self,
+        session: FetchSession,
+        asked: Iterable[FetchRequest.FetchTopic],
+        forgotten: Iterable[FetchRequest.ForgottenTopic],
+        terms: Hashable,
+    ) -> None:
+        """Take in what a request says. When `terms` are not those of the last one, all partitions are looked at anew."""
+        for topic in asked:
+            identity = session.identity(topic)
+            for part in topic.partitions:
+                held = session.held.get((identity, part.partition)) or self._hold(session, topic, part.partition)
+                held.ask(part)
+                session.due[held] = None
+        for gone in forgotten:
+            for index in gone.partitions:
+                self._forget(session, session.held.pop((session.identity(gone), index), None))
+        if terms != session.terms:
+            session.terms = terms
+            session.due.update(dict.fromkeys(session.held.values()))
+
+    def advance(self, session: FetchSession, now_ms: int) -> None:
+        """An incremental request was taken in: the next one carries the next epoch."""
+        session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
+        self.touch(session, now_ms)
+
+    def find_name(self, session: FetchSession, held: Held) -> None:
+        """Look again whether there is a topic of the id that a partition was asked by."""
+        held.topic = self._name_of(held.topic_id)
+        self._watch(session, held)
+
+    def end(self, session_id: int) -> None:
+        """Forget a session, if there is such a one. A fetch that waits with it is answered."""
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        self._unrank(session)
+        for held in session.held.values():
+            self._forget(session, held)
+        session.due = dict.fromkeys(session.held.values())
+        session.is_over = True
+        self._wake(session.key)
+
+    def touch(self, session: FetchSession, now_ms: int) -> None:
+        """It was used now, with the partitions that it holds now."""
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        session.used_ms = now_ms
+        rank = (session.privileged, len(session.held), session.id)
+        is_old = now_ms - session.began_ms > SAFE_MS
+        lists = [self._for_all] if is_old else []
+        if is_old or not session.privileged:
+            lists.append(self._for_privileged)
+        if len(session.ranks) == len(lists) and all(known == rank for _, known in session.ranks):
+            return
+        self._unrank(session)
+        session.ranks = tuple((ranks, rank) for ranks in lists)
+        for ranks in lists:
+            insort(ranks, rank)
+
+    def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
+        """End the session that was not used for long, or one that is worth less than the new one."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.used_ms > SAFE_MS:
+            self.end(oldest.id)
+            return True
+        ranks = self._for_privileged if privileged else self._for_all
+        if not ranks or (privileged, size, 0) < ranks[0]:
+            return False
+        self.end(ranks[0][2])
+        return True
+
+    def _unrank(self, session: FetchSession) -> None:
+        for ranks, rank in session.ranks:
+            del ranks[bisect_left(ranks, rank)]
+        session.ranks = ()
+
+    def _hold(self, session: FetchSession, topic: FetchRequest.FetchTopic, index: int) -> Held:
+        name = self._name_of(topic.topic_id) if session.uses_ids else topic.topic
+        identity = session.identity(topic)
+        held = session.held[identity, index] = Held(name, topic.topic_id, index, identity)
+        session.to_the_end(held)
+        self._watch(session, held)
+        return held
+
+    def _watch(self, session: FetchSession, held: Held) -> None:
+        if held.topic is not None and not session.is_over:
+            self._watched.setdefault(held.key, {})[held] = session
+
+    def _forget(self, session: FetchSession, held: Held | None) -> None:
+        if held is None:
+            return
+        session.due.pop(held, None)
+        watchers = self._watched.get(held.key)
+        if watchers is not None:
+            watchers.pop(held, None)
+            if not watchers:
+                del self._watched[held.key]
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = int.from_bytes(self._random_bytes(4), "big") & LAST_EPOCH
+            if session_id != NO_SESSION and session_id not in self._sessions:
+                return session_id
