@@ -32,8 +32,17 @@ class Flushes:
         if partition.is_flush_due:
             self._syncs.want(partition)
         elif partition.config.flush_ms < FOREVER and partition not in self._armed:
-            self._armed.add(partition)
-            self._timers.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._due, partition))
+            self._arm(partition, now)
+
+    def configured(self, partition: Partition, now: Now) -> None:
+        """To be called when the settings of a partition have changed: what was written before is to be synced by them too."""
+        if partition.log.synced_offset < partition.log.log_end_offset:
+            self._armed.discard(partition)
+            self.appended(partition, now)
+
+    def _arm(self, partition: Partition, now: Now) -> None:
+        self._armed.add(partition)
+        self._timers.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._due, partition))
 
     def _due(self, partition: Partition, now: Now) -> None:
         self._armed.discard(partition)

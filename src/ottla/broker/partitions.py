@@ -265,12 +265,13 @@ class Partitions:
             log_start_offset=log_start_offset,
         )
 
-    def configure(self, topic: str, config: LogConfig) -> None:
+    def configure(self, topic: str, config: LogConfig, now: Now) -> None:
         """Let a topic's changed settings take effect."""
         for partition in self._topics.get(topic, {}).values():
             partition.configure(config)
             if partition.offline is None:
                 partition.log.config = config
+                self._flushing.configured(partition, now)
             self._on_change(partition)
 
     def drop(self, topic: str, index: int) -> None:

@@ -182,7 +182,7 @@ class Topics:
         if validate_only or outcome.error_code:
             return outcome
         outcome = self._commit([outcome], now, at_once=False)[0]
-        self._broker.partitions.configure(name, self._broker.settings.log_config(self.image.topics[name].configs))
+        self._broker.partitions.configure(name, self._broker.settings.log_config(self.image.topics[name].configs), now)
         return outcome
 
     def set_broker_configs(
@@ -203,7 +203,7 @@ class Topics:
         outcome = self._commit([Outcome("", changes=changes)], now)[0]
         self._take_broker_configs()
         for topic in self.image.topics.values():
-            self._broker.partitions.configure(topic.name, self._broker.settings.log_config(topic.configs))
+            self._broker.partitions.configure(topic.name, self._broker.settings.log_config(topic.configs), now)
         return outcome
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str], now: Now, *, validate_only: bool = False) -> Outcome:

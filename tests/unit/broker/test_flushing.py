@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.broker import Pending
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from tests.support.machine import Machine
 from tests.support.producing import begin, create, delete, produce
@@ -91,3 +92,31 @@ def test_a_topic_that_goes_takes_its_flushes_with_it() -> None:
     produce(machine, b"1", acks=1)
     machine.pass_time(1000)
     assert synced(machine) == 0
+
+
+def change(machine: Machine, name: str, value: str) -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+    (changed,) = machine.ask(44, 1, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert changed.error_code == 0
+
+
+@pytest.mark.parametrize("before", [{}, {"flush_ms": 3_600_000}])
+def test_flush_ms_holds_for_what_was_written_before_it_was_set(before: dict[str, int]) -> None:
+    machine = Machine()
+    create(machine, "t", **before)
+    produce(machine, b"1", acks=1)
+    change(machine, "flush.ms", "1000")
+    machine.pass_time(999)
+    assert synced(machine) == 0
+    machine.pass_time(1)
+    assert synced(machine) == 1
+
+
+def test_flush_messages_holds_for_what_was_written_before_it_was_set() -> None:
+    machine = Machine()
+    create(machine, "t")
+    produce(machine, b"1", b"2", acks=1)
+    change(machine, "flush.messages", "2")
+    machine.settle()
+    assert synced(machine) == 2

@@ -68,7 +68,7 @@ def test_a_batch_is_measured_before_it_is_opened(machine: Machine) -> None:
 def test_times_are_judged_by_the_settings_of_the_topic_as_they_are_now(machine: Machine) -> None:
     name = topic(machine)
     assert produce(machine, name, at(machine, 0, 2 * HOUR)).error_code == INVALID_TIMESTAMP
-    machine.broker.partitions.configure(name, LogConfig(message_timestamp_after_max_ms=3 * HOUR))
+    machine.broker.partitions.configure(name, LogConfig(message_timestamp_after_max_ms=3 * HOUR), machine.clock.now())
     assert produce(machine, name, at(machine, 0, 2 * HOUR)).error_code == NONE
 
 
