@@ -71,7 +71,7 @@ class Opening:
         self.clean = clean
         self.recovery_point = recovery_point
         self.found = Opened()
-        self._epochs_on_disk: list[tuple[int, int]] | None = None
+        self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
         self._ended_transactions = False
 
@@ -127,6 +127,7 @@ class Opening:
         epochs = LeaderEpochs.decode(self.disk.read_file(f"{self.path}/{LEADER_EPOCHS}"))
         if epochs is None:
             log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
+            self._epochs_on_disk = None
         else:
             self.found.epochs = epochs
             self._epochs_on_disk = list(epochs.entries)
@@ -141,7 +142,7 @@ class Opening:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
         found.epochs.truncate_start(found.log_start_offset)
-        if entries == (self._epochs_on_disk or []):
+        if entries == self._epochs_on_disk:
             return
         found.epochs_saved = False
         with self._derived():

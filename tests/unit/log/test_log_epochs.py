@@ -52,3 +52,12 @@ def test_epochs_that_found_no_room_at_the_start_are_noted_later() -> None:
     recovery_point = log.checkpoint()
     assert recovery_point == 2
     assert after_a_power_cut(disk, recovery_point) == WANTED
+
+
+@pytest.mark.parametrize("left", [b"", b"0\n1\n", b"no epochs"])
+def test_epochs_that_were_torn_are_written_anew_also_where_there_are_none(left: bytes) -> None:
+    disk = SimDisk()
+    Log.open(disk, "t-0", LogConfig(), NOW).close()
+    disk.write_file(EPOCHS, left)
+    Log.open(disk, "t-0", LogConfig(), NOW)
+    assert disk.read_file(EPOCHS) == b"0\n0\n"
