@@ -51,8 +51,10 @@ class Checkpoints:
         return self._offsets[RECOVERY_POINTS].get((topic, index), 0)
 
     def is_known(self, partition: Partition) -> bool:
-        """Whether what is noted of a partition's stable storage is true of it now."""
-        return self.recovery_point(partition.topic, partition.index) == partition.log.synced_offset
+        """Whether what is noted of a partition is true of it now: after a power cut one file may be older than another."""
+        key = (partition.topic, partition.index)
+        points, starts, marks = (noted.get(key, 0) for noted in self._offsets.values())
+        return (points, starts, marks) == (partition.log.synced_offset, _inner_start(partition), partition.high_watermark)
 
     def log_start_offset(self, topic: str, index: int) -> int:
         return self._offsets[LOG_START_OFFSETS].get((topic, index), 0)
@@ -197,11 +199,18 @@ class Checkpoints:
         key = (partition.topic, partition.index)
         recovery_points[key] = recovery_point
         high_watermarks[key] = partition.high_watermark
-        if partition.log.log_start_offset > partition.log.segments[0].base_offset:
-            starts[key] = partition.log.log_start_offset
+        start = _inner_start(partition)
+        if start:
+            starts[key] = start
         else:
             starts.pop(key, None)
 
     def _refused(self, partition: Partition, failure: StorageFailed) -> None:
         self.touch(partition)
         log.error("%s: what belongs to its checkpoint could not be written: %s; it is tried again", partition, failure)
+
+
+def _inner_start(partition: Partition) -> int:
+    """Where a log begins that begins within a segment, which the segments' names don't tell; 0 for any other."""
+    start = partition.log.log_start_offset
+    return start if start > partition.log.segments[0].base_offset else 0

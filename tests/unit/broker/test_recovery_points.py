@@ -75,6 +75,18 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
     assert values(machine) == [b"new"]
 
 
+def test_marks_that_a_power_cut_made_older_than_the_points_are_noted_again() -> None:
+    machine = machine_with_records()
+    machine.pass_time(MINUTE_MS)
+    before = machine.disk.read_file(HIGH_WATERMARKS)
+    produce(machine, b"more")
+    machine.pass_time(MINUTE_MS)
+    machine.disk.write_file(HIGH_WATERMARKS, before)
+    machine.kill()
+    machine.pass_time(MINUTE_MS)
+    assert noted(machine) == noted(machine, HIGH_WATERMARKS) == {"t-0": 4}
+
+
 def test_a_note_that_is_being_written_does_not_bring_a_deleted_topic_back() -> None:
     machine = machine_with_records()
     machine.clock.advance(MINUTE_MS)
