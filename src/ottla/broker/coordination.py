@@ -21,7 +21,7 @@ from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.groups import BUILT_IN
 from ottla.coord.coordinator import Coordinator
-from ottla.coord.outcome import Asked, Due, Outcome, Timer, TimerKey, TopicsDeleted
+from ottla.coord.outcome import Asked, Due, Outcome, Timer, TimerKey, TopicsDeleted, TopicsKey
 from ottla.coord.outcome import Reply as Told
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import Stored, encode_record
@@ -108,6 +108,7 @@ class Coordination:
         self._tokens = count()
         self._topics = GroupTopics(broker)
         self._refusal: str | None = None
+        self._forgetting: dict[int, set[str]] = {}
 
     @property
     def coordinators(self) -> list[Coordinator]:
@@ -115,9 +116,12 @@ class Coordination:
         return [shard.machine for shard in self._shards.values()]
 
     def load(self, now: Now) -> None:
-        """Replay every partition of `__consumer_offsets`, if it exists."""
+        """Replay every partition of `__consumer_offsets`, if it exists, and go on with what a deletion of topics left undone."""
         for index in range(self._count()):
             self._shard(index, now)
+        deletions = self._broker.topics.deletions
+        self.topics_deleted(deletions.names, now)
+        deletions.settle()
 
     def ensure(self, now: Now) -> int:
         """Make `__consumer_offsets` if it is not there; the answer is an error code."""
@@ -143,10 +147,20 @@ class Coordination:
         """Forget what was committed for topics that are no more, and all groups if their own topic is one of them."""
         gone = frozenset(names)
         if OFFSETS_TOPIC in gone:
+            self._forgetting.clear()
             for shard in list(self._shards.values()):
                 self._abandon(shard)
+        if not gone:
+            return
+        for index in range(self._count()):
+            self._forgetting.setdefault(index, set()).update(gone)
+        self._tell_topics(now)
         for shard in self._all(now):
-            self._decide(shard, Asked(TopicsDeleted(gone)), now)
+            self._forget_topics(shard, Asked(TopicsDeleted(gone)), now)
+
+    def is_forgetting(self, topic: str) -> bool:
+        """Whether a coordinator may still keep offsets of a topic that was deleted."""
+        return any(topic in names for names in self._forgetting.values())
 
     def topics_changed(self, names: Iterable[str]) -> None:
         """These topics came, changed or went; coordinators are told when they are next asked something."""
@@ -199,6 +213,8 @@ class Coordination:
             log.info("%s: %d groups, %d committed offsets", partition, len(machine.groups), len(machine.offsets))
         shard = self._shards[partition.index] = Shard(partition, machine)
         self._carry_out(shard, [machine.recall(now)], now)
+        if partition.index in self._forgetting:
+            self._forget_topics(shard, Asked(TopicsDeleted(frozenset(self._forgetting[partition.index]))), now)
         return shard
 
     def _abandon(self, shard: Shard) -> None:
@@ -323,6 +339,37 @@ class Coordination:
             for shard in list(self._shards.values()):
                 self._decide(shard, Asked(changed), now)
 
+    def _forget_topics(self, shard: Shard, asked: Asked[TopicsDeleted] | Asked[Due], now: Now) -> None:
+        """Let a coordinator forget what was committed for deleted topics, or go on with it: until that is on stable storage."""
+        if not self._is_present(shard):
+            return
+        self._carry_out_gathered(shard, now)
+        outcome = shard.machine.decide(asked, now)
+        if self._carry_out(shard, [outcome], now):
+
+            def again(now: Now) -> None:
+                self._forget_topics(shard, asked, now)
+
+            self._broker.timers.at(("forgetting", shard.partition.index, asked), now.mono_ms + RETRY_MS, again)
+        elif not outcome.timers:
+            key = asked.body if isinstance(asked.body, TopicsDeleted) else asked.body.key
+            assert isinstance(key, TopicsDeleted | TopicsKey)
+            shard.partition.when_synced(shard.partition.log.log_end_offset, partial(self._topics_forgotten, shard, key.names))
+
+    def _topics_forgotten(self, shard: Shard, names: frozenset[str], error_code: int) -> None:
+        """What a failed sync leaves open, the next start goes on with."""
+        left = self._forgetting.get(shard.partition.index, set())
+        if error_code or not self._is_present(shard):
+            return
+        left -= names
+        if not left:
+            self._forgetting.pop(shard.partition.index, None)
+        self._broker.topics.deletions.settle()
+
+    def _is_present(self, shard: Shard) -> bool:
+        """Whether it is still the coordinator of its partition, and that can be used."""
+        return self._shards.get(shard.partition.index) is shard and shard.partition.offline is None
+
     def _carry_out(self, shard: Shard, outcomes: list[Outcome], now: Now, *, at_once: bool = False) -> int:
         """Append, apply, set timers, and let the replies leave when they may.
 
@@ -368,10 +415,12 @@ class Coordination:
             self._broker.timers.at(key, timer.deadline_ms, partial(self._due, shard, timer.key))
 
     def _due(self, shard: Shard, key: TimerKey, now: Now) -> None:
-        if self._shards.get(shard.partition.index) is not shard or shard.partition.offline is not None:
+        if not self._is_present(shard):
             return
         self._tell_topics(now)
-        if self._decide(shard, Asked(Due(key)), now):
+        if isinstance(key, TopicsKey):
+            self._forget_topics(shard, Asked(Due(key)), now)
+        elif self._decide(shard, Asked(Due(key)), now):
             self._set_timer(shard, Timer(key, now.mono_ms + RETRY_MS))
 
 

@@ -274,19 +274,26 @@ class Partitions:
                 self._flushing.configured(partition, now)
             self._on_change(partition)
 
-    def drop(self, topic: str, index: int) -> None:
-        """Close a partition's log and delete its files; the checkpoints are to be written before its name may come back."""
+    def drop(self, topic: str, index: int) -> bool:
+        """Close a partition's log and delete its files; False if they are still there.
+
+        The checkpoints are to be written before its name may come back.
+        """
         self._changes.made = True
         self.checkpoints.forget(topic, index)
         partition = self._topics.get(topic, {}).pop(index, None)
         if not self._topics.get(topic):
             self._topics.pop(topic, None)
-        if partition is not None and partition.offline is None:
-            partition.go_offline("the topic was deleted")
-            try:
-                partition.log.delete()
-            except StorageFailed as failure:
-                log.error("%s is deleted, but its files could not be: %s; remove them by hand", partition, failure)
+        if partition is None or partition.offline is not None:
+            return not self._disk.exists(f"{topic}-{index}")
+        partition.go_offline("the topic was deleted")
+        try:
+            partition.log.delete()
+            return True
+        except StorageFailed as failure:
+            log.error("%s is deleted, but its files could not be: %s; the next start deletes them", partition, failure)
+            return False
+        finally:
             partition.release()
             self._on_change(partition)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.request import Reply, Waiting
 from ottla.cluster.image import TopicImage
-from ottla.log.names import STRAY, set_aside_name
+from ottla.log.names import DELETING, STRAY, set_aside_name
 from ottla.ports import Change, Now, StorageFailed
 from ottla.wire.schema import Message
 
@@ -33,6 +33,7 @@ class TopicLogs:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._opened: dict[str, tuple[bytes, int]] = {}
+        self._left: dict[str, list[str]] = {}
         self._states: dict[bytes, deque[Change]] = {}
         self._leading: list[tuple[TopicImage, Change]] = []
         self._replies = count()
@@ -51,18 +52,30 @@ class TopicLogs:
         """Whether nothing is left of a topic that was deleted."""
         return name not in self._opened
 
+    def clear_away(self, name: str) -> None:
+        """Delete what the disk did not give up when a topic was deleted: before its name is given again. Raises `StorageFailed`."""
+        left = self._left.get(name, [])
+        while left:
+            self.delete(left[-1])
+            left.pop()
+        if name in self._left:
+            del self._left[name]
+            self._broker.topics.deletions.renamed(name)
+
     def follow(self, names: Sequence[str], now: Now) -> Iterator[None]:
         """Drop logs of topics that are no more, and open those that are new."""
         is_new = False
         for name in names:
             yield from self._drop_old(name)
+            if self.is_gone(name) and name not in self._left:
+                self._broker.topics.deletions.renamed(name)
             for _ in self._open_new(name, now):
                 is_new = True
                 if len(self._leading) >= STATES:
                     self._lead()
                 yield
         self._lead()
-        self._broker.topics.forget_deletions()
+        self._broker.topics.deletions.sync_soon()
         for name in names:
             self._broker.wake(("topic", name))
         if is_new:
@@ -97,7 +110,8 @@ class TopicLogs:
                 del self._opened[name]
                 return
             self._opened[name] = (topic_id, opened - 1)
-            self._broker.partitions.drop(name, opened - 1)
+            if not self._broker.partitions.drop(name, opened - 1):
+                self._left.setdefault(name, []).append(f"{name}-{opened - 1}")
             yield
 
     def _open_new(self, name: str, now: Now) -> Iterator[None]:
@@ -138,6 +152,12 @@ class TopicLogs:
                 log.warning("%s is there though the partition is new; it is kept as %s", directory, self.set_aside(directory))
             except StorageFailed as failure:
                 log.error("%s is there though the partition is new, and can't be moved: %s", directory, failure)
+
+    def delete(self, directory: str) -> None:
+        """Delete a directory of a topic that was deleted. Raises `StorageFailed`."""
+        gone = set_aside_name(directory, self._broker.random_bytes(16).hex(), DELETING)
+        self._broker.disk.rename(directory, gone, sync=False)
+        self._broker.disk.remove_tree_soon(gone)
 
     def set_aside(self, directory: str) -> str:
         """Rename a directory that belongs to nothing as Kafka does, so that its records are not lost; returns the new name."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.deletions import Deletions, note
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.settings import topic_config_error
@@ -23,7 +24,7 @@ from ottla.cluster.image import NO_LEADER, ClusterImage, RegistryDamaged, TopicI
 from ottla.cluster.names import INTERNAL
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
-from ottla.log.names import DELETING, set_aside_name
+from ottla.log.names import DELETING
 from ottla.ports import Change, Now, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.broker")
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-DELETIONS = "/admin/delete_topics"
-"""Where Kafka notes the topics whose files are yet to be deleted, so that a restart does not take them for somebody's records."""
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-\d+")
 _DELETED_DIRECTORY = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
@@ -56,7 +54,7 @@ class Topics:
         self._broker = broker
         self.made_by_default: dict[str, int] = {}
         """When each topic was made that nobody described, of late (ms, monotonic)."""
-        self._leaving: set[str] = set()
+        self.deletions = Deletions(broker)
 
     def load(self, now: Now, *, clean: bool) -> None:
         """Read the registry, say in it that this broker is up, and open every partition's log.
@@ -76,10 +74,10 @@ class Topics:
                 self._broker.disk.remove_tree(name)
         present = {name for name in names if _PARTITION_DIRECTORY.fullmatch(name)}
         held = {f"{topic.name}-{index}" for topic in self.image.topics.values() for index in range(len(topic.partitions))}
-        self._leaving.update(self._broker.registry.children(DELETIONS))
+        self.deletions.load()
         for directory in sorted(present - held):
             self._clear_away(directory)
-        self.forget_deletions()
+        self.deletions.all_renamed()
         self._tell_missing(sorted(held - present))
         for topic in self.image.topics.values():
             self.logs.open_all(topic, now, clean=clean)
@@ -103,12 +101,10 @@ class Topics:
     def _clear_away(self, directory: str) -> None:
         """A directory that is no partition's: it goes if its topic was deleted, and gets another name if nobody knows it."""
         known = _PARTITION_DIRECTORY.fullmatch(directory)
-        if known is None or known[1] not in self._leaving:
+        if known is None or known[1] not in self.deletions.names:
             log.warning("%s belongs to no topic; it is kept as %s", directory, self.logs.set_aside(directory))
-            return
-        gone = set_aside_name(directory, self._broker.random_bytes(16).hex(), DELETING)
-        self._broker.disk.rename(directory, gone, sync=False)
-        self._broker.disk.remove_tree_soon(gone)
+        else:
+            self.logs.delete(directory)
 
     def _tell_missing(self, directories: Sequence[str]) -> None:
         if directories:
@@ -130,6 +126,12 @@ class Topics:
         made = [outcome.name for outcome in outcomes if not outcome.error_code]
         self._follow([name for name in made if not self.logs.is_gone(name)], now)  # a topic of that name is still going
         self._broker.partitions.checkpoints.settle(made)
+        try:
+            for name in made:
+                self.logs.clear_away(name)
+            self.deletions.sync(made)  # or a power cut could put a directory of the former topic in the place of the new one's
+        except StorageFailed as failure:
+            return [one if one.error_code else _refused(one, failure) for one in outcomes]
         return self._commit(outcomes, now, at_once=at_once)
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Outcome]:
@@ -143,24 +145,15 @@ class Topics:
     def delete(self, names: Iterable[str], now: Now, *, at_once: bool = True) -> list[Outcome]:
         """Delete topics that are there, with all their records and the offsets that groups committed for them."""
         decided = [decide.delete(self.image.topics[name]) for name in names]
-        noted = [replace(one, changes=(*one.changes, Change(f"{DELETIONS}/{one.name}", b""))) for one in decided]
+        noted = [replace(one, changes=(*one.changes, note(one.name))) for one in decided]
         outcomes = self._commit(noted, now, at_once=False)
         gone = [outcome.name for outcome in outcomes if not outcome.error_code]
         if gone:
-            self._leaving.update(gone)
+            self.deletions.begin(gone)
             self._broker.coordination.topics_deleted(gone, now)
         if at_once:
             self._follow(gone, now)
         return outcomes
-
-    def forget_deletions(self) -> None:
-        """The files of deleted topics are gone, or have names that say so: nobody has to know of them any more."""
-        settled = [name for name in self._leaving if self.logs.is_gone(name)]
-        try:
-            self._broker.registry.commit([Change(f"{DELETIONS}/{name}", None) for name in settled])
-            self._leaving.difference_update(settled)
-        except StorageFailed as failure:
-            log.error("the registry refused to forget deleted topics: %s", failure)
 
     def add_partitions(
         self,
@@ -286,9 +279,7 @@ class Topics:
         try:
             self._broker.registry.commit(changes)
         except StorageFailed as failure:
-            log.error("the registry refused a change of topics: %s", failure)
-            sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
-            return [replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence) for outcome in outcomes]
+            return [_refused(outcome, failure) for outcome in outcomes]
         self._apply(changes)
         for outcome in outcomes:
             self.logs.lead_later(outcome.topic_id, [change for change in outcome.changes if _is_state(outcome, change)])
@@ -305,6 +296,12 @@ class Topics:
     def _apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
             self.image.apply(change.path, change.value)
+
+
+def _refused(outcome: Outcome, failure: StorageFailed) -> Outcome:
+    log.error("a change of topics was refused: %s", failure)
+    sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
+    return replace(outcome, error_code=KAFKA_STORAGE_ERROR, message=sentence)
 
 
 def _is_state(outcome: Outcome, change: Change) -> bool:

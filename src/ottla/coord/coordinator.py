@@ -229,7 +229,9 @@ class Coordinator:
         error_code = NONE if consumer_group is None else fetch_error(consumer_group, wanted)
         if error_code:
             return Outcome(replies=(Reply(token, offsets.FetchedGroup(group_id=wanted.group_id, error_code=error_code)),))
-        return Outcome(replies=(Reply(token, offsets.fetch(self.offsets, wanted, require_stable=require_stable)),))
+        return Outcome(
+            replies=(Reply(token, offsets.fetch(self.offsets, wanted, self.consumers.topics, require_stable=require_stable)),)
+        )
 
     def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> Outcome:
         body = asked.body
@@ -242,10 +244,10 @@ class Coordinator:
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
     def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> Outcome:
-        return self._forget_topics(TopicsKey(asked.body.names, now.wall_ms, self.offsets.group_ids(), 0), now)
+        return self._forget_topics(TopicsKey(asked.body.names, self.offsets.group_ids(), 0), now)
 
     def _forget_topics(self, key: TopicsKey, now: Now) -> Outcome:
-        records, following = expiry.forget_topics(self.offsets, key)
+        records, following = expiry.forget_topics(self.offsets, key, self.consumers.topics)
         timers = (Timer(following, now.mono_ms + expiry.PAUSE_MS),) if following else ()
         return Outcome(tuple(records), timers=timers)
 

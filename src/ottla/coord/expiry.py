@@ -15,6 +15,7 @@ from ottla.coord.classic.states import State
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.migrate import tombstones
 from ottla.coord.consumer.records import ConsumerStored
+from ottla.coord.consumer.topics import Topics
 from ottla.coord.offsets import ByTopic, Committed, Offsets
 from ottla.coord.outcome import ExpiryKey, TopicsKey
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, OffsetForgotten
@@ -113,22 +114,23 @@ class _Part:
             self.records += [GroupForgotten(group.group_id)] if isinstance(group, Group) else tombstones(group)
 
 
-def forget_topics(offsets: Offsets, key: TopicsKey) -> tuple[list[OffsetForgotten], TopicsKey | None]:
+def forget_topics(offsets: Offsets, key: TopicsKey, topics: Topics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
     """The tombstones of what groups, from where `key` says, have committed for topics that are no more; where to go on, if so.
 
-    What is newer than the deletion was committed for topics that came after them under the same names.
+    What was committed for those that have their names now, which `topics` tells, stays: it has their ids.
     """
+    present = {name: topic.topic_id for name in key.names if (topic := topics.named(name)) is not None}
     records: list[OffsetForgotten] = []
     for at in range(key.at, len(key.groups)):
         if at - key.at + TOMBSTONE * len(records) >= MOST_LOOKED_AT:
             return records, replace(key, at=at)
         group_id = key.groups[at]
         held = offsets.of(group_id)
-        for topic in key.names.intersection(held):
+        for name in key.names.intersection(held):
             records += [
-                OffsetForgotten(group_id, topic, index)
-                for index, committed in held[topic].items()
-                if committed.commit_timestamp_ms <= key.wall_ms
+                OffsetForgotten(group_id, name, index)
+                for index, committed in held[name].items()
+                if committed.topic_id != present.get(name)
             ]
     return records, None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ottla.coord.consumer.topics import Topics
 from ottla.coord.pending import PendingOffsets
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -13,6 +14,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE, UNSTABLE_OFFSET_COMMIT
 
 NO_OFFSET = -1
+NO_TOPICS: Final = Topics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
 """The end of time: where a retention reaches beyond it, Apache Kafka begins anew at its start, and forgets at once."""
@@ -212,20 +214,40 @@ def _is_longer(text: str, limit: int) -> bool:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def fetch(offsets: Offsets, wanted: FetchGroup, *, require_stable: bool = False) -> FetchedGroup:
+def fetch(offsets: Offsets, wanted: FetchGroup, present: Topics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
     """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error.
 
-    Where an offset is pending in a transaction, `require_stable` (KIP-447) has UNSTABLE_OFFSET_COMMIT answered instead of the one
-    before it, so that the client asks again.
+    Nothing is shown that was committed for a former topic of the same name: `present` tells the ids of those that there are. Where
+    an offset is pending in a transaction, `require_stable` (KIP-447) has UNSTABLE_OFFSET_COMMIT answered instead of the one before
+    it, so that the client asks again.
     """
     held = offsets.of(wanted.group_id)
     if wanted.topics is None:
-        topics = [_fetched_topic(name, NO_TOPIC_ID, partitions, partitions) for name, partitions in held.items()]
+        topics = _all_topics(held, present)
     else:
-        topics = [_fetched_topic(t.name, t.topic_id, t.partition_indexes, held.get(t.name, {})) for t in wanted.topics]
+        topics = [
+            _fetched_topic(t.name, t.topic_id, _id_of(t.name, t.topic_id, present), t.partition_indexes, held.get(t.name, {}))
+            for t in wanted.topics
+        ]
     if require_stable and offsets.pending:
         _withhold(offsets.pending, wanted.group_id, topics)
     return FetchedGroup(group_id=wanted.group_id, topics=topics)
+
+
+def _all_topics(held: ByTopic, present: Topics) -> list[FetchedTopic]:
+    topics = []
+    for name, partitions in held.items():
+        topic_id = _id_of(name, NO_TOPIC_ID, present)
+        indexes = [index for index, committed in partitions.items() if not _is_of_another_topic(committed, topic_id)]
+        if indexes:
+            topics.append(_fetched_topic(name, NO_TOPIC_ID, topic_id, indexes, partitions))
+    return topics
+
+
+def _id_of(name: str, asked: bytes, present: Topics) -> bytes:
+    """The id that was asked for, or else that of the topic which has the name now."""
+    topic = present.named(name) if asked == NO_TOPIC_ID else None
+    return asked if topic is None else topic.topic_id
 
 
 def _withhold(pending: PendingOffsets, group_id: str, topics: list[FetchedTopic]) -> None:
@@ -240,9 +262,9 @@ def _unstable(index: int) -> FetchedPartition:
     return FetchedPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=UNSTABLE_OFFSET_COMMIT)
 
 
-def _fetched_topic(name: str, topic_id: bytes, indexes: Iterable[int], held: dict[int, Committed]) -> FetchedTopic:
+def _fetched_topic(name: str, asked: bytes, topic_id: bytes, indexes: Iterable[int], held: ByPartition) -> FetchedTopic:
     partitions = [_fetched(index, held.get(index), topic_id) for index in indexes]
-    return FetchedTopic(name=name, topic_id=topic_id, partitions=partitions)
+    return FetchedTopic(name=name, topic_id=asked, partitions=partitions)
 
 
 def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> FetchedPartition:

@@ -74,10 +74,9 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """Going on to forget what was committed, up to `wall_ms`, for topics that are no more, with group number `at` of `groups`."""
+    """Going on to forget what was committed for topics that are no more, with group number `at` of `groups`."""
 
     names: frozenset[str]
-    wall_ms: int
     groups: tuple[str, ...] = field(compare=False, repr=False)
     at: int
 
@@ -108,7 +107,7 @@ class Due(NamedTuple):
 
 
 class TopicsDeleted(NamedTuple):
-    """An input: these topics are no more, and neither are the offsets committed for them."""
+    """An input: these topics are no more, and neither are the offsets committed for them. Others may have their names by now."""
 
     names: frozenset[str]
 

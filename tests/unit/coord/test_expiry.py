@@ -7,6 +7,9 @@ import random
 import pytest
 
 from ottla.coord import expiry
+from ottla.coord.consumer.assign import TopicShape
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.topics import Topic, Topics
 from ottla.coord.coordinator import Coordinator
 from ottla.coord.outcome import Asked, Due, ExpiryKey, Outcome, TopicsDeleted, TopicsKey
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
@@ -16,6 +19,7 @@ from ottla.ports import Now
 RETENTION_MS = 1_000
 SETTINGS = GroupSettings(offsets_retention_ms=RETENTION_MS)
 LATE = Now(5_000, 5_000)
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 
 def coordinator(groups: int, offsets: int, *, seed: int = 0) -> Coordinator:
@@ -94,9 +98,11 @@ def test_deleted_topics_are_forgotten_in_slices() -> None:
     assert len(machine.groups) == 1_000
 
 
-def test_what_was_committed_for_a_topic_of_the_same_name_stays() -> None:
+def test_what_was_committed_for_a_topic_of_the_same_name_stays_whatever_the_clock_showed() -> None:
     machine = Coordinator(SETTINGS, lambda: "id")
-    machine.apply(OffsetCommitted("old", "t", 0, 1, 0, "", 100))
-    machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 200))
-    outcome = machine.decide(Asked(Due(TopicsKey(frozenset("t"), 150, ("old", "new", "gone"), 0))), LATE)
-    assert outcome.records == (OffsetForgotten("old", "t", 0),)
+    machine.apply(TopicsSeen(Topics([Topic("t", NEW_ID, TopicShape(1))]), frozenset("t"), new=True))
+    machine.apply(OffsetCommitted("old", "t", 0, 1, 0, "", 200, topic_id=OLD_ID))
+    machine.apply(OffsetCommitted("older", "t", 0, 1, 0, "", 200))
+    machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 100, topic_id=NEW_ID))
+    outcome = machine.decide(Asked(Due(TopicsKey(frozenset("t"), ("old", "older", "new", "gone"), 0))), LATE)
+    assert outcome.records == (OffsetForgotten("old", "t", 0), OffsetForgotten("older", "t", 0))

@@ -1,0 +1,212 @@
+"""What is left of a deleted topic, its committed offsets and its directories, goes whatever happens; namesakes inherit nothing."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+
+import pytest
+
+from ottla.broker.coordination import Coordination
+from ottla.sim.disk import NO_SPACE
+from ottla.wire.api.create_topics import CreateTopicsRequest
+from ottla.wire.api.delete_topics import DeleteTopicsRequest
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.support.machine import Machine
+from tests.support.producing import create, delete, produce, values
+
+COMMIT, FETCH, FIND, CREATE, DELETE = 8, 9, 10, 19, 20
+DAY_MS = 86_400_000
+NOTES = "/admin/delete_topics"
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """A broker with a topic that a group has committed offset 5 for."""
+    machine = Machine(offsets_topic_num_partitions=1)
+    create(machine, "t")
+    create(machine, "other")
+    machine.ask(FIND, 3, FindCoordinatorRequest(key="g"))
+    commit(machine, 5)
+    return machine
+
+
+def commit(machine: Machine, offset: int, topic: str = "t") -> None:
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[part])]
+    response = machine.ask(COMMIT, 7, OffsetCommitRequest(group_id="g", topics=topics))
+    assert response.topics[0].partitions[0].error_code == NONE
+
+
+def fetched(machine: Machine) -> int:
+    """What the group is told that it has committed, whether it asks for the topic or for everything."""
+    wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    answers = set()
+    for topics in (wanted, None):
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=topics)
+        found = machine.ask(FETCH, 8, OffsetFetchRequest(groups=[group])).groups[0].topics
+        answers.add(next((topic.partitions[0].committed_offset for topic in found if topic.name == "t"), -1))
+    (answer,) = answers
+    return answer
+
+
+def kept(machine: Machine) -> set[str]:
+    """The topics that coordinators still keep offsets for."""
+    return {record.topic for one in machine.broker.coordination.coordinators for record in one.offsets.everything()}
+
+
+def directories(machine: Machine) -> list[str]:
+    return [name for name in machine.disk.list("") if name.startswith("t-")]
+
+
+def begin_to_delete(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delete the topic, and end the broker when the registry knows it and nothing else has happened."""
+
+    class Ended(BaseException):
+        pass
+
+    def end(self: Coordination, *arguments: object) -> None:
+        raise Ended
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Coordination, "topics_deleted", end)
+        with pytest.raises(Ended):
+            machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
+    machine.kill()
+
+
+def test_a_crash_behind_the_registry_leaves_no_offsets_of_a_deleted_topic(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_to_delete(machine, monkeypatch)
+    assert kept(machine) == set()
+    assert machine.registry.children(NOTES) == []
+    create(machine, "t")
+    assert fetched(machine) == -1
+    machine.kill()
+    assert (fetched(machine), directories(machine)) == (-1, ["t-0"])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_refused_append_leaves_no_offsets_of_a_deleted_topic(machine: Machine, restarts: bool) -> None:
+    machine.disk.fail(0, NO_SPACE)  # the append of the tombstones comes first
+    delete(machine, "t")
+    assert machine.registry.children(NOTES) == ["t"]
+    create(machine, "t")
+    assert fetched(machine) == -1
+    commit(machine, 3)
+    if restarts:
+        machine.kill()
+    else:
+        machine.pass_time(1_000)
+    assert machine.registry.children(NOTES) == []
+    assert fetched(machine) == 3
+    assert kept(machine) == {"t"}
+
+
+def test_what_a_refused_append_left_is_forgotten_a_second_later(machine: Machine) -> None:
+    commit(machine, 4, "other")
+    machine.disk.fail(0, NO_SPACE)
+    delete(machine, "t")
+    assert kept(machine) == {"t", "other"}
+    machine.pass_time(1_000)
+    assert kept(machine) == {"other"}
+    assert machine.registry.children(NOTES) == []
+
+
+def test_a_deletion_is_noted_until_the_tombstones_are_on_stable_storage(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
+        assert machine.registry.children(NOTES) == ["t"]
+    machine.settle()
+    assert machine.registry.children(NOTES) == []
+
+
+def test_a_clock_that_goes_back_does_not_keep_the_offsets_of_a_deleted_topic(machine: Machine) -> None:
+    machine.clock.jump(-DAY_MS)
+    delete(machine, "t")
+    create(machine, "t")
+    assert fetched(machine) == -1
+    commit(machine, 3)
+    machine.kill()
+    assert fetched(machine) == 3
+
+
+def test_slices_of_forgetting_are_gone_on_with_after_a_refusal(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coord.expiry.MOST_LOOKED_AT", 1)
+    for group in "abc":
+        part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])
+        machine.ask(COMMIT, 7, OffsetCommitRequest(group_id=group, topics=[topic]))
+    machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
+    machine.disk.fail(0, NO_SPACE)
+    machine.pass_time(2)
+    assert kept(machine) == {"t"}
+    for _ in range(3):
+        machine.pass_time(1_000)
+    assert kept(machine) == set()
+    assert machine.registry.children(NOTES) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
+    machine: Machine, seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(machine, b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
+        if seed % 2:
+            machine.begin(
+                CREATE,
+                7,
+                CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)]),
+            )
+    machine.disk.crash(Random(seed))
+    with caplog.at_level(logging.ERROR, "ottla"):
+        machine.kill()
+    assert not caplog.records
+    assert not [name for name in directories(machine) if "stray" in name]
+    if not seed % 2:
+        assert directories(machine) == []
+        create(machine, "t")
+    assert produce(machine, b"new").error_code == NONE
+    assert values(machine) == [b"new"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_files_that_the_disk_did_not_give_up_go_before_the_name_is_given_again(machine: Machine, restarts: bool) -> None:
+    produce(machine, b"old")
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(partition.log), "delete", lambda log: machine.disk.remove("no such file"))
+        delete(machine, "t")
+    assert (directories(machine), machine.registry.children(NOTES)) == (["t-0"], ["t"])
+    if restarts:
+        machine.kill()
+        assert directories(machine) == []
+    create(machine, "t")
+    assert produce(machine, b"new").error_code == NONE
+    assert values(machine) == [b"new"]
+    assert directories(machine) == ["t-0"]
+    assert machine.registry.children(NOTES) == []
+
+
+def test_the_name_of_a_deleted_topic_is_not_given_again_while_the_disk_cannot_keep_that(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
+        machine.disk.fail(0, count=5)
+        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        (created,) = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic])).topics
+    assert created.error_code == KAFKA_STORAGE_ERROR
+    machine.disk.heal()
+    machine.settle()
+    create(machine, "t")
