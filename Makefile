@@ -1,6 +1,6 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire
-.PHONY: sim torture torture-groups suites asan bench-log bench-wire demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | soak | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire
+.PHONY: sim soak torture torture-groups suites asan bench-log bench-wire demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -34,6 +34,11 @@ fuzz: .venv/ready
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000
 	$(BIN)/python -m ottla.sim.groups --seeds 5000
+
+# SOAK_MINUTES=30 unless given; SOAK_SEED=7 to have the same things happen at the same times again.
+SOAK_MINUTES ?= 30
+soak: .venv/ready
+	$(BIN)/python -m tests.torture.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 torture: .venv/ready
 	$(BIN)/python -m tests.torture.kills --rounds 200

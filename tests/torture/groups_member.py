@@ -1,4 +1,4 @@
-"""One member of the group in `tests.torture.groups`, a process: `python -m tests.torture.groups_member KIND ADDRESS NOTES`.
+"""One member of a group, a process: `python -m tests.torture.groups_member KIND ADDRESS NOTES [TOPIC GROUP [INSTANCE]]`.
 
 Notes each run of records that it has in hand (`got partition first last`), and only then commits; a kill may come at any moment.
 What its client refuses (a commit after it lost its partitions, a broker that is away) is noted and tried again with the next poll.
@@ -17,7 +17,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor as KafkaPyt
 
 from tests.support.clients.aio import AioKafkaMember
 from tests.support.clients.confluent import ConfluentMember
-from tests.support.clients.face import Member, Message
+from tests.support.clients.face import GivenUp, Member, Message
 from tests.support.clients.kafka_python import KafkaPythonMember
 from tests.support.clients.own import OwnMember
 
@@ -83,10 +83,12 @@ def runs(messages: Iterable[Message]) -> list[tuple[int, int, int]]:
     return found
 
 
-def opened(kind: str, address: str, notes: int) -> Member:
-    """A member; some clients do not begin while the broker is away."""
+def opened(kind: str, address: str, notes: int, topic: str = TOPIC, group: str = GROUP, instance: str = "") -> Member:
+    """A member, a static one if `instance` names it; some clients do not begin while the broker is away."""
     while True:
-        member = KINDS[kind](address, TOPIC, GROUP)
+        member = KINDS[kind](address, topic, group)
+        if instance:
+            member.be_static(instance)
         try:
             member.open()
             return member
@@ -100,7 +102,7 @@ def note_refusal(notes: int, refused: Exception) -> None:
 
 
 def serve(member: Member, notes: int) -> None:
-    """Poll, note, commit, until told to stop."""
+    """Poll, note, commit, until told to stop. Raises `GivenUp`."""
     going = [True]
     signal.signal(signal.SIGTERM, lambda number, frame: going.clear())
     while going:
@@ -109,14 +111,16 @@ def serve(member: Member, notes: int) -> None:
             if messages:
                 os.write(notes, b"".join(b"got %d %d %d\n" % run for run in runs(messages)))
                 member.commit()
+        except GivenUp:
+            raise  # such as a static member that was away for too long and then committed without its id: somebody starts it anew
         except Exception as refused:
             note_refusal(notes, refused)
 
 
 def main() -> None:
-    kind, address, path = sys.argv[1:]
+    kind, address, path, *what = sys.argv[1:]
     notes = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    member = opened(kind, address, notes)
+    member = opened(kind, address, notes, *what)
     serve(member, notes)
     member.close()
 

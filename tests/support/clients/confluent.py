@@ -9,14 +9,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.clients.face import Client, Member, Message, Row
+from tests.support.clients.face import Client, GivenUp, Member, Message, Row
 
 NO_OFFSET = 0
 
 
 def seen(message: Any) -> Message:
     if message.error():
-        raise AssertionError(str(message.error()))
+        raise (GivenUp if message.error().fatal() else AssertionError)(str(message.error()))
     headers = tuple(message.headers() or ())
     return Message(message.partition(), message.offset(), message.key(), message.value(), headers, message.timestamp()[1])
 

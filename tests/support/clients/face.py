@@ -12,6 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
+class GivenUp(AssertionError):
+    """The client says that it will never be of use again: a new one is needed."""
+
+
 class Message(NamedTuple):
     """What a consumer saw, in Kafka's own units."""
 
@@ -61,12 +65,18 @@ class Member(ABC):
     `assigned` and `messages` may be read from any thread; everything else is done by the member's own thread.
     """
 
+    _settings: dict[str, Any]
+
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.assigned: frozenset[int] = frozenset()
         self._orders: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def be_static(self, instance: str) -> None:
+        """To be called before it is opened."""
+        self._settings["group.instance.id" if "group.id" in self._settings else "group_instance_id"] = instance
 
     def start(self) -> Member:
         self._thread.start()
