@@ -6,10 +6,12 @@ BIN := .venv/bin
 
 .venv/ready: pyproject.toml setup.py $(wildcard src/ottla/records/kernel*.py src/ottla/wire/kernel*.py src/ottla/wire/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group dev --editable ".[all]"
-	touch $@
+	@echo "Setting up .venv, which takes some minutes the first time: Ottla with its compiled kernels, and about 60 packages for the"
+	@echo "tests, the checks and the demo; 700 MB are fetched, 456 MB of which are PySpark."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python tools/install.py --group dev --editable ".[all]"
+	@touch $@
 
 demo: .venv/ready
 	$(BIN)/python -m examples.flights
