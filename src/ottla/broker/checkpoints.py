@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, NEW, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
+from ottla.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    NEW,
+    RECOVERY_POINTS,
+    Offsets,
+    format_offsets,
+    read_offsets,
+    replace_with_new,
+)
 from ottla.ports import Disk, File, StorageFailed, TryAgain
 
 if TYPE_CHECKING:
@@ -176,10 +185,7 @@ class Checkpoints:
         if begun != self._round:
             return  # newer ones were written meanwhile
         try:
-            if failure is not None:
-                raise failure
-            file.close()
-            self._disk.rename(name + NEW, name, sync=False)  # what a power cut brings back in its place is true as well
+            replace_with_new(self._disk, name, file, failure)  # what a power cut brings back in its place is true as well
             self._written[name] = data
         except StorageFailed as refused:
             log.error("a checkpoint could not be written: %s; the next one is tried as usual", refused)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions import Partition
-from ottla.log.checkpoints import CLEANED_OFFSETS, NEW, Offsets, format_offsets, read_offsets
+from ottla.log.checkpoints import CLEANED_OFFSETS, NEW, Offsets, format_offsets, read_offsets, replace_with_new
 from ottla.log.compaction import Compaction, Pauses
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
@@ -198,10 +198,7 @@ class Cleaner:
     def _replace(self, file: File, offsets: Offsets, failure: StorageFailed | None) -> None:
         self._is_saving = False
         try:
-            if failure is not None:
-                raise failure
-            file.close()
-            self._broker.disk.rename(CLEANED_OFFSETS + NEW, CLEANED_OFFSETS, sync=False)
+            replace_with_new(self._broker.disk, CLEANED_OFFSETS, file, failure)
             self._saved = offsets
         except StorageFailed as refused:
             log.error("%s could not be written: %s", CLEANED_OFFSETS, refused)

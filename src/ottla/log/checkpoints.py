@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from ottla.ports import Disk
+from ottla.ports import Disk, File, StorageFailed
 
 log = logging.getLogger("ottla.log")
 
@@ -61,6 +62,19 @@ def read_offsets(disk: Disk, name: str) -> Offsets:
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """The content of one of the files above."""
     return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
+
+
+def replace_with_new(disk: Disk, name: str, file: File, failure: StorageFailed | None) -> None:
+    """Let the `.new` one of these files, of which a sync came to this, take the place of `name`. Raises `StorageFailed`.
+
+    One that could not be synced is removed: it never can be, and the next one must be another file.
+    """
+    if failure is not None:
+        with suppress(StorageFailed):
+            disk.remove(name + NEW)
+        raise StorageFailed(failure.path, failure.reason)
+    file.close()
+    disk.rename(name + NEW, name, sync=False)
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:

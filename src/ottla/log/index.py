@@ -128,6 +128,12 @@ class SparseIndex:
         stored = self.stored if in_memory else self._stored_count(column, second - 1)
         self.cut(stored + in_memory)
 
+    def retire(self) -> None:
+        """Its file is about to go: whoever still looks something up finds nothing, and makes no file of that name again."""
+        self.close()
+        del self._firsts[:], self._seconds[:]
+        self._stored, self._last = 0, None
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

@@ -231,6 +231,7 @@ class Log:
 
     def mark_synced(self, offset: int) -> None:
         """The `dirty_files` of when the log ended at `offset` have been synced."""
+        assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
         for segment, unsynced in list(self._unsynced.items()):

@@ -80,8 +80,8 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bo
     except StorageFailed:
         if disk.exists(path):
             raise
-    segment.index.close()
-    segment.times.close()
+    segment.index.retire()
+    segment.times.retire()
     segment.transactions.close()
     remove = disk.remove if is_replaced else disk.remove_soon
     for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX) if is_replaced else (INDEX, TIME_INDEX):

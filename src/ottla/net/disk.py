@@ -66,7 +66,7 @@ class RealFile:
         self._directory: RealDirectory | None = None
         self._written = 1  # whoever wrote to it before may have been killed, and the page cache holds it still
         self._synced = 0
-        self._failure: StorageFailed | None = None
+        self._failure: str | None = None
 
     def __del__(self) -> None:
         self.close()
@@ -161,7 +161,7 @@ class RealFile:
 
     def _sync(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise StorageFailed(self.path, self._failure)
         written = self._written
         try:
             if written != self._synced:
@@ -170,10 +170,10 @@ class RealFile:
                 self._directory.sync()
                 self._is_new = False
         except OSError as failure:
-            self._failure = failed(self.path, failure)
-            raise self._failure from failure
+            self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file
+            raise failed(self.path, failure) from failure
         except StorageFailed as failure:
-            self._failure = failure
+            self._failure = failure.reason
             raise
         self._synced = written
 

@@ -114,7 +114,7 @@ def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> No
         try:
             file.sync()
         except StorageFailed as failure:
-            failures[file] = failure
+            failures[file] = failure.with_traceback(None)  # which would keep the file, and be kept by it
 
 
 def _finish(outcomes: list[tuple[Sequence[Pinned], Done, StorageFailed | None]]) -> None:

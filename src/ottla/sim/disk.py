@@ -5,7 +5,7 @@ that a failure can be replayed.
 
 What it cannot lose, though a real disk may: what had been synced, but for a flipped bit (no bad sector, no file that `fsck` cut
 short); a page that the kernel dropped after a failed sync, where another process syncs the file again and is told that all is well.
-Its operations are atomic: a power cut comes between two of them, and a removal that may happen some time happens at once.
+Its operations are atomic: a power cut comes between two of them, and a directory that may be removed some time goes at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SimFile:
         self._is_open = True
         self._pins = 0
         self._directory: SimDirectory | None = None
-        self._failure: StorageFailed | None = None
+        self._failure: str | None = None
 
     @property
     def path(self) -> str:
@@ -87,7 +87,7 @@ class SimFile:
 
     def _sync(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise StorageFailed(self.path, self._failure)
         self._must_live()
         try:
             self._disk.may("sync", self.path)
@@ -96,7 +96,7 @@ class SimFile:
                 self._directory.sync()
                 self._is_new = False
         except StorageFailed as failure:
-            self._failure = failure
+            self._failure = failure.reason  # not the exception: its traceback would keep this file
             raise
 
     def close(self) -> None:
@@ -120,6 +120,10 @@ class SimFile:
         if not self._pins and self._directory is not None:
             self._directory.unpin()
             self._directory = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
 
     @property
     def is_pinned(self) -> bool:
@@ -185,6 +189,7 @@ class SimDisk:
         self._root = Folder()
         self._failing: dict[int, str] = {}
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
+        self._removals: list[tuple[Folder, str]] = []
         self._handles: weakref.WeakKeyDictionary[Node, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
 
     # Faults to order
@@ -228,7 +233,11 @@ class SimDisk:
         return sum(node.end for node in self._root.nodes())
 
     def run_syncs(self) -> int:
-        """Make the syncs that were asked for and call back; returns how many asked."""
+        """Remove and sync what was asked for, and call back; returns how many asked for a sync."""
+        removals, self._removals = self._removals, []
+        for folder, name in removals:
+            if name in folder.names:
+                folder.unlink(name)
         asked, self._syncs = self._syncs, []
         for files, done in asked:
             failure = _sync(files)
@@ -316,7 +325,12 @@ class SimDisk:
         self._folder(_parent(path), path).unlink(_name(path))
 
     def remove_soon(self, path: str) -> None:
-        self.remove(path)
+        known = self._handles.get(self._node(path))
+        file = known() if known is not None else None
+        if file is not None and file.is_open:
+            self.remove(path)
+        else:
+            self._removals.append((self._folder(_parent(path), path), _name(path)))
 
     def remove_tree(self, path: str) -> None:
         self.may("remove_tree", path)
@@ -412,6 +426,7 @@ class SimDisk:
     def _die(self) -> None:
         self.life += 1
         self._syncs.clear()
+        self._removals.clear()
         self._handles.clear()
 
     def _find(self, path: str) -> Node | Folder | None:
@@ -448,7 +463,7 @@ def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
         try:
             file.sync()
         except StorageFailed as failure:
-            first = first or failure
+            first = first or failure.with_traceback(None)
     return first
 
 

@@ -17,12 +17,12 @@ from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.log.transactions import ABORT, COMMIT
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, StorageFailed, TryAgain
 from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
 from ottla.sim import invariants
-from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES, SimDisk
 
 KEYS = 12
 START_MS = 1_700_000_000_000
@@ -32,6 +32,9 @@ IDEMPOTENT, TRANSACTIONAL = (1, 2), (3, 4)
 MOST_RECORDS = 4
 
 Act = Callable[[], None]
+
+State = tuple[int, int, int, dict[int, int]]
+"""(start, end, last stable offset, open transactions)"""
 
 
 class PowerCut(BaseException):
@@ -88,9 +91,10 @@ class Life:
     def acts(self) -> list[Act]:
         """What may happen next; what is there more often happens more often."""
         acts = [self.append] * 6 + [self.append_idempotently] * 4 + [self.transact] * 3 + [self.end_transaction] * 3
-        acts += [self.sync] * 3 + [self.roll, self.pass_time, self.checkpoint, self.delete_records, self.stop, self.meet_faults]
-        if self.random.random() < 0.1:
-            acts.append(self.change_policy)
+        acts += [self.sync] * 2 + [self.sync_beside_work] * 2 + [self.roll, self.pass_time, self.retain_beside_work]
+        acts += [self.checkpoint, self.delete_records, self.stop, self.meet_faults]
+        if self.random.random() < 0.2:
+            acts += [self.change_policy, self.revive, self.disk.close_handles]
         return acts + ([self.compact] * 3 if self.config.compacts else [] if self.compacted_to else [self.truncate])
 
     # Appending
@@ -164,6 +168,39 @@ class Life:
         self.log.mark_synced(end)
         self.synced = end
 
+    def sync_beside_work(self) -> None:
+        """As the broker does it: what is asked for is made later, and what happens meanwhile must not spoil it."""
+        end = self.log.log_end_offset
+        outcomes: list[StorageFailed | None] = []
+        self.disk.sync_soon(self.log.dirty_files(), outcomes.append)
+        self._work_a_little()
+        self.disk.run_syncs()
+        if outcomes[0] is not None:
+            raise outcomes[0]
+        self.log.mark_synced(end)
+        self.synced = max(self.synced, end)
+
+    def retain_beside_work(self) -> None:
+        """As the broker does it: one segment after the other, each when the names are synced."""
+        self._let_time_pass()
+        for _ in range(3):
+            if not self.log.retain(self.now, most=1):
+                return
+            self.disk.sync_soon([self.log.directory], _raise)
+            self._work_a_little()
+            self.disk.run_syncs()
+            self.log.names_are_synced()
+
+    def _work_a_little(self) -> None:
+        works = [self.append, self.roll, self.delete_records, self._let_go]
+        for _ in range(self.random.randrange(3)):
+            self.random.choice(works)()
+
+    def _let_go(self) -> None:
+        """What retention may delete goes, and what it deleted before is removed."""
+        self._let_time_pass()
+        self.log.retain(self.now)
+
     def roll(self) -> None:
         self.log.roll()
 
@@ -185,8 +222,11 @@ class Life:
     # Forgetting
 
     def pass_time(self) -> None:
-        self.now = Now(self.now.wall_ms + 2000, self.now.mono_ms + 2000)
+        self._let_time_pass()
         self.log.retain(self.now)
+
+    def _let_time_pass(self) -> None:
+        self.now = Now(self.now.wall_ms + 2000, self.now.mono_ms + 2000)
 
     def delete_records(self) -> None:
         start, end = self.log.log_start_offset, self.log.log_end_offset
@@ -247,27 +287,38 @@ class Life:
 
     def meet_faults(self) -> None:
         """Something is refused by the disk; what was told to be on stable storage stays, whatever the log has to give up."""
-        act = self.random.choice([self.append, self.transact, self.roll, self.checkpoint, self.pass_time, self.sync, self.compact])
+        syncing = [self.sync, self.compact, self.checkpoint, self.sync_beside_work, self.retain_beside_work]
+        act = self.random.choice([self.append, self.transact, self.roll, self.pass_time, *syncing])
         if act == self.compact and not self.config.compacts:
             act = self.append
         end = self.log.log_end_offset
-        self.disk.fail(self.random.randrange(12), self.random.choice([IO_ERROR, NO_SPACE]), count=self.random.choice([1, 1, 5]))
+        reason = self.random.choice([IO_ERROR, NO_SPACE, TOO_MANY_FILES])
+        self.disk.fail(self.random.randrange(12), reason, count=self.random.choice([1, 1, 5]))
         try:
             act()
-        except StorageFailed:
-            assert act == self.compact or self.log.log_end_offset == end, "what was refused is there"
+        except StorageFailed as failure:
+            assert act in syncing or self.log.log_end_offset == end, "what was refused is there"
             self.disk.heal()
-            if act in (self.sync, self.compact, self.checkpoint):  # the broker would go offline until it is started anew
+            if act in syncing and not isinstance(failure, TryAgain):  # the broker would go offline until it is started anew
                 self.revive()
         self.disk.heal()
 
     def revive(self) -> None:
-        """The process ends, the machine goes on: nothing is lost."""
+        """The process ends at once, the machine goes on: nothing is lost."""
         before = self._state()
         self.disk.kill()
         self.log = self._open_at_last()
-        assert self._state()[1::2] == before[1::2], f"a restart made {self._state()} of {before}"
+        self._compare_with(before)
+        self.synced = max(self.synced, self.log.synced_offset)
         self._check()
+
+    def _compare_with(self, before: State) -> None:
+        """Of a transaction that began in what is deleted, the first record that is left counts, if there is one."""
+        _, end, _, was_open = before
+        first, is_open = self.log.segments[0].base_offset, self.log.producers.open_transactions
+        same = all(is_open.get(one) == offset or offset < first <= is_open.get(one, first) for one, offset in was_open.items())
+        same = same and self.log.log_end_offset == end and not is_open.keys() - was_open.keys()
+        assert same, f"a restart made {self._state()} of {before}"
 
     def restart(self) -> None:
         """The power is back, and may go once more while the log is opened."""
@@ -320,7 +371,7 @@ class Life:
             self.disk.heal()
         return self._open()
 
-    def _state(self) -> tuple[int, int, int, dict[int, int]]:
+    def _state(self) -> State:
         """(start, end, last stable offset, open transactions); the first and the third may go back where nobody noted the start."""
         log = self.log
         return log.log_start_offset, log.log_end_offset, log.last_stable_offset, dict(log.producers.open_transactions)
@@ -367,3 +418,8 @@ class Life:
             return found + invariants.no_older_record_comes_back(log, self.gone)
         found += invariants.transactions_equal_a_replay(log)
         return found + invariants.offsets_are_dense(log) + invariants.acknowledged_records_are_readable(log, self.known)
+
+
+def _raise(failure: StorageFailed | None) -> None:
+    if failure is not None:
+        raise failure

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.broker import Pending
 from ottla.broker.chores import MOST_STEPS, Chores
 from ottla.broker.timers import Timers
-from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.log.checkpoints import NEW, RECOVERY_POINTS, read_offsets
 from ottla.ports import Buffer, Now, StorageFailed, Syncable, TryAgain
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
@@ -305,3 +305,27 @@ def test_a_topic_that_is_deleted_during_its_sync_is_no_failure(caplog: pytest.Lo
     delete(machine, "t")
     machine.broker.partitions.failed(partition, StorageFailed("t-0", "it is deleted"))
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_checkpoint_that_could_not_be_synced_is_written_as_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, "t")
+    produce(machine, b"one")
+    held: list[SimFile] = []
+    may = SimDisk.may
+
+    def refuse(self: SimDisk, operation: str, path: str, size: int = 0) -> None:
+        if operation == "sync" and path.endswith(NEW):
+            held.append(machine.disk.open(path))
+            raise StorageFailed(path, "Input/output error")
+        may(self, operation, path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "may", refuse)
+        machine.pass_time(MINUTE_MS)
+    assert held
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {}
+    machine.pass_time(MINUTE_MS)
+    produce(machine, b"two")
+    machine.pass_time(MINUTE_MS)
+    assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 2}

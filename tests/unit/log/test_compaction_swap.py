@@ -80,6 +80,7 @@ def test_what_comes_next_finishes_a_swap(then: Callable[[Log, SimDisk], Log]) ->
     log.retain(Now(NOW.wall_ms, NOW.mono_ms + 1))
     assert not log.is_swapping
     assert newest(log) == before
+    disk.run_syncs()
     assert names(disk) == []
     assert len(list(stored_records(log))) < 30
 

@@ -104,6 +104,7 @@ def test_readers_keep_what_they_hold_until_the_delay_is_over() -> None:
     assert held.read()[:8] == bytes(8)
     assert any(name.endswith(".deleted") for name in disk.list("t-0"))
     log.retain(after_ms(10**6 + 1000))
+    disk.run_syncs()
     assert not any(name.endswith(".deleted") for name in disk.list("t-0"))
     assert disk.list("t-0") == ["00000000000000000010.log", "00000000000000000010.snapshot", "leader-epoch-checkpoint"]
 
@@ -183,3 +184,14 @@ def test_a_sync_under_way_is_none_the_worse_for_the_deletion_of_its_files() -> N
     log.retain(after_ms(100_001))  # what was kept for readers goes now
     disk.run_syncs()
     assert outcomes == [None]
+
+
+def test_whoever_still_reads_a_deleted_segment_makes_no_index_of_it_again() -> None:
+    disk = SimDisk()
+    log = filled(disk, retention_ms=5000, index_interval_bytes=0)
+    deleted = log.segments[0]
+    log.retain(after_ms(100_000))
+    disk.run_syncs()
+    assert deleted.locate(1) == BATCH_BYTES
+    assert deleted.locate_timestamp(NOW.wall_ms + 1000, 0) == BATCH_BYTES
+    assert [name for name in disk.list("t-0") if name.endswith("index")] == []
