@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import cache_dir
 from tests.old.conftest import TODAY, ManyReleases
+from tests.old.libraries import library
 from tests.old.today import COUNT, consume_today, produce_today, written
 
 PROGRAMS = Path(__file__).with_name("python")
@@ -43,21 +43,9 @@ CASES = [
 """The library's version, the release that it is held to (or asks for), and the release that the listener is."""
 
 
-def library(version: str) -> Path:
-    """A folder with this kafka-python alone, installed on first use. Skips the test where it cannot be had."""
-    folder = cache_dir() / "ottla-old-clients" / f"kafka-python-{version}"
-    if not (folder / "complete").exists():
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-        done = subprocess.run([*install, f"kafka-python=={version}", "six"], capture_output=True, text=True, timeout=120)
-        if done.returncode:
-            pytest.skip(f"kafka-python {version} cannot be installed: {done.stderr.strip()[-200:]}")
-        (folder / "complete").touch()
-    return folder
-
-
 def run(version: str, program: str, *arguments: str) -> dict[str, Any]:
     """What one of the programs found out. Fails the test when it fails, and shows what it said."""
-    path = os.pathsep.join(map(str, (library(version), PROGRAMS)))
+    path = os.pathsep.join(map(str, (library("kafka-python", version, "six"), PROGRAMS)))
     command = [sys.executable, "-W", "ignore", str(PROGRAMS / f"{program}.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, f"{program} {arguments} failed:\n{done.stderr[-4000:]}"
