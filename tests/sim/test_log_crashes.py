@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ottla.log.log import Log, LogConfig
+from ottla.log.segment import Segment
 from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
@@ -20,6 +23,17 @@ def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
 
 def test_a_life_in_which_a_roll_without_a_sync_of_its_directory_lost_what_had_been_synced() -> None:
     assert crashes.survive(736) == crashes.CUTS_PER_SEED
+
+
+def test_a_deleted_segment_whose_files_are_still_to_be_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(self: Log, segments: Sequence[Segment]) -> Sequence[Segment]:
+        first = self.segments.index(segments[0])
+        del self.segments[first : first + len(segments)]
+        return segments
+
+    monkeypatch.setattr(Log, "_leave", leave)
+    with pytest.raises(AssertionError, match="it is deleted"):
+        sum(map(crashes.survive, range(20)))
 
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:

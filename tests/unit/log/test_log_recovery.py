@@ -231,3 +231,23 @@ def test_an_empty_log_goes_on_where_it_began() -> None:
     log = reopen(disk, clean=True)
     assert (log.log_start_offset, log.log_end_offset) == (120, 120)
     assert append(log, make_batch()).base_offset == 120
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".log"])
+def test_a_start_that_cannot_sync_what_it_found_promises_nothing(monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    disk = SimDisk()
+    filled(disk)
+    disk.kill()
+    may = SimDisk.may
+
+    def refuse(self: SimDisk, operation: str, path: str, size: int = 0) -> None:
+        if operation == "sync" and path == FIRST + suffix and self.size(path):
+            raise StorageFailed(path, "Input/output error")
+        may(self, operation, path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "may", refuse)
+        with pytest.raises(StorageFailed, match=f"{FIRST}{suffix}: Input/output error"):
+            reopen(disk)
+    disk.kill()
+    assert reopen(disk).synced_offset == 120
