@@ -43,6 +43,7 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._settling = False
+        self._is_closed = False
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
         self._former_handler = loop.get_exception_handler()
@@ -119,7 +120,12 @@ class Server:
             self._settle(self.broker.clock.now())
 
     def _settle(self, now: Now) -> None:
-        """What every bundle of work ends with: syncs are asked for, woken replies retried and sent, the next deadline armed."""
+        """What every bundle of work ends with: syncs are asked for, woken replies retried and sent, the next deadline armed.
+
+        Nothing of it once the logs are closed: what the disk still tells of then leads to nothing more.
+        """
+        if self._is_closed:
+            return
         self._settling = True  # what is released meanwhile needs no bundle of its own
         try:
             self.broker.settle(now)
@@ -150,11 +156,16 @@ class Server:
             connection.close()
         await asyncio.sleep(0)
         self._loop.set_exception_handler(self._former_handler)
+        self._is_closed = True
+        self._stop_timers()  # what ended with the connections may have armed one
         return self.door.failure is None and self.broker.close()
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
             listener.close()
+        self._stop_timers()
+
+    def _stop_timers(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._sweep.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from pathlib import Path
@@ -10,9 +11,11 @@ import psutil
 import pytest
 
 import ottla
+from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net.datadir import REGISTRY, DataDirectoryError
-from ottla.net.start import CannotListen
+from ottla.net.start import CannotListen, Listen, start
+from ottla.ports import Now, StorageFailed
 
 
 def held(directory: Path) -> list[str]:
@@ -64,3 +67,26 @@ def test_a_broker_that_cannot_start_lets_its_directory_go(tmp_path: Path) -> Non
     (tmp_path / REGISTRY).write_bytes(kept)
     with ottla.Broker(str(tmp_path)) as broker:
         write(broker)
+
+
+def test_what_the_disk_tells_once_the_logs_are_closed_starts_nothing(tmp_path: Path) -> None:
+    """Compaction and retention would go on in logs that are marked as closed in order."""
+    told: list[StorageFailed | None] = []
+    begun: list[Now] = []
+
+    async def live() -> None:
+        running = await start(str(tmp_path), [Listen("127.0.0.1", 0)], BrokerSettings.parse({}))
+        broker = running.server.broker
+
+        def synced(failure: StorageFailed | None) -> None:
+            told.append(failure)
+            broker.timers.at("what comes next", 0, begun.append)
+
+        broker.disk.sync_soon([broker.disk.directory("")], synced)
+        await running.stop()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(live())
+    assert told == [None]
+    assert begun == []
