@@ -236,8 +236,9 @@ class JavaWriter(Writer):
     def _serve(self) -> None:
         self.open()
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._take(json.loads(line))
+        with self._process.stdout as lines:
+            for line in lines:
+                self._take(json.loads(line))
 
     def open(self) -> None:
         kind: Kind = self.parts[0].kind
