@@ -90,14 +90,12 @@ class Members:
         self._members = [Member(group, number, home, address, class_path) for group, number in wanted]
         self.groups = {group.name: group.topic for group, _ in wanted}
         self.ended: Counter[str] = Counter()
-        self.kills = 0
 
     def mend(self) -> None:
         self.ended.update(member.kind for member in self._members if member.mend())
 
     def kill_one(self, choice: random.Random) -> None:
         choice.choice(self._members).kill()
-        self.kills += 1
 
     def stop(self) -> None:
         for member in self._members:

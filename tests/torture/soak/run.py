@@ -186,12 +186,13 @@ class Soak:
                 self._tell(self._progress(age, seconds))
 
     def _do(self, what: str) -> None:
+        if what == MOVE and self.clock.library is None:
+            return
         self.result.events[what] += 1
         if what == MEMBER:
             self.members.kill_one(self.choice)
         elif what == MOVE:
-            if self.clock.library is not None:
-                self.clock.move_ahead()
+            self.clock.move_ahead()
         elif what == KILL:
             self.watch.end()
             kills.kill(self.broker, self.choice)
