@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.ports import Change, StorageFailed
+from ottla.ports import Change, NoEntry, StorageFailed
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -81,10 +81,14 @@ class Deletions:
         over = [name for name in self._durable if not self._broker.coordination.is_forgetting(name)]
         if not over:
             return
+        registry = self._broker.registry
         try:
-            self._broker.registry.commit([Change(f"{NOTES}/{name}", None) for name in over])
+            noted = [path for name in over if registry.get(path := f"{NOTES}/{name}") is not None]
+            registry.commit([Change(path, None) for path in noted])
             self._noted.difference_update(over)
             self._durable.difference_update(over)
+        except NoEntry as gone:
+            log.info("another broker was quicker to forget %s; what is left is forgotten later", gone)
         except StorageFailed as failure:
             log.error("the registry refused to forget deleted topics: %s", failure)
 

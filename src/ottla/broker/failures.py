@@ -12,6 +12,9 @@ from ottla.wire import Malformed
 CONFLICTS = (EntryExists, NoEntry, VersionConflict)
 """What a registry raises when somebody else was quicker."""
 
+MOST_RACES = 10
+"""How often one change is tried that others are quicker with, each time after another look."""
+
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
 

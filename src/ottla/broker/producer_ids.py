@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.producer_ids import take_block
-from ottla.ports import EntryExists, Registry, StorageFailed, VersionConflict
+from ottla.ports import Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 
@@ -31,11 +32,15 @@ class ProducerIds:
         return producer_id
 
     def _take_block(self) -> bool:
-        change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id)
         try:
-            self._registry.commit((change,))
-        except (StorageFailed, EntryExists, VersionConflict) as failure:
+            for _ in range(MOST_RACES):
+                change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id)
+                try:
+                    self._registry.commit((change,))
+                except CONFLICTS:  # another broker took that one
+                    continue
+                self._block = iter(block)
+                return True
+        except StorageFailed as failure:
             log.error("no block of producer ids could be taken: %s", failure)
-            return False
-        self._block = iter(block)
-        return True
+        return False

@@ -6,6 +6,7 @@ The two stores are apart: what is committed in version 0 is fetched in version 0
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
+from ottla.broker.failures import CONFLICTS
 from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.request import Request
 from ottla.cluster.layout import consumer_offset_path
@@ -32,7 +33,7 @@ def commit(broker: Broker, request: Request) -> OffsetCommitResponse:
     broker.changes.made = True
     try:
         broker.registry.commit(changes)
-    except StorageFailed:
+    except (StorageFailed, *CONFLICTS):
         for part in (part for topic in topics for part in topic.partitions):
             part.error_code = part.error_code or UNKNOWN_SERVER_ERROR
     return OffsetCommitResponse(topics=topics)

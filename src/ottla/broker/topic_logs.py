@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+from ottla.broker.failures import CONFLICTS
 from ottla.broker.request import Reply, Waiting
 from ottla.cluster.image import TopicImage
 from ottla.log.names import DELETING, STRAY, set_aside_name
@@ -135,6 +136,8 @@ class TopicLogs:
         changes = [change for topic, change in leading if self._broker.topics.get(topic.name) is topic]
         try:
             self._broker.registry.commit(changes)
+        except CONFLICTS as conflict:
+            log.info("another broker was quicker to note who leads new partitions: %s", conflict)
         except StorageFailed as failure:
             log.error("the registry refused to note who leads new partitions: %s", failure)
         for change in changes:

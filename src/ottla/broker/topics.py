@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.deletions import Deletions, note
+from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.settings import topic_config_error
@@ -26,7 +27,7 @@ from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
 from ottla.log.names import DELETING
 from ottla.ports import Change, Now, StorageFailed
-from ottla.wire.errors import KAFKA_STORAGE_ERROR
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -120,7 +121,11 @@ class Topics:
 
     def create(self, wanted: Sequence[NewTopic], now: Now, *, validate_only: bool = False, at_once: bool = True) -> list[Outcome]:
         """Make these topics; each has its own outcome. With `validate_only` nothing is made, but all is decided."""
-        outcomes = decide.create(self.image, wanted, self.new_topic_id, topic_config_error)
+
+        def decided() -> list[Outcome]:
+            return decide.create(self.image, wanted, self.new_topic_id, topic_config_error)
+
+        outcomes = decided()
         if validate_only:
             return outcomes
         made = [outcome.name for outcome in outcomes if not outcome.error_code]
@@ -132,7 +137,7 @@ class Topics:
             self.deletions.sync(made)  # or a power cut could put a directory of the former topic in the place of the new one's
         except StorageFailed as failure:
             return [one if one.error_code else _refused(one, failure) for one in outcomes]
-        return self._commit(outcomes, now, at_once=at_once)
+        return self._commit(decided, now, outcomes, at_once=at_once)
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Outcome]:
         """Make topics that nobody described: with the broker's numbers, and internal ones with their own."""
@@ -144,9 +149,8 @@ class Topics:
 
     def delete(self, names: Iterable[str], now: Now, *, at_once: bool = True) -> list[Outcome]:
         """Delete topics that are there, with all their records and the offsets that groups committed for them."""
-        decided = [decide.delete(self.image.topics[name]) for name in names]
-        noted = [replace(one, changes=(*one.changes, note(one.name))) for one in decided]
-        outcomes = self._commit(noted, now, at_once=False)
+        wanted = list(names)
+        outcomes = self._commit(lambda: [self._deletion(name) for name in wanted], now, at_once=False)
         gone = [outcome.name for outcome in outcomes if not outcome.error_code]
         if gone:
             self.deletions.begin(gone)
@@ -154,6 +158,13 @@ class Topics:
         if at_once:
             self._follow(gone, now)
         return outcomes
+
+    def _deletion(self, name: str) -> Outcome:
+        topic = self.get(name)
+        if topic is None:
+            return Outcome(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} any more: somebody else deleted it.")
+        decided = decide.delete(topic)
+        return replace(decided, changes=(*decided.changes, note(name)))
 
     def add_partitions(
         self,
@@ -166,15 +177,18 @@ class Topics:
         at_once: bool = True,
     ) -> Outcome:
         """Let a topic have `count` partitions; the new ones begin empty."""
-        outcome = decide.add_partitions(self.image, name, count, assignments)
-        return outcome if validate_only else self._commit([outcome], now, at_once=at_once)[0]
+
+        def decided() -> list[Outcome]:
+            return [decide.add_partitions(self.image, name, count, assignments)]
+
+        return decided()[0] if validate_only else self._commit(decided, now, at_once=at_once)[0]
 
     def set_configs(self, name: str, configs: Mapping[str, str | None], now: Now, *, validate_only: bool = False) -> Outcome:
         """Let these be all the settings of a topic that is there; its logs follow at once."""
         outcome = decide.set_configs(self.image.topics[name], configs, topic_config_error)
         if validate_only or outcome.error_code:
             return outcome
-        outcome = self._commit([outcome], now, at_once=False)[0]
+        outcome = self._commit(lambda: [outcome], now, at_once=False)[0]
         self._broker.partitions.configure(name, self._broker.settings.log_config(self.image.topics[name].configs), now)
         return outcome
 
@@ -193,7 +207,7 @@ class Topics:
         changes = (Change(layout.broker_config_path(node_id), layout.config_json(configs)),)
         if validate_only:
             return Outcome("")
-        outcome = self._commit([Outcome("", changes=changes)], now)[0]
+        outcome = self._commit(lambda: [Outcome("", changes=changes)], now)[0]
         self._take_broker_configs()
         for topic in self.image.topics.values():
             self._broker.partitions.configure(topic.name, self._broker.settings.log_config(topic.configs), now)
@@ -204,7 +218,7 @@ class Topics:
         outcome = groups.set_configs(group_id, configs, partial(group_config_error, self._broker.settings))
         if outcome.error_code or validate_only:
             return outcome
-        return self._commit([replace(outcome, name="")], now)[0]
+        return self._commit(lambda: [replace(outcome, name="")], now)[0]
 
     def _take_broker_configs(self) -> None:
         configs = self.image.broker_configs
@@ -267,19 +281,44 @@ class Topics:
         self._broker.registry.commit(changes)
         self._apply(changes)
 
-    def _commit(self, outcomes: list[Outcome], now: Now, *, at_once: bool = True) -> list[Outcome]:
-        """Make decided changes durable, all in one, then true; a registry that refuses turns them into errors.
+    def _commit(
+        self, decided: Callable[[], list[Outcome]], now: Now, outcomes: list[Outcome] | None = None, *, at_once: bool = True
+    ) -> list[Outcome]:
+        """Make what is `decided` durable, all in one, then true; a registry that refuses turns it into errors.
 
-        Who leads a new partition is not among them: that comes with its log, and the next start gives it to what has no log yet.
+        Where another broker was quicker it is decided again, for what that one did. `outcomes`, if given, were decided just now.
         """
-        if not any(outcome.changes for outcome in outcomes):
-            return outcomes
-        changes = [change for outcome in outcomes for change in outcome.changes if not _is_state(outcome, change)]
-        self._broker.changes.made = True
-        try:
-            self._broker.registry.commit(changes)
-        except StorageFailed as failure:
-            return [_refused(outcome, failure) for outcome in outcomes]
+        for _ in range(MOST_RACES):
+            outcomes = decided() if outcomes is None else outcomes
+            if not any(outcome.changes for outcome in outcomes):
+                return outcomes
+            changes = [change for outcome in outcomes for change in outcome.changes if not _is_state(outcome, change)]
+            self._broker.changes.made = True
+            try:
+                self._broker.registry.commit(changes)
+            except CONFLICTS as conflict:
+                log.info("another broker was quicker to change %s", conflict)
+                self._look_again(changes)
+                outcomes = None
+            except StorageFailed as failure:
+                return [_refused(outcome, failure) for outcome in outcomes]
+            else:
+                self._committed(outcomes, changes, now, at_once=at_once)
+                return outcomes
+        sentence = "Other brokers change the same things all the time: try again."
+        return [replace(outcome, error_code=UNKNOWN_SERVER_ERROR, message=sentence) for outcome in decided()]
+
+    def _look_again(self, changes: Iterable[Change]) -> None:
+        """Let the image say what the registry does of all that these changes would have touched."""
+        for change in changes:
+            entry = self._broker.registry.get(change.path)
+            self.image.apply(change.path, None if entry is None else entry.value)
+
+    def _committed(self, outcomes: list[Outcome], changes: list[Change], now: Now, *, at_once: bool) -> None:
+        """Let what the registry took become true.
+
+        Who leads a new partition is not among it: that comes with its log, and the next start gives it to what has no log yet.
+        """
         self._apply(changes)
         for outcome in outcomes:
             self.logs.lead_later(outcome.topic_id, [change for change in outcome.changes if _is_state(outcome, change)])
@@ -287,7 +326,6 @@ class Topics:
         self._broker.coordination.topics_changed(changed)
         if at_once:
             self._follow(changed, now)
-        return outcomes
 
     def _follow(self, names: Sequence[str], now: Now) -> None:
         for _ in self.logs.follow(names, now):

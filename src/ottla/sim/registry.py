@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,11 @@ class MemoryRegistry:
         self.tree = MemoryTree() if tree is None else tree
         self.tree.sessions += 1
         self._session = self.tree.sessions
+        self._rivals: deque[Callable[[MemoryRegistry], None]] = deque()
+
+    def lose_race(self, rival: Callable[[MemoryRegistry], None]) -> None:
+        """Let somebody be quicker: `rival` is called with a session of its own just before the next commit; several take turns."""
+        self._rivals.append(rival)
 
     def get(self, path: str) -> Entry | None:
         node = self.tree.nodes.get(path)
@@ -58,6 +64,8 @@ class MemoryRegistry:
         self.commit((Change(path, None, version),))
 
     def commit(self, changes: Sequence[Change]) -> None:
+        if self._rivals:
+            self._rivals.popleft()(MemoryRegistry(self.tree))
         nodes = dict(self.tree.nodes)
         paths = [path for change in changes for path in _apply(nodes, change, self._session)]
         self.tree.nodes = nodes
