@@ -71,8 +71,10 @@ class Waiting:
     """A reply that must wait: a value that the broker keeps.
 
     It is retried when one of the keys in `on` is woken (`expired` False), and once more when the monotonic clock passes
-    `until_ms` (`expired` True, the answer must then not wait again); None sets no end. A retry that comes to nothing answers None:
-    it waits on as it is. (It does not answer itself, for what knows itself stays until the garbage collector comes.)
+    `until_ms` (`expired` True); None sets no end. What an expired one answers may be gone through in slices, or be promised, but it
+    waits for nothing that may never come: it is no `Waiting` with an end of its own, and not None. Any other retry that comes to
+    nothing answers None: it waits on as it is. (It does not answer itself, for what knows itself stays until the garbage collector
+    comes.)
 
     While a `blocking` one waits, later requests of the same connection are not begun, as in Kafka; a reply that waits for
     durability only lets them go on, so that one sync serves many.

@@ -81,7 +81,9 @@ class Waits:
     def _retry(self, wait: Wait, now: Now, *, expired: bool) -> None:
         reply = wait.waiting.retry(now, expired)
         if reply is None:
+            assert not expired, "a reply whose time is over leaves"
             return
+        assert not (expired and isinstance(reply, Waiting) and reply.until_ms is not None), "its time is over once"
         self._release(wait)
         if isinstance(reply, Waiting):
             wait.waiting = reply

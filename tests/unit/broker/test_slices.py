@@ -17,9 +17,11 @@ from ottla.records.build import build
 from ottla.records.legacy import open_message_set, wrapper
 from ottla.sim.clock import SimClock
 from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.errors import MESSAGE_TOO_LARGE
 from ottla.wire.framing import RequestHeader, encode_request
 from tests.old.message_sets import plain
 from tests.support.machine import Machine
+from tests.support.messages import request
 from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, machine_with, produced, values
 
 
@@ -164,6 +166,23 @@ def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> Non
         machine.pass_time(1)
     answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
     assert answer.error_code == 0
+
+
+def test_what_was_converted_on_terms_that_hold_no_more_is_converted_again(slow: Machine) -> None:
+    """The topic takes smaller messages only by the time that these are to be appended."""
+    machine = slow
+    pending = machine.begin(PRODUCE, 0, produced("t", plain(*BIG)))
+    assert isinstance(pending, Pending)
+    change = [{"name": "max.message.bytes", "config_operation": 0, "value": "500"}]
+    wanted = [{"resource_type": 2, "resource_name": "t", "configs": change}]
+    assert machine.ask(44, 0, request(44, 0, resources=wanted)).responses[0].error_code == 0
+    while not pending.done:
+        machine.pass_time(1)
+    answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
+    assert answer.error_code == MESSAGE_TOO_LARGE
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert partition.high_watermark == 0
 
 
 def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_other_back() -> None:

@@ -63,6 +63,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.expects_errors("did not come to its end")
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
 def test_what_one_deadline_is_refused_keeps_no_other_back(refusal: Exception, caplog: pytest.LogCaptureFixture) -> None:
     timers = Timers()
@@ -89,6 +90,7 @@ def test_a_mistake_is_never_taken_for_a_refusal() -> None:
         timers.run_due(at(3))
 
 
+@pytest.mark.expects_errors("did not come to its end")
 def test_what_comes_again_and_again_comes_again_after_a_refusal() -> None:
     timers = Timers()
     calls: list[Now] = []
@@ -173,6 +175,29 @@ def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
     waits.wake("k")
     waits.settle(at(6))
     assert replies == [EXPIRED]
+
+
+def test_what_is_answered_when_the_time_is_over_may_take_slices() -> None:
+    timers = Timers()
+    waits = Waits(timers)
+    replies: list[Reply] = []
+    ready: list[bool] = []
+    waits.add(Waiting(("k",), 5, lambda now, expired: waiting_for(("slices",), ready)), replies.append)
+    timers.run_due(at(5))
+    assert replies == []
+    ready.append(True)
+    waits.wake("slices")
+    waits.settle(at(6))
+    assert replies == [READY]
+
+
+@pytest.mark.parametrize("answer", [None, waiting_for(("k",), [], until_ms=9)], ids=["nothing", "another-end"])
+def test_a_reply_whose_time_is_over_never_waits_for_time_again(answer: Reply | None) -> None:
+    timers = Timers()
+    waits = Waits(timers)
+    waits.add(Waiting(("k",), 5, lambda now, expired: answer), lambda reply: None)
+    with pytest.raises(AssertionError):
+        timers.run_due(at(5))
 
 
 def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:

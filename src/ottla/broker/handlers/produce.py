@@ -7,6 +7,7 @@ slices, so that a large set keeps nobody waiting.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
@@ -15,7 +16,7 @@ from ottla.broker.releases.traits import MoreAcks
 from ottla.broker.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
 from ottla.broker.slices import Steps
 from ottla.ports import Buffer, Now
-from ottla.records.arrivals import Arrived, arrive
+from ottla.records.arrivals import Arrived, Terms, arrive
 from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
 from ottla.records.verify import Refused
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
@@ -46,8 +47,13 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
-Conversions = dict[int, Arrived]
-"""`id` of a partition's part of the request -> what its old messages became."""
+
+class Converted(NamedTuple):
+    """What old messages became, and on what terms."""
+
+    terms: Terms
+    arrived: Arrived
+
 
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
 """What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
@@ -61,30 +67,49 @@ def handle_produce(broker: Broker, request: Request) -> Reply:
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(broker, request, {})
+    return _produce(broker, request)
 
 
 def _convert(broker: Broker, request: Request) -> Steps:
-    """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause."""
-    converted: Conversions = {}
-    for topic in request.body.topic_data:
-        for data in topic.partition_data:
-            if data.records is None:
-                continue
-            data.records = memoryview(bytearray(data.records))
-            partition = broker.partitions.get(topic.name, data.index)
-            if partition is not None and not _is_batch(data.records):
-                release = request.release
-                terms = partition.terms(request.now)._replace(newest_codec=release.newest_codec, inside=release.inside)
-                converted[id(data)] = yield from arrive(data.records, terms)
-    return _produce(broker, request, converted)
+    """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
+
+    Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.
+    """
+    parts = [(topic.name, data) for topic in request.body.topic_data for data in topic.partition_data if data.records is not None]
+    for _, data in parts:
+        data.records = memoryview(bytearray(data.records))
+    converted: list[Converted | None] = [None] * len(parts)
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        for number, (topic, data) in enumerate(parts):
+            terms, before = _terms(broker, request, topic, data), converted[number]
+            if terms is None:
+                converted[number] = None
+            elif before is None or before.terms != terms:
+                converted[number] = Converted(terms, (yield from arrive(data.records, terms)))
+                is_settled = False
+    for (_, data), conversion in zip(parts, converted, strict=True):
+        if conversion is not None:
+            data.records = conversion.arrived
+    return _produce(broker, request)
+
+
+def _terms(broker: Broker, request: Request, topic: str, data: PartitionData) -> Terms | None:
+    """On what terms a partition takes these messages now; None if there is no such partition, or nothing to convert."""
+    partition = broker.partitions.get(topic, data.index)
+    if partition is None or _is_batch(data.records or b""):
+        return None
+    release = request.release
+    return partition.terms(request.now)._replace(newest_codec=release.newest_codec, inside=release.inside)
 
 
 def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _produce(broker: Broker, request: Request, converted: Conversions) -> Reply:
+def _produce(broker: Broker, request: Request) -> Reply:
+    """Append what the request brings: a batch for each partition, or what became of older messages."""
     body: ProduceRequest = request.body
     unsynced: Unsynced = []
     response = ProduceResponse()
@@ -92,9 +117,7 @@ def _produce(broker: Broker, request: Request, converted: Conversions) -> Reply:
     for topic in body.topic_data:
         name, unknown = _topic_name(broker, topic, request.version)
         parts = [
-            _failed(data.index, refusal or unknown)
-            if refusal or unknown
-            else _append(broker, name, data, request, converted.get(id(data)), unsynced)
+            _failed(data.index, refusal or unknown) if refusal or unknown else _append(broker, name, data, request, unsynced)
             for data in topic.partition_data
         ]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
@@ -149,15 +172,14 @@ def _failed(index: int, error_code: int, message: str | None = None) -> Partitio
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
-def _append(
-    broker: Broker, topic: str, data: PartitionData, request: Request, arrived: Arrived | None, unsynced: Unsynced
-) -> PartitionResponse:
+def _append(broker: Broker, topic: str, data: PartitionData, request: Request, unsynced: Unsynced) -> PartitionResponse:
     partition = broker.partitions.get(topic, data.index)
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
     if data.records is None:
         return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
-    if arrived is None:
+    arrived = data.records
+    if not isinstance(arrived, Arrived):
         checked = _checked(partition, data.records, request)
         if isinstance(checked, Refused):
             return _refused(data.index, checked)
