@@ -113,7 +113,8 @@ class Opening:
         bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
         for name, known in parsed.items():
             if name.endswith((DELETED, ".tmp")) or (known and known[1] in OF_A_SEGMENT and known[0] not in bases):
-                self.disk.remove(f"{self.path}/{name}")
+                if self.disk.exists(f"{self.path}/{name}"):  # a file written meanwhile may have had its temporary name
+                    self.disk.remove(f"{self.path}/{name}")
                 log.info("%s/%s: a leftover without its segment was removed", self.path, name)
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
         for base in bases:

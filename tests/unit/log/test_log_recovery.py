@@ -251,3 +251,13 @@ def test_a_start_that_cannot_sync_what_it_found_promises_nothing(monkeypatch: py
             reopen(disk)
     disk.kill()
     assert reopen(disk).synced_offset == 120
+
+
+def test_a_start_that_was_killed_while_it_noted_the_topic_id_keeps_no_other_from_it() -> None:
+    """It left the note under its temporary name, which the next start writes itself before it clears leftovers away."""
+    disk = SimDisk()
+    disk.make_dir("t-0")
+    disk.open("t-0/partition.metadata.tmp", create=True).append([b"version"])
+    Log.open(disk, "t-0", LogConfig(), NOW, topic_id=bytes(range(16)))
+    assert disk.exists("t-0/partition.metadata")
+    assert not disk.exists("t-0/partition.metadata.tmp")
