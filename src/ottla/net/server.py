@@ -44,9 +44,9 @@ class Server:
         self._timer_ms: int | None = None
         self._settling = False
         self._is_closed = False
+        self._listens = True
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
-        self._former_handler = loop.get_exception_handler()
         loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool) -> None:
@@ -155,7 +155,6 @@ class Server:
         for connection in tuple(self._connections):
             connection.close()
         await asyncio.sleep(0)
-        self._loop.set_exception_handler(self._former_handler)
         self._is_closed = True
         self._stop_timers()  # what ended with the connections may have armed one
         return self.door.failure is None and self.broker.close()
@@ -163,6 +162,7 @@ class Server:
     def _stop_listening(self) -> None:
         for listener in self._listeners:
             listener.close()
+        self._listens = False
         self._stop_timers()
 
     def _stop_timers(self) -> None:
@@ -180,6 +180,8 @@ class Server:
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What asyncio would only log: no callback of the broker fails in silence."""
         error = context.get("exception")
+        if not self._listens and "_start_serving" in context["message"]:
+            return  # where a socket could not be accepted, asyncio goes on a second later, even if the listener is closed by then
         if isinstance(error, OSError) and "socket" in context:
             log.warning("a connection could not be taken: %s; allow more open files, or fewer max.connections", error.strerror)
         elif isinstance(error, Exception):

@@ -26,8 +26,10 @@ MORE: dict[int, dict[str, Any]] = {
     20: {"topic_names": ["topic"], "topics": [{"name": "topic"}]},
     33: RESOURCES,
     42: {"groups_names": ["g"]},
+    43: {"topic_partitions": [{"topic": "topic", "partitions": [0]}]},
     44: RESOURCES,
     69: {"group_ids": ["g"]},
+    75: {"topics": [{"name": "topic"}]},
 }
 """What is asked of APIs whose ordinary request names nothing."""
 

@@ -188,6 +188,7 @@ def test_too_many_connections_for_the_system_end_nothing(tmp_path: Path) -> None
         first.close()
         with Raw(broker.address) as later:
             assert later.is_served()
+        assert broker.stop() == 0
         assert "Traceback" not in broker.log
 
 
