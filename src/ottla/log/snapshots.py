@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from ottla.log.names import SNAPSHOT, file_name
+from ottla.log.names import LOG, SNAPSHOT, file_name
 from ottla.log.producers import REMEMBERED, Producers, Written
 from ottla.log.scan import headers
 from ottla.log.segment import Segment
@@ -17,6 +17,7 @@ from ottla.records.batch import BatchHeader
 
 log = logging.getLogger("ottla.log")
 
+NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
 """How far before the end the batches are looked for that a snapshot leaves out."""
 
@@ -60,40 +61,46 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
     for offset in reversed(list(offsets)):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
-            replay(loaded, segments, offset)
+            replay(disk, loaded, segments, offset)
             if loaded.by_id:
                 _refill(loaded, segments)
             return loaded
         log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
     producers = Producers()
-    replay(producers, segments, 0)
+    replay(disk, producers, segments, 0)
     return producers
 
 
-def replay(producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
-    """Apply every batch from `from_offset` on, by its header; the index of aborted transactions is built anew from there."""
+def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
+    """Apply every batch from `from_offset` on, by its header; the index of aborted transactions is built anew from there.
+
+    A producer may have written old records just now: how old it is, the file says and not they.
+    """
     first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
         if not segment.size:
             segment.forget_transactions()
             continue
         found: list[Aborted] = []
+        written_ms = NOT_KNOWN
         for position, header in headers(segment.file, segment.locate(from_offset), segment.size):
             if header.producer_id < 0:
                 continue
-            aborted = _apply(producers, segment, position, header)
+            if written_ms == NOT_KNOWN:
+                written_ms = disk.modified_ms(segment.path(LOG))
+            aborted = _apply(producers, segment, position, header, written_ms)
             if aborted is not None:
                 found.append(aborted)
         _settle_transactions(segment, from_offset, found)
 
 
-def _apply(producers: Producers, segment: Segment, position: int, header: BatchHeader) -> Aborted | None:
+def _apply(producers: Producers, segment: Segment, position: int, header: BatchHeader, written_ms: int) -> Aborted | None:
     if header.is_control and header.record_count:
         marker = read_marker(segment.file.read(position, header.size))
         if marker is not None:
-            return producers.end_transaction(header, header.base_offset, marker)
-    producers.note(header, header.base_offset)
+            return producers.end_transaction(header, header.base_offset, marker, written_ms)
+    producers.note(header, header.base_offset, written_ms)
     return None
 
 

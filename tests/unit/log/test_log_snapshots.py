@@ -104,3 +104,27 @@ def test_batches_before_the_last_are_known_again_though_segments_were_rolled_sin
     assert len(remembered) == 5
     found = Log.open(disk, "t-0", CONFIG, NOW)  # killed, with several requests still unanswered: each may be sent again
     assert found.producers.by_id[1].batches == remembered
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_producer_of_old_records_is_not_forgotten_by_a_restart(snapshot: bool) -> None:
+    disk = SimDisk()
+    disk.wall_ms = NOW.wall_ms
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    batch = make_batch(1, timestamp=1_000, producer_id=1, epoch=0, sequence=0)
+    append(log, bytearray(batch))
+    if snapshot:
+        log.roll()
+    disk.kill()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    again = append(log, batch)
+    assert (again.duplicate, again.base_offset, log.log_end_offset) == (True, 0, 1)
+
+
+def test_a_producer_is_forgotten_by_a_start_that_comes_long_after_its_last_batch() -> None:
+    disk = SimDisk()
+    disk.wall_ms = NOW.wall_ms
+    write(Log.open(disk, "t-0", CONFIG, NOW), 0)
+    disk.kill()
+    late = Now(NOW.wall_ms + CONFIG.producer_id_expiration_ms + 1, 0)
+    assert not Log.open(disk, "t-0", CONFIG, late).producers.by_id
