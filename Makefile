@@ -36,6 +36,7 @@ fuzz: .venv/ready
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000
 	$(BIN)/python -m ottla.sim.groups --seeds 5000
+	$(BIN)/python -m ottla.sim.brokers --seeds 500
 
 # SOAK_MINUTES=30 unless given; SOAK_SEED=7 to have the same things happen at the same times again.
 SOAK_MINUTES ?= 30

@@ -9,8 +9,9 @@ import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.sim import group_life, groups
-from ottla.sim.group_ledger import Ledger, Seat, Violation
+from ottla.sim.group_ledger import Ledger, Seat
 from ottla.sim.host import Host
+from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.errors import UNKNOWN_MEMBER_ID

@@ -18,7 +18,7 @@ from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.offsets import Offsets
 from ottla.sim import groups
-from ottla.sim.group_ledger import Violation
+from ottla.sim.seeds import Violation
 from ottla.wire.errors import NONE, UNKNOWN_MEMBER_ID
 
 MOST_SEEDS = 150

@@ -14,7 +14,8 @@ import sys
 import time
 from random import Random
 
-from ottla.sim.life import Life, PowerCut
+from ottla.sim.life import Life
+from ottla.sim.power import PowerCut
 
 CUTS_PER_SEED = 25
 MOST_OPERATIONS = 120

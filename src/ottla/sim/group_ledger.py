@@ -18,15 +18,12 @@ from ottla.coord.classic.states import State
 from ottla.coord.consumer.states import GroupState
 from ottla.coord.coordinator import Coordinator
 from ottla.sim.host import Host
+from ottla.sim.seeds import Violation
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 
 GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
 """Answers after which a member is none any more."""
-
-
-class Violation(AssertionError):
-    """Something is not true that must be."""
 
 
 class Reader(Protocol):

@@ -14,10 +14,11 @@ from ottla.client.membership import GroupSettings
 from ottla.client.types import TopicPartition
 from ottla.sim.classic_member import ClassicMember
 from ottla.sim.consumer_member import ConsumerMember
-from ottla.sim.group_ledger import Ledger, Violation, member_ids, restless
+from ottla.sim.group_ledger import Ledger, member_ids, restless
 from ottla.sim.group_members import Member
 from ottla.sim.host import Host
 from ottla.sim.network import Lane, Weather
+from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest

@@ -13,11 +13,10 @@ import argparse
 import logging
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from ottla.sim.group_ledger import Violation
 from ottla.sim.group_life import KINDS, Life, Lived
+from ottla.sim.seeds import Violation, in_chunks
 
 
 def live(seed: int, *, kind: str | None = None, tell: bool = False) -> Lived:
@@ -37,22 +36,6 @@ def _try(seed: int, kind: str | None) -> Lived | str:
         return str(violation)
 
 
-def live_all(seeds: range, kind: str | None, seconds: float, jobs: int | None) -> tuple[list[Lived], list[str]]:
-    """What was lived, and what was violated; ends early with the first violation, or when the time is up."""
-    began, lived, violations = time.monotonic(), list[Lived](), list[str]()
-    with ProcessPoolExecutor(jobs) as pool:
-        chunks = (range(first, min(first + 40, seeds.stop)) for first in range(seeds.start, seeds.stop, 40))
-        for chunk in chunks:
-            for result in pool.map(partial(_try, kind=kind), chunk, chunksize=4):
-                if isinstance(result, str):
-                    violations.append(result)
-                else:
-                    lived.append(result)
-            if violations or time.monotonic() - began > seconds:
-                break
-    return lived, violations
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0 all lived, 1 something was violated, 2 the time was up before all had lived."""
     parser = argparse.ArgumentParser(prog="python -m ottla.sim.groups", description="Groups that live through everything.")
@@ -69,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     began = time.monotonic()
     seeds = range(chosen.first, chosen.first + chosen.seeds)
-    lived, violations = live_all(seeds, chosen.kind, chosen.seconds, chosen.jobs)
+    lived, violations = in_chunks(seeds, partial(_try, kind=chosen.kind), chosen.seconds, chosen.jobs)
     for violation in violations:
         print(violation)
     took = time.monotonic() - began

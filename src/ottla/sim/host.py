@@ -1,4 +1,4 @@
-"""A whole broker in a simulated world: it can be killed, lose its power, and be started again on what its disk still holds."""
+"""A whole broker in a simulated world: it can be stopped, killed, lose its power, and be started again on what its disk holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.broker.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.coordinator import Coordinator
 from ottla.ports import Now
-from ottla.sim.disk import SimDisk
+from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.registry import MemoryRegistry
 from ottla.sim.world import World
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
@@ -24,15 +24,23 @@ SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 
 
 class Host:
-    """One broker. Everything that is asked of it goes through real frames."""
+    """One broker. Everything that is asked of it goes through real frames.
+
+    A cut that was ordered of the `disk` ends this life as `cuts_power` says: the whole machine's, or the process's alone.
+    """
 
     def __init__(self, world: World, settings: Mapping[str, str]) -> None:
         self.world = world
         self.settings = BrokerSettings(settings)
-        self.disk = SimDisk()
+        self.disk = FaultyDisk()
         self.registry = MemoryRegistry()
         self.broker: Broker | None = None
         self.lives = 0
+        self.cuts_power = True
+        self.was_clean = False
+        """Whether the last life ended in order."""
+        self.was_power_cut = False
+        """Whether it ended because the power failed."""
         self._syncing = False
         self._correlation_id = 0
         self._owed: dict[int, Answered] = {}
@@ -40,33 +48,62 @@ class Host:
         self.start()
 
     def start(self) -> None:
-        """Begin a life, if there is none."""
-        if self.broker is None:
-            self.lives += 1
-            broker = self.broker = Broker(
-                settings=self.settings,
-                clock=self.world.clock,
-                disk=self.disk,
-                registry=self.registry,
-                node_id=1,
-                cluster_id="simulated-cluster-id-0",
-                random_bytes=self.world.random.randbytes,
-            )
-            broker.start(clean=False)
+        """Begin a life, if there is none. Raises `StorageFailed` where the broker cannot begin."""
+        if self.broker is not None:
+            return
+        self.lives += 1
+        self.was_power_cut = False
+        clean, self.was_clean = self.was_clean, False
+        self._stamp()
+        broker = Broker(
+            settings=self.settings,
+            clock=self.world.clock,
+            disk=self.disk,
+            registry=self.registry,
+            node_id=1,
+            cluster_id="simulated-cluster-id-0",
+            random_bytes=self.world.random.randbytes,
+        )
+        try:
+            broker.start(clean=clean)
+            self.broker = broker
             self._settle()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
+
+    def stop(self) -> bool:
+        """End this life in order; whether every log was closed as it should be."""
+        assert self.broker is not None, "there is a broker to stop"
+        try:
+            clean = self.broker.close()
+            self.disk.run_syncs()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
+            return False
+        self.was_clean = clean
+        self._end()
+        self.disk.kill()
+        return clean
 
     def die(self, *, power_cut: bool) -> None:
         """End this life at once; with a power cut, what was not synced is lost in any part. Whoever waits gets no answer."""
-        self.broker = None
-        self._syncing = False
-        owed, self._owed = self._owed, {}
+        self.was_power_cut = power_cut
         if power_cut:
             self.disk.crash(self.world.random)
         else:
-            self.disk.run_syncs()
             self.disk.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self.broker = None
+        self._syncing = False
+        owed, self._owed = self._owed, {}
         for answered in owed.values():
             answered(None)
+
+    def _stamp(self) -> None:
+        """What is written from now on is written now."""
+        self.disk.wall_ms = self.world.clock.now().wall_ms
 
     def coordinators(self) -> list[Coordinator]:
         """Of the groups whose offsets partitions are loaded; none while the broker is down."""
@@ -81,20 +118,29 @@ class Host:
         number = self._correlation_id
         self._owed[number] = answered
         frame = memoryview(bytearray(b"".join(encode_request(RequestHeader(key, version, number, "sim"), body))))[4:]
-        answer = self.broker.receive(frame, peer, self.world.clock.now())
-        if isinstance(answer, Pending):
-            self._await(answer, number, key, version)
-        else:
-            self._deliver(number, key, version, answer)
-        self._settle()
+        self._stamp()
+        try:
+            answer = self.broker.receive(frame, peer, self.world.clock.now())
+            if isinstance(answer, Pending):
+                self._await(answer, number, key, version)
+            else:
+                self._deliver(number, key, version, answer)
+            self._settle()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
 
     def next_ms(self) -> int | None:
         return None if self.broker is None else self.broker.timers.next_ms()
 
     def run_due(self, now: Now) -> None:
-        if self.broker is not None:
+        if self.broker is None:
+            return
+        self._stamp()
+        try:
             self.broker.run_timers(now)
             self._settle()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
 
     def _await(self, pending: Pending, number: int, key: int, version: int) -> None:
         if pending.done:
@@ -126,7 +172,10 @@ class Host:
     def _synced(self, life: int) -> None:
         if life == self.lives and self._syncing:
             self._syncing = False
-            self._sync()
+            try:
+                self._sync()
+            except PowerCut:
+                self.die(power_cut=self.cuts_power)
 
     def _sync(self) -> None:
         if self.broker is not None:

@@ -22,7 +22,8 @@ from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
 from ottla.sim import invariants
-from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES, SimDisk
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
+from ottla.sim.power import CutDisk, PowerCut
 
 KEYS = 12
 START_MS = 1_700_000_000_000
@@ -35,31 +36,6 @@ Act = Callable[[], None]
 
 State = tuple[int, int, int, dict[int, int]]
 """(start, end, last stable offset, open transactions)"""
-
-
-class PowerCut(BaseException):
-    """Nothing may catch it: the machine is off."""
-
-
-class CutDisk(SimDisk):
-    """A simulated disk whose power fails before a chosen operation, and for all that follow until `crash`."""
-
-    cut_at = -1
-    is_off = False
-
-    def may(self, operation: str, path: str, size: int = 0) -> None:
-        if self.is_off or self.operations == self.cut_at:
-            self.is_off = True
-            raise PowerCut(f"before {operation} of {path}")
-        super().may(operation, path, size)
-
-    def cut_soon(self, most: int, random: Random) -> None:
-        """Let the power fail before one of the next `most` operations."""
-        self.cut_at = self.operations + random.randrange(1, most)
-
-    def crash(self, random: Random) -> None:
-        self.cut_at, self.is_off = -1, False
-        super().crash(random)
 
 
 class Life:

@@ -14,7 +14,7 @@ from ottla.log.log import Log, LogConfig
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
-from ottla.sim.life import CutDisk, PowerCut
+from ottla.sim.power import CutDisk, PowerCut
 from tests.unit.log.batches import NOW, append, sync
 
 CONFIG = LogConfig(cleanup_policy="compact", segment_bytes=400, index_interval_bytes=0, file_delete_delay_ms=0)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.sim import invariants
-from ottla.sim.life import Life, PowerCut
+from ottla.sim.life import Life
+from ottla.sim.power import PowerCut
 
 SEEDS = st.integers(0, 2**32)
 

@@ -1,0 +1,217 @@
+"""What clients know of a broker's topics, written down as it happens: what was sent, what was acknowledged, what may go.
+
+nothing is lost       what was acknowledged is there, once, as it was sent; after a power cut, what acks=all acknowledged
+nobody else writes    whatever is there was sent
+offsets never go back the end of a partition, and its start, but for what a power cut may take
+the young stay        retention takes no record younger than retention.ms, and leaves retention.bytes
+newest of a key       compaction leaves out older records of a key only, and tombstones after delete.retention.ms
+
+Knows no broker: what is seen of one is handed in. A violation raises `Violation` with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.records.record import Record
+from ottla.sim.seeds import Violation
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+
+
+class Rules(NamedTuple):
+    """The settings of a topic that say what may go. -1: no limit."""
+
+    deletes: bool
+    compacts: bool
+    retention_ms: int
+    retention_bytes: int
+    delete_retention_ms: int
+
+    @classmethod
+    def of(cls, configs: Mapping[str, str]) -> Rules:
+        """From the texts that were set for a topic, with Kafka's defaults."""
+        policy = configs.get("cleanup.policy", "delete")
+        return cls(
+            "delete" in policy,
+            "compact" in policy,
+            int(configs.get("retention.ms", WEEK_MS)),
+            int(configs.get("retention.bytes", -1)),
+            int(configs.get("delete.retention.ms", DAY_MS)),
+        )
+
+
+class Sent:
+    """One record that a client sent at `wall_ms`. `times_ms` are those that it may have in the log, `offset` what was answered.
+
+    `age_ms` is the time that retention goes by: where a format has no timestamps, that of the write.
+    """
+
+    __slots__ = ("age_ms", "key", "offset", "times_ms", "value", "wall_ms")
+
+    def __init__(self, key: bytes, value: bytes | None, time_ms: int, wall_ms: int) -> None:
+        self.key = key
+        self.value = value
+        self.times_ms = [time_ms]
+        self.wall_ms = wall_ms
+        self.age_ms = time_ms if time_ms >= 0 else wall_ms
+        self.offset: int | None = None
+
+
+class Seen(NamedTuple):
+    """A partition as the broker has it: `highest_wall_ms` is the latest that its clock has shown since the last look."""
+
+    start: int
+    end: int
+    size_bytes: int
+    highest_wall_ms: int
+
+
+class Past:
+    """What is known of one partition. Below `durable` everything is on stable storage."""
+
+    def __init__(self, name: str, rules: Rules) -> None:
+        self.name = name
+        self.rules = [rules]
+        """Those that held since the last look, the present ones last."""
+        self.compacted = rules.compacts
+        self.start = self.end = self.durable = 0
+        self.deleted = self.asked_to_delete = 0
+        self.told: dict[int, Sent] = {}
+        self._sent: dict[bytes, Sent] = {}
+        self._tombstones: dict[bytes, list[Sent]] = {}
+        self._lost_power = False
+
+    def change_rules(self, rules: Rules) -> None:
+        self.rules.append(rules)
+        self.compacted |= rules.compacts
+
+    # What clients do
+
+    def send(self, records: Iterable[Sent]) -> None:
+        """These are on their way: from now on they may be there."""
+        for sent in records:
+            if sent.value is None:
+                self._tombstones.setdefault(sent.key, []).append(sent)
+            else:
+                self._sent[sent.value] = sent
+
+    def acknowledge(self, records: Sequence[Sent], base_offset: int, *, durable: bool) -> None:
+        """These were answered with this offset."""
+        for offset, sent in enumerate(records, base_offset):
+            other = self.told.get(offset)
+            if other is not None and other is not sent:
+                raise Violation(f"nothing is lost: offset {offset} of {self.name} was answered for two records")
+            sent.offset = offset
+            self.told[offset] = sent
+        self.end = max(self.end, base_offset + len(records))
+        if durable:
+            self.durable = max(self.durable, base_offset + len(records))
+
+    def delete(self, offset: int) -> None:
+        """Somebody asks to have the records below `offset` deleted."""
+        self.asked_to_delete = max(self.asked_to_delete, offset)
+
+    def has_deleted(self, offset: int) -> None:
+        self.deleted = max(self.deleted, offset)
+
+    # What becomes of the broker
+
+    def lost_power(self) -> None:
+        """What was not on stable storage may be gone, in any part."""
+        self._lost_power = True
+
+    def keep_all(self, end: int) -> None:
+        """Everything below `end` is on stable storage."""
+        self.durable = max(self.durable, end)
+
+    # What is seen
+
+    def look(self, seen: Seen) -> None:
+        """Where the partition begins and ends now."""
+        if self._lost_power:
+            self._look_after_power_cut(seen)
+        if seen.end < self.end:
+            raise Violation(f"offsets never go back: {self.name} ends at {seen.end}, and had {self.end}")
+        if seen.start < max(self.start, self.deleted):
+            raise Violation(f"offsets never go back: {self.name} begins at {seen.start}, and had {max(self.start, self.deleted)}")
+        floor = max(self.start, min(self.asked_to_delete, seen.end))
+        if seen.start > floor:
+            self._check_retention(floor, seen)
+        self.start, self.end = seen.start, seen.end
+        del self.rules[:-1]
+
+    def _look_after_power_cut(self, seen: Seen) -> None:
+        """Segments that were deleted may be back, and records that nobody had synced may be gone."""
+        self._lost_power = False
+        if seen.end < self.durable:
+            raise Violation(f"nothing is lost: {self.name} ends at {seen.end}, and had {self.durable} on stable storage")
+        self.start = max(self.deleted, min(self.start, seen.start))
+        self.end = min(self.end, seen.end)
+        for offset in [offset for offset in self.told if offset >= (self.durable if self.compacted else seen.end)]:
+            self.told.pop(offset).offset = None
+
+    def _check_retention(self, floor: int, seen: Seen) -> None:
+        """Records from `floor` to the start are gone, and nobody asked for that."""
+        held = [rules for rules in self.rules if rules.deletes]
+        ages = [rules.retention_ms for rules in held if rules.retention_ms >= 0]
+        sizes = [rules.retention_bytes for rules in held if rules.retention_bytes >= 0]
+        if sizes and (self.compacted or seen.size_bytes >= min(sizes)):
+            return
+        gone = [sent for offset, sent in self.told.items() if floor <= offset < seen.start]
+        if self.compacted:  # what a newer record made superfluous may have gone before
+            newest = {sent.key: sent for _, sent in sorted(self.told.items())}
+            gone = [sent for sent in gone if newest[sent.key] is sent and sent.value is not None]
+        newest_ms = max((sent.age_ms for sent in gone), default=-1)
+        if not ages or newest_ms >= seen.highest_wall_ms - min(ages):
+            raise Violation(
+                f"the young stay: {self.name} began at {floor} and begins at {seen.start}, a record there is of {newest_ms}, "
+                f"the time was {seen.highest_wall_ms} at most, and its rules were {self.rules}"
+            )
+
+    def read(self, records: Sequence[Record], highest_wall_ms: int) -> None:
+        """All that is in the partition now, from its start on; `highest_wall_ms` is the latest that the clock has ever shown."""
+        found: dict[int, Sent] = {}
+        values: set[bytes] = set()
+        for record in records:
+            sent = self._sender(record)
+            if record.value is not None and bytes(record.value) in values:
+                raise Violation(f"nothing is lost: what is at offset {record.offset} of {self.name} is there twice")
+            values.add(bytes(record.value or b""))
+            found[record.offset] = sent
+        lost = [sent for offset, sent in self.told.items() if offset >= self.start and found.get(offset) is not sent]
+        if lost:
+            newest = {sent.key: offset for offset, sent in found.items()}
+            for sent in lost:
+                self._check_compacted(sent, newest.get(sent.key, -1), highest_wall_ms)
+
+    def _sender(self, record: Record) -> Sent:
+        """The record as it was sent."""
+        key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
+        told = self.told.get(record.offset)
+        sent = told if value is None else self._sent.get(value)
+        if value is None and (told is None or told.value is not None):
+            unanswered = (each for each in self._tombstones.get(key, ()) if each.offset is None)
+            sent = next((each for each in unanswered if record.timestamp in each.times_ms), None)
+        if sent is None or sent.key != key:
+            raise Violation(f"nobody else writes: nobody sent what is at offset {record.offset} of {self.name}")
+        if told not in (None, sent) or (sent.offset is not None and sent.offset != record.offset):
+            raise Violation(f"nothing is lost: offset {record.offset} of {self.name} holds what is of offset {sent.offset}")
+        if record.timestamp not in sent.times_ms:
+            raise Violation(
+                f"nothing is lost: the record at offset {record.offset} of {self.name} has the time {record.timestamp}, "
+                f"and was sent with {sent.times_ms}"
+            )
+        return sent
+
+    def _check_compacted(self, sent: Sent, newest: int, highest_wall_ms: int) -> None:
+        """A record that was acknowledged is not there: that is right where a newer one of its key made it superfluous."""
+        assert sent.offset is not None, "it was acknowledged"
+        tombstones = self._tombstones.get(sent.key, [])
+        buried = newest > sent.offset or any(each.offset is None or each.offset > sent.offset for each in tombstones)
+        expired = sent.value is None and highest_wall_ms - sent.wall_ms >= min(rules.delete_retention_ms for rules in self.rules)
+        if not (self.compacted and (buried or expired)):
+            name = "newest of a key" if self.compacted else "nothing is lost"
+            raise Violation(f"{name}: the record at offset {sent.offset} of {self.name} is lost, of {self.start} to {self.end}")

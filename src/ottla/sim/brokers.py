@@ -1,0 +1,81 @@
+"""Whole brokers that live for weeks of simulated time with all their housekeeping on, each in a world that one seed decides.
+
+    python -m ottla.sim.brokers --seeds 500     seeds 0 to 499 on all processors
+    python -m ottla.sim.brokers --seed 17       one seed again, with what happens in it
+
+Time jumps from one deadline to the next: retention, compaction, checkpoints, flush.ms, expiry of producers and of offsets all
+run at their default intervals, beside topics of all kinds that are made, changed, grown, deleted and made anew, producers with and
+without ids, old formats, groups of both protocols, orderly stops, kills and power cuts at any operation of the disk, failing disks
+and jumping clocks. What must be true all along stands in `ottla.sim.broker_ledger`, `broker_groups`, `broker_looks` and
+`broker_life`. A violation is printed with the command that shows it again.
+
+What it cannot see: how long anything takes, for its clock stands still while the broker works; threads, sockets, connections; the
+real disk and the real registry, whose commits never fail here; transactions; more than one broker; large batches and large logs.
+Clients send one request at a time and lose no connection while the broker lives: `ottla.sim.groups` has the bad network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from functools import partial
+
+from ottla.sim.broker_life import Life, Lived, escaped
+from ottla.sim.seeds import Violation, in_chunks
+
+WEEKS = 2.0
+
+
+def live(seed: int, *, weeks: float = WEEKS, tell: bool = False) -> Lived:
+    """Live one seed. Raises `Violation`, with the way to see it again, for whatever goes wrong."""
+    try:
+        return Life(seed, weeks=weeks, tell=tell).live()
+    except Exception as failure:
+        again = f"python -m ottla.sim.brokers --seed {seed} --weeks {weeks:g}"
+        what = str(failure) if isinstance(failure, Violation) else escaped(failure)
+        raise Violation(f"seed {seed}: {what}. See it again: {again}") from failure
+
+
+def _try(seed: int, weeks: float) -> Lived | str:
+    try:
+        return live(seed, weeks=weeks)
+    except Violation as violation:
+        return str(violation)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0 all lived, 1 something was violated, 2 the time was up before all had lived."""
+    parser = argparse.ArgumentParser(prog="python -m ottla.sim.brokers", description="Brokers that live for weeks.")
+    parser.add_argument("--seeds", type=int, default=500, help="how many seeds to live")
+    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
+    parser.add_argument("--weeks", type=float, default=WEEKS, help="how long each broker lives")
+    parser.add_argument("--seconds", type=float, default=1_800, help="stop after so long, and say so")
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        logging.basicConfig(level=logging.INFO, format="             %(message)s")
+        print(live(chosen.seed, weeks=chosen.weeks, tell=True))
+        return 0
+    began = time.monotonic()
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    lived, violations = in_chunks(seeds, partial(_try, weeks=chosen.weeks), chosen.seconds, chosen.jobs)
+    for violation in violations:
+        print(violation)
+    print(_summary(lived, time.monotonic() - began))
+    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+
+
+def _summary(lived: list[Lived], took_s: float) -> str:
+    weeks = sum(each.plan.weeks for each in lived)
+    return (
+        f"lived {len(lived)} seeds in {took_s:.0f} s, {weeks:g} weeks in all: {sum(each.lives for each in lived)} lives, "
+        f"{sum(each.acknowledged for each in lived)} batches and {sum(each.commits for each in lived)} commits acknowledged, "
+        f"{sum(each.faults for each in lived)} faults of the disk"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Brokers that live for weeks: a share of what `make sim` does, and mistakes planted into the broker, which must be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from ottla.broker.checkpoints import Checkpoints
+from ottla.broker.flushing import Flushes
+from ottla.broker.partitions import Partition, Partitions
+from ottla.coord.coordinator import Coordinator
+from ottla.coord.outcome import NOTHING
+from ottla.log.log import Log
+from ottla.log.segment import Segment
+from ottla.sim import broker_life, brokers
+from ottla.sim.seeds import Violation
+
+MOST_SEEDS = 200
+LEAVE = Log._leave
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_must_be_true_of_a_broker_is_true_for_weeks(seed: int) -> None:
+    lived = brokers.live(seed)  # raises what was violated
+    assert lived.acknowledged
+    assert lived.plan.weeks == brokers.WEEKS
+
+
+def test_a_seed_is_lived_the_same_way_every_time() -> None:
+    assert brokers.live(5, weeks=0.5) == brokers.live(5, weeks=0.5)
+
+
+def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_life, "weight", lambda broker: -1)
+    monkeypatch.setattr(broker_life, "MORE_ITEMS", -1)
+    with pytest.raises(Violation, match=r"seed 2: memory is bounded: .*python -m ottla.sim.brokers --seed 2 --weeks 0.25"):
+        brokers.live(2, weeks=0.25)
+
+
+def test_whatever_escapes_the_broker_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def escape(partitions: Partitions, now: object) -> None:
+        raise ZeroDivisionError("by chance")
+
+    monkeypatch.setattr(Partitions, "retain", escape)
+    with pytest.raises(Violation, match=r"seed 1: nothing escapes: an exception did: ZeroDivisionError: by chance"):
+        brokers.live(1, weeks=0.25)
+
+
+def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:
+    assert brokers.main(["--seeds", "2", "--jobs", "1", "--weeks", "0.2"]) == 0
+    assert "lived 2 seeds in" in capsys.readouterr().out
+    assert brokers.main(["--seeds", "2", "--seconds", "0", "--jobs", "1", "--weeks", "0.2"]) == 2
+
+
+def leave_queued(log: Log, segments: Sequence[Segment]) -> Sequence[Segment]:
+    """As it was once: a segment that goes takes its batches along, and leaves its indexes queued for the next sync."""
+    queued = {one: [each for each in log._unsynced.get(one, ()) if each[1].path.endswith("index")] for one in segments}
+    gone = LEAVE(log, segments)
+    log._unsynced.update({one: files for one, files in queued.items() if files})
+    return gone
+
+
+def nothing(*arguments: Any, **named: Any) -> Iterator[None]:
+    return iter(())
+
+
+MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
+    "syncs what retention deleted": (
+        ": a sync failed .*index: ", Log, "_leave", leave_queued
+    ),
+    "applies no retention": ("retention applies", Partitions, "retain", nothing),
+    "writes no checkpoints": ("checkpoints are new", Checkpoints, "write_soon", nothing),
+    "answers before the sync": ("nothing is lost", Partition, "must_sync", lambda partition, acks_all: False),
+    "forgets flush.ms": ("flush.ms is kept", Flushes, "appended", lambda flushes, partition, now: None),
+    "expires no offsets": ("offsets expire", Coordinator, "_expire", lambda machine, key, now: NOTHING),
+}  # fmt: skip
+
+
+def live_all() -> None:
+    for seed in range(MOST_SEEDS):
+        brokers.live(seed)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, owner, attribute, wrong = MISTAKES[mistake]
+    monkeypatch.setattr(owner, attribute, wrong)
+    with pytest.raises(Violation, match=name):
+        live_all()
