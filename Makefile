@@ -1,6 +1,7 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | soak | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire
-.PHONY: sim soak torture torture-groups suites asan bench-log bench-wire demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | soak | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
+# bench-fetch-sessions
+.PHONY: sim soak torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -60,6 +61,9 @@ bench-log: .venv/ready
 
 bench-wire: .venv/ready
 	$(BIN)/python -m bench.wire
+
+bench-fetch-sessions: .venv/ready
+	$(BIN)/python -m bench.fetch_sessions
 
 # The tests of records and wire on kernels built with gcc's AddressSanitizer; Python takes each buffer from malloc, so that it has guards.
 ASAN_TESTS := tests/unit/records $(patsubst %,tests/unit/wire/test_%.py,kernel malformed encoding round_trips)

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from ottla.broker.broker import Broker
 from ottla.broker.down_conversion import down_converted
-from ottla.broker.fetch_sessions import FIRST_EPOCH, NO_EPOCH, FetchSession, Held
+from ottla.broker.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, Held
 from ottla.broker.partitions import Partition
 from ottla.broker.request import Handlers, Reply, Request, Waiting
 from ottla.ports import Now, StorageFailed
@@ -47,19 +47,17 @@ Asked = FetchPartition | Held
 def handle_fetch(broker: Broker, request: Request) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
     body: FetchRequest = request.body
-    begun = _begun(broker, request)
-    if isinstance(begun, int):
-        return FetchResponse(error_code=begun)
-    fetch = begun
-    fetch.read()
-    if fetch.enough or body.max_wait_ms <= 0:
-        return fetch.answer(request.now)
-
-    def retry(now: Now, expired: bool) -> Reply | None:
-        fetch.read()
-        return fetch.answer(now) if expired or fetch.enough else None
-
-    return Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, retry)
+    if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
+        fetch = _Fetch(broker, request)
+    else:
+        begun = _begun(broker, request)
+        if isinstance(begun, int):
+            return FetchResponse(error_code=begun)
+        fetch = begun
+    reply = fetch.attempt(request.now, body.max_wait_ms <= 0)
+    if reply is not None:
+        return reply
+    return Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, fetch.attempt)
 
 
 def _begun(broker: Broker, request: Request) -> _Fetch | int:
@@ -87,8 +85,6 @@ class _Fetch:
 
     __slots__ = (
         "_left",
-        "_min_bytes",
-        "_response",
         "_unknown",
         "body",
         "broker",
@@ -103,11 +99,6 @@ class _Fetch:
         self.body: FetchRequest = request.body
         self.version = request.version
         self.stable_offset_for_all = request.release.stable_offset_for_all
-        self.enough = False
-        self.size = 0
-        self._left = 0
-        self._min_bytes = 0
-        self._unknown = 0
 
     def keys(self) -> tuple[Hashable, ...]:
         """What to wait on: every partition asked for."""
@@ -115,28 +106,33 @@ class _Fetch:
             ("partition", self._name(topic) or "", part.partition) for topic in self.body.topics for part in topic.partitions
         )
 
-    def read(self) -> None:
-        """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74)."""
-        self._begin()
-        self._response = FetchResponse(responses=[self._topic(topic) for topic in self.body.topics])
-        self._end(sum(len(topic.partitions) for topic in self.body.topics))
+    def attempt(self, now: Now, expired: bool) -> Reply | None:
+        """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74).
 
-    def answer(self, now: Now) -> Reply:
+        None if that is not enough and time is left. What was read is not kept then: many may wait, for many partitions.
+        """
+        self._begin()
+        topics = [self._topic(topic) for topic in self.body.topics]
+        self._end()
+        return self._answer(FetchResponse(responses=topics), now) if self.enough or expired or not topics else None
+
+    def _answer(self, response: FetchResponse, now: Now) -> Reply:
         """What was read, in a format that the version knows."""
         if self.version >= BATCHES_FROM:
-            return self._response
-        return self.broker.slices.reply(down_converted(self.broker, self.body, self.version, self._response))
+            return response
+        return self.broker.slices.reply(down_converted(self.broker, self.body, self.version, response))
 
     def _begin(self) -> None:
         self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)
-        self._min_bytes = min(self.body.min_bytes, self._left)
-        self.size = 0
+        self.size = self._unknown = 0
         self.enough = False
-        self._unknown = 0
 
-    def _end(self, count: int) -> None:
-        if self.size >= self._min_bytes or self._unknown == count:
+    def _end(self) -> None:
+        if self.size >= self.body.min_bytes or self._left <= 0 or (self._unknown and self._unknown == self._count()):
             self.enough = True
+
+    def _count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.body.topics)
 
     def _terms(self) -> Hashable:
         """What of a request, beside its partitions, decides how far they are read."""
@@ -185,11 +181,12 @@ class _Fetch:
             aborted_transactions=[] if committed else None,
             records=b"",
         )
-        max_bytes = min(part.partition_max_bytes, self._left)
-        if part.fetch_offset < until and max_bytes < 0:
-            return self._failed(part, UNKNOWN_SERVER_ERROR)
-        if part.fetch_offset < until and (max_bytes > 0 or not self.size or self.version < BATCHES_FROM):
-            self._slice(partition, part, data, max_bytes, until)
+        if part.fetch_offset < until:
+            max_bytes = min(part.partition_max_bytes, self._left)
+            if max_bytes < 0:
+                return self._failed(part, UNKNOWN_SERVER_ERROR)
+            if max_bytes > 0 or not self.size or self.version < BATCHES_FROM:
+                self._slice(partition, part, data, max_bytes, until)
         return data
 
     def _slice(self, partition: Partition, part: Asked, data: PartitionData, max_bytes: int, until: int) -> None:
@@ -228,13 +225,12 @@ class _FullFetch(_Fetch):
 
     __slots__ = ()
 
-    def answer(self, now: Now) -> Reply:
-        body, response, sessions = self.body, self._response, self.broker.fetch_sessions
-        size = sum(len(topic.partitions) for topic in body.topics)
+    def _answer(self, response: FetchResponse, now: Now) -> Reply:
+        body, sessions = self.body, self.broker.fetch_sessions
         slots = self.broker.settings.max_incremental_fetch_session_cache_slots
         is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
         uses_ids = self.version >= TOPIC_IDS_FROM
-        session = sessions.begin(size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+        session = sessions.begin(self._count(), slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
         if session is not None:
             sessions.update(session, body.topics, (), self._terms())
             sessions.touch(session, now.mono_ms)
@@ -248,7 +244,7 @@ class _FullFetch(_Fetch):
 class _IncrementalFetch(_Fetch):
     """A fetch within a session: reads what may have changed, and answers what did."""
 
-    __slots__ = ("_epoch", "_found", "_session")
+    __slots__ = ("_epoch", "_session")
 
     def __init__(self, broker: Broker, request: Request, session: FetchSession) -> None:
         super().__init__(broker, request)
@@ -256,25 +252,28 @@ class _IncrementalFetch(_Fetch):
         broker.fetch_sessions.advance(session, request.now.mono_ms)
         self._session = session
         self._epoch = session.epoch
-        self._found: list[tuple[Held, PartitionData]] = []
 
     def keys(self) -> tuple[Hashable, ...]:
         return (self._session.key,)
 
-    def read(self) -> None:
-        self._begin()
-        self._found = [(held, self._read_held(held)) for held in self._session.in_turn()]
-        self._end(len(self._session.held))
-        if self._session.is_over:
-            self.enough = True
-
-    def answer(self, now: Now) -> Reply:
+    def attempt(self, now: Now, expired: bool) -> Reply | None:
+        """Read what may have changed. None if that is not enough, time is left and the session goes on."""
         session = self._session
+        self._begin()
+        found = [(held, self._read_held(held)) for held in session.in_turn()]
+        self._end()
+        if not (self.enough or expired or session.is_over):
+            return None
         if session.epoch != self._epoch:  # another connection went on with the session meanwhile
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        return FetchResponse(session_id=session.id, responses=self._news(found))
+
+    def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
+        """What of it the client does not know."""
+        session = self._session
         topics: list[TopicResponse] = []
         told: Hashable = None
-        for held, data in self._found:
+        for held, data in found:
             if session.tell(held, data, self._until(data)):
                 if held.identity != told:
                     topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
@@ -282,7 +281,10 @@ class _IncrementalFetch(_Fetch):
                 topics[-1].partitions.append(data)
             if data.records:
                 session.to_the_end(held)
-        return FetchResponse(session_id=session.id, responses=topics)
+        return topics
+
+    def _count(self) -> int:
+        return len(self._session.held)
 
     def _read_held(self, held: Held) -> PartitionData:
         if held.topic is None:
