@@ -242,7 +242,7 @@ class Life:
         self.clients.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[wish], timeout_ms=60_000), answered)
 
     def _change(self) -> None:
-        """Another setting of a topic; the policy of one with keys only, and not of one that may have lost records in its middle."""
+        """Another setting of a topic, its cleanup policy too."""
         topic = self._some_topic()
         if topic is None:
             return
@@ -425,7 +425,7 @@ class Life:
                 del self._wanted[name]
 
     def _end(self) -> None:
-        """One calm hour, an orderly stop, and a fresh start to be compared with what was before."""
+        """Two calm hours, an orderly stop, and a fresh start to be compared with what was before."""
         self._say("the end")
         self._pass(2 * HOUR_MS)
         broker = self.host.broker
