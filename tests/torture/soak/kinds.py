@@ -94,7 +94,20 @@ KINDS = (
         retention_bytes=3 * SEGMENT_BYTES,
         size=8000,
     ),
-    Kind("idle", "ottla", 1, 0.5, {}, Goes.BY_TIME, retention_ms=WEEK_MS, burst=5, is_ancient=True),
+    # Producers are forgotten by their records' time (producer.id.expiration.ms), as in Apache Kafka: this one at once, so that what
+    # it sends again after a kill may be there twice.
+    Kind(
+        "idle",
+        "ottla",
+        1,
+        0.5,
+        {},
+        Goes.BY_TIME,
+        retention_ms=WEEK_MS,
+        burst=5,
+        is_ancient=True,
+        is_exact=False,
+    ),
     Kind("rare", "ottla", 1, 0.2, {}, Goes.BY_TIME, retention_ms=WEEK_MS, burst=3),
     Kind("format-0", "format-0", 1, 10, _kept(), is_exact=False),
     Kind(
