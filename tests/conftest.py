@@ -10,10 +10,14 @@ import hypothesis
 import pytest
 
 from tests.support.peers import Peer, start_peer
+from tests.support.watched import Watch, unexpected
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("ottla", deadline=None)
 hypothesis.settings.load_profile("ottla")
+
+watch = Watch()
+watch.install()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +29,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/interop" in item.path.as_posix():
             item.add_marker("interop")
+        if "tests/sim" in item.path.as_posix():  # a life has faults of its own, and judges for itself what came of them
+            item.add_marker(pytest.mark.expects_errors("."))
+
+
+@pytest.fixture(autouse=True)
+def _no_unexpected_errors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test with which a broker's log speaks of an error, or shows a traceback, that the test does not expect."""
+    expected = [str(pattern) for mark in request.node.iter_markers("expects_errors") for pattern in mark.args]
+    list(watch.errors())
+    yield
+    found = unexpected(watch.errors(), expected)
+    assert not found, "a broker met errors that this test does not expect:\n" + "\n".join(found)
 
 
 @pytest.fixture(scope="session")

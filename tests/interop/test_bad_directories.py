@@ -122,6 +122,7 @@ OFFLINE: dict[str, tuple[Change, str]] = {
 }
 
 
+@pytest.mark.expects_errors("is offline")
 @pytest.mark.parametrize("what", OFFLINE)
 def test_a_partition_whose_data_is_not_as_it_was_is_offline_and_left_alone(good: Path, tmp_path: Path, what: str) -> None:
     change, sentence = OFFLINE[what]
@@ -191,6 +192,7 @@ def without_privileges() -> None:
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
+@pytest.mark.expects_errors("is offline")
 @pytest.mark.parametrize("what", ["data", "data/a-0", f"data/a-0/{LOG}", "data/meta.properties", "data/registry.sqlite"])
 def test_files_of_somebody_else_are_told_in_one_sentence(good: Path, tmp_path: Path, what: str) -> None:
     shutil.copytree(good, tmp_path / "data")

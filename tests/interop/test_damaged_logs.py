@@ -43,6 +43,7 @@ def check(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "ottla.cli.main", "log", *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.expects_errors("is offline")
 @pytest.mark.interop
 def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"

@@ -30,6 +30,8 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyReleases]
     ports = {release: free_port() for release in RELEASES}
     listen = [part for release, port in ports.items() for part in ("--listen", f"127.0.0.1:{port},release={release}")]
     home: Path = tmp_path_factory.mktemp("releases")
-    with BrokerProcess(home / "data", SETTINGS, arguments=listen) as broker:
+    process = BrokerProcess(home / "data", SETTINGS, arguments=listen)
+    process.settings = dict(SETTINGS)  # with no housekeeping of the tests' own: DescribeConfigs would tell of it
+    with process as broker:
         addresses = {release: f"127.0.0.1:{port}" for release, port in ports.items()}
         yield ManyReleases(broker, {TODAY: broker.address, **addresses})

@@ -12,6 +12,7 @@ from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from tests.support.watched import kept
 
 Outcome = Any
 """A decoded response, a `Close`, None where nothing is answered, or a `Pending` that is not done."""
@@ -24,9 +25,8 @@ class Machine:
         self.clock = SimClock()
         self.disk = SimDisk()
         self.registry = MemoryRegistry()
-        wanted = {"group.initial.rebalance.delay.ms": "0"} | {
-            name.replace("_", "."): str(value) for name, value in settings.items()
-        }
+        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        wanted = {"group.initial.rebalance.delay.ms": "0"} | {name: str(value) for name, value in kept(given).items()}
         self.settings = BrokerSettings.parse(wanted)
         self._random = random.Random(1)
         self._correlation_id = 0

@@ -10,6 +10,7 @@ import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable
 from ottla.testing import BrokerProcess
+from tests.support.watched import served
 
 
 class Peer(Protocol):
@@ -35,7 +36,7 @@ and where a call of poll() ends before the answer to its SyncGroup has come, it 
 
 def start_peer(name: str, home: Path, settings: dict[str, object] | None = None) -> AbstractContextManager[Peer]:
     """A broker over an empty directory below `home`. Skips the test where Apache Kafka cannot be had."""
-    wanted = {**QUICK, **(settings or {})}
+    wanted = served({**QUICK, **(settings or {})})
     if name == "ottla":
         return BrokerProcess(home / "data", wanted)
     try:

@@ -28,7 +28,10 @@ def ottla_release() -> str | None:
 
 @pytest.fixture
 def ottla_broker(ottla_settings: dict[str, Any], ottla_release: str | None) -> Iterator[Broker]:
-    """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends."""
+    """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends.
+
+    If a mistake in Ottla ended it before, the test ends with `ottla.BrokerFailed` and that mistake.
+    """
     import ottla
 
     with ottla.Broker(release=ottla_release, **ottla_settings) as broker:

@@ -103,6 +103,7 @@ def test_a_bundle_of_very_many_is_more_than_one_batch(machine: Machine) -> None:
     assert committed(machine, "g") == {0: MOST_COMMITS}
 
 
+@pytest.mark.expects_errors("No space left on device")
 def test_where_all_do_not_fit_on_the_disk_those_are_stored_that_do(machine: Machine) -> None:
     machine.ask(COMMIT, 8, commit_request("g", 1))
     before = machine.disk.used_bytes
@@ -115,6 +116,7 @@ def test_where_all_do_not_fit_on_the_disk_those_are_stored_that_do(machine: Mach
     assert committed(machine, "g") == {0: 3}
 
 
+@pytest.mark.expects_errors("Input/output error", "a sync failed")
 def test_after_a_failed_sync_each_of_a_bundle_is_told(machine: Machine) -> None:
     machine.ask(COMMIT, 8, commit_request("g", 1))
     answers = [receive(machine, COMMIT, 8, commit_request("g", offset)) for offset in (2, 3)]

@@ -166,6 +166,7 @@ def test_an_acknowledged_commit_survives_a_power_cut(machine: Machine, seed: int
     assert committed(machine, "g")["t", 0] in (4, 99)
 
 
+@pytest.mark.expects_errors("No space left on device")
 def test_a_full_disk_refuses_commits_and_changes_nothing(machine: Machine) -> None:
     member = stable_member(machine, "g")
     assert commit(machine, "simple", 5) == NONE
@@ -178,6 +179,7 @@ def test_a_full_disk_refuses_commits_and_changes_nothing(machine: Machine) -> No
     assert committed(machine, "simple") == {("t", 0): 7}
 
 
+@pytest.mark.expects_errors("No space left on device")
 def test_a_deadline_that_could_not_be_stored_comes_again(machine: Machine) -> None:
     stable_member(machine, "g")
     machine.disk.capacity_bytes = machine.disk.used_bytes
@@ -189,6 +191,7 @@ def test_a_deadline_that_could_not_be_stored_comes_again(machine: Machine) -> No
     assert machine.ask(DESCRIBE, 5, DescribeGroupsRequest(groups=["g"])).groups[0].group_state == "Empty"
 
 
+@pytest.mark.expects_errors("a sync failed")
 def test_after_a_failed_sync_all_that_is_owed_says_so(machine: Machine) -> None:
     member = stable_member(machine, "g")
     joining = machine.begin(JOIN, 3, join_request("g"))
@@ -203,6 +206,7 @@ def test_after_a_failed_sync_all_that_is_owed_says_so(machine: Machine) -> None:
     assert beat(machine, "g", member.member_id) == NOT_COORDINATOR
 
 
+@pytest.mark.expects_errors("is passed over")
 def test_a_poisoned_record_is_named_and_passed_over(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(20):
         assert commit(machine, f"group-{number}", number) == NONE
@@ -341,6 +345,7 @@ def test_a_refused_join_names_no_protocol(machine: Machine, version: int, name: 
     assert machine.ask(JOIN, version, join_request("g", "nobody")).protocol_name == name
 
 
+@pytest.mark.expects_errors("No space left on device", "cannot be made")
 def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     assert machine.ask(JOIN, 9, join_request("g")).error_code == NOT_COORDINATOR
@@ -351,6 +356,7 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
 
 
+@pytest.mark.expects_errors("No space left on device", "cannot be made")
 def test_what_refuses_to_make_the_topic_of_groups_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     commit = machine.registry.commit

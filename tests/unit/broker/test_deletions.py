@@ -90,6 +90,7 @@ def test_a_crash_behind_the_registry_leaves_no_offsets_of_a_deleted_topic(
     assert (fetched(machine), directories(machine)) == (-1, ["t-0"])
 
 
+@pytest.mark.expects_errors("No space left on device", "Input/output error")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_refused_append_leaves_no_offsets_of_a_deleted_topic(machine: Machine, restarts: bool) -> None:
     machine.disk.fail(0, NO_SPACE)  # the append of the tombstones comes first
@@ -107,6 +108,7 @@ def test_a_refused_append_leaves_no_offsets_of_a_deleted_topic(machine: Machine,
     assert kept(machine) == {"t"}
 
 
+@pytest.mark.expects_errors("No space left on device", "Input/output error")
 def test_what_a_refused_append_left_is_forgotten_a_second_later(machine: Machine) -> None:
     commit(machine, 4, "other")
     machine.disk.fail(0, NO_SPACE)
@@ -136,6 +138,7 @@ def test_a_clock_that_goes_back_does_not_keep_the_offsets_of_a_deleted_topic(mac
     assert fetched(machine) == 3
 
 
+@pytest.mark.expects_errors("No space left on device", "Input/output error")
 def test_slices_of_forgetting_are_gone_on_with_after_a_refusal(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.coord.expiry.MOST_LOOKED_AT", 1)
     for group in "abc":
@@ -178,6 +181,7 @@ def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
     assert values(machine) == [b"new"]
 
 
+@pytest.mark.expects_errors("its files could not be")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_files_that_the_disk_did_not_give_up_go_before_the_name_is_given_again(machine: Machine, restarts: bool) -> None:
     produce(machine, b"old")
@@ -197,6 +201,7 @@ def test_files_that_the_disk_did_not_give_up_go_before_the_name_is_given_again(m
     assert machine.registry.children(NOTES) == []
 
 
+@pytest.mark.expects_errors("No space left on device", "Input/output error")
 def test_the_name_of_a_deleted_topic_is_not_given_again_while_the_disk_cannot_keep_that(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

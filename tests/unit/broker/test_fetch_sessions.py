@@ -91,6 +91,7 @@ def test_what_retention_takes_is_told() -> None:
     assert session.fetch() == {("t", 1): Told(0, 1, 1, 0)}
 
 
+@pytest.mark.expects_errors("planted")
 def test_a_partition_that_goes_offline_ends_the_wait_with_its_error() -> None:
     machine = Machine()
     topic, session = served(machine)

@@ -110,6 +110,7 @@ def test_a_slice_ends_though_the_clock_stands_still() -> None:
     assert len(done) == MOST_STEPS
 
 
+@pytest.mark.expects_errors("did not come to its end")
 def test_a_chore_that_is_refused_something_can_be_begun_again() -> None:
     chores, done = Chores(SimClock(), Timers()), list[int]()
 
@@ -122,6 +123,7 @@ def test_a_chore_that_is_refused_something_can_be_begun_again() -> None:
     assert done == [0, 1, 2]
 
 
+@pytest.mark.expects_errors("Input/output error")
 @pytest.mark.parametrize("refused", range(0, 120, 3))
 def test_housekeeping_goes_on_whatever_the_disk_refuses_once(refused: int) -> None:
     machine = Machine(
@@ -150,7 +152,7 @@ def test_housekeeping_goes_on_whatever_the_disk_refuses_once(refused: int) -> No
 
 
 def test_housekeeping_waits_for_no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(log_cleaner_backoff_ms=100)
+    machine = Machine(log_cleaner_backoff_ms=100, log_retention_check_interval_ms=5 * MINUTE_MS)
     small = {"internal.segment.bytes": "1000", "file.delete.delay.ms": "0"}
     create(machine, "compacted", **small, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
     create(machine, "deleted", **small, **{"retention.bytes": "1000"})
@@ -173,6 +175,7 @@ def test_deleting_a_topic_waits_for_none_of_its_directories(monkeypatch: pytest.
     assert not [name for name in machine.disk.list("") if name.startswith("t-")]
 
 
+@pytest.mark.expects_errors("Input/output error")
 def test_a_sync_that_retention_needs_and_that_fails_takes_the_partition_offline() -> None:
     machine = Machine()
     create(machine, "t", **{"internal.segment.bytes": "1000", "retention.bytes": "1000"})
@@ -186,6 +189,7 @@ def test_a_sync_that_retention_needs_and_that_fails_takes_the_partition_offline(
     assert produce(machine, b"no").error_code == KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.expects_errors("Input/output error")
 def test_a_checkpoint_whose_sync_fails_notes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, "t", **{"index.interval.bytes": "0"})
@@ -268,6 +272,7 @@ def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
     assert [record.levelname for record in caplog.records if "could not begin" in record.message] == ["WARNING"]
 
 
+@pytest.mark.expects_errors("Too many open files")
 def test_a_checkpoint_for_which_there_is_no_handle_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, "t")
@@ -279,6 +284,7 @@ def test_a_checkpoint_for_which_there_is_no_handle_is_written_the_next_time(monk
     assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 1}
 
 
+@pytest.mark.expects_errors("Too many open files")
 def test_retention_and_compaction_for_which_there_is_no_handle_go_on_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(log_cleaner_backoff_ms=100)
     small = {"internal.segment.bytes": "1000", "file.delete.delay.ms": "0"}
@@ -307,6 +313,7 @@ def test_a_topic_that_is_deleted_during_its_sync_is_no_failure(caplog: pytest.Lo
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+@pytest.mark.expects_errors("Input/output error")
 def test_a_checkpoint_that_could_not_be_synced_is_written_as_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, "t")

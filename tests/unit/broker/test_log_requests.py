@@ -85,6 +85,7 @@ def test_of_a_partition_that_is_named_twice_the_last_start_counts(machine: Machi
     assert delete_records(machine, ("t", 0, 2), ("t", 1, 0), ("t", 0, 4)) == {("t", 0): (4, NONE), ("t", 1): (0, NONE)}
 
 
+@pytest.mark.expects_errors("No space left on device")
 def test_a_start_that_cannot_be_noted_is_not_promised(machine: Machine) -> None:
     machine.disk.capacity_bytes = 0
     assert delete_records(machine, ("t", 0, 2)) == {("t", 0): (-1, KAFKA_STORAGE_ERROR)}

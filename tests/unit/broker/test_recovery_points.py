@@ -125,6 +125,7 @@ def test_after_a_kill_only_what_follows_the_recovery_point_is_read(monkeypatch: 
     assert values(machine, offset=50) == [b"after"]
 
 
+@pytest.mark.expects_errors("is offline")
 def test_damage_below_the_recovery_point_takes_one_partition_offline_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_records(1)
     create(machine, "other")
@@ -145,6 +146,7 @@ def test_damage_below_the_recovery_point_takes_one_partition_offline_and_is_told
     assert machine.disk.read_file(SEGMENT) == before
 
 
+@pytest.mark.expects_errors("the directory is missing")
 def test_a_missing_directory_that_held_records_is_told_and_not_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_records()
     assert machine.broker.close()
@@ -179,6 +181,7 @@ def test_an_unreadable_note_is_told_and_written_anew(caplog: pytest.LogCaptureFi
     assert noted(machine) == {"t-0": 3}
 
 
+@pytest.mark.expects_errors("No space left on device")
 def test_a_full_disk_keeps_the_notes_that_were_there(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_records()
     machine.pass_time(MINUTE_MS)

@@ -77,6 +77,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == LOG and "passed over" in record.getMessage()]
 
 
+@pytest.mark.expects_errors("passed over")
 @pytest.mark.parametrize("kind", POISON)
 def test_poison_is_named_in_one_line_and_harms_nobody_else(machine: Machine, caplog: pytest.LogCaptureFixture, kind: str) -> None:
     commit(machine, "before", 1)
@@ -92,6 +93,7 @@ def test_poison_is_named_in_one_line_and_harms_nobody_else(machine: Machine, cap
     assert fetched(machine, "before") == (NONE, 3)
 
 
+@pytest.mark.expects_errors("passed over")
 def test_poison_within_a_batch_spares_its_neighbours(machine: Machine) -> None:
     good = [encode_record(OffsetCommitted(name, "t", 0, 5, 0, "", 1)) for name in ("first", "last")]
     rows = [good[0], *POISON.values(), good[1]]
@@ -100,6 +102,7 @@ def test_poison_within_a_batch_spares_its_neighbours(machine: Machine) -> None:
     assert (fetched(machine, "first"), fetched(machine, "last")) == ((NONE, 5), (NONE, 5))
 
 
+@pytest.mark.expects_errors("is passed over", "cannot be read", "is damaged")
 def test_a_damaged_batch_is_named_and_the_others_are_read(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     commit(machine, "before", 1)
     key, value = encode_record(OffsetCommitted("damaged", "t", 0, 5, 0, "", 1))
@@ -128,6 +131,7 @@ def test_kinds_that_only_a_newer_release_knows_are_counted(machine: Machine, cap
     assert fetched(machine, "after") == (NONE, 2)
 
 
+@pytest.mark.expects_errors("passed over")
 def test_of_much_poison_only_the_first_is_named(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     append(machine, build([b""] * 50, [b""] * 50, 0))
     with caplog.at_level(logging.INFO, LOG):

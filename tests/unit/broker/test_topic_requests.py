@@ -234,6 +234,7 @@ def test_version_0_asks_for_all_topics_with_an_empty_list_and_later_ones_for_non
     assert [len(machine.ask(METADATA, version, MetadataRequest(topics=[])).topics) for version in (0, 1, 13)] == [1, 0, 0]
 
 
+@pytest.mark.expects_errors("registry: ")
 def test_a_registry_that_refuses_leaves_no_half_of_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     from ottla.ports import Change, StorageFailed
 
@@ -283,6 +284,7 @@ def test_what_a_deletion_left_behind_is_removed_at_the_next_start() -> None:
     assert directories(machine) == []
 
 
+@pytest.mark.expects_errors("its files could not be")
 def test_files_that_cannot_be_deleted_do_not_keep_a_topic_alive(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine()
     create(machine, topic("t"))

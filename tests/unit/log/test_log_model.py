@@ -6,6 +6,7 @@ import contextlib
 import random
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -234,4 +235,4 @@ class LogAgainstList(RuleBasedStateMachine):
 LogAgainstList.TestCase.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck)
 )
-TestLogAgainstList = LogAgainstList.TestCase
+TestLogAgainstList = pytest.mark.expects_errors("Input/output error", "No space left on device")(LogAgainstList.TestCase)

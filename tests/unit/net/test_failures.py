@@ -40,6 +40,7 @@ def entries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.expects_errors("met a mistake in Ottla")
 def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
         assert request(LIST_OFFSETS, 1, 2, list_offsets_v1("t", 3, -1))[4:].hex() in entry.getMessage()
 
 
+@pytest.mark.expects_errors("met a mistake in Ottla")
 def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,6 +74,7 @@ def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     assert sent[:201].hex() not in entry.getMessage()
 
 
+@pytest.mark.expects_errors("met a mistake in Ottla")
 def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -127,6 +130,7 @@ def end(broker: ottla.Broker, provoke: Callable[[ottla.Broker], None], caplog: p
     broker.stop()
 
 
+@pytest.mark.expects_errors("met a mistake in Ottla")
 @pytest.mark.parametrize("where", MISTAKES)
 def test_a_mistake_that_could_lose_data_ends_the_broker(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
