@@ -17,6 +17,7 @@ admin = pytest.importorskip("confluent_kafka.admin")
 HOUSEKEEPING = {
     "num.partitions": 1,
     "log.retention.check.interval.ms": 1000,
+    "log.retention.ms": 7 * 24 * 3_600_000,
     "log.flush.offset.checkpoint.interval.ms": 500,
     "log.segment.delete.delay.ms": 0,
 }
