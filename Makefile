@@ -51,10 +51,12 @@ torture-groups: .venv/ready
 	$(BIN)/python -m tests.torture.groups --seconds 60
 	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed
 
-# The tests about groups of kafka-python and aiokafka; the latter's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites
+# What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).
+# aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites
 suites: .venv/ready
 	$(BIN)/python -m tests.suites.run kafka-python
 	$(if $(AIOKAFKA),$(BIN)/python -m tests.suites.run aiokafka --checkout $(AIOKAFKA),@echo "aiokafka is left out: set AIOKAFKA to a checkout")
+	$(BIN)/python -m tests.suites.run --where-possible franz-go kafka-go sarama librdkafka node-rdkafka
 
 bench-log: .venv/ready
 	$(BIN)/python -m bench.log
