@@ -92,8 +92,8 @@ MORE_ACKS: Final[Since[MoreAcks]] = (("0.8.0", MoreAcks.AS_ALL), ("0.8.2", MoreA
 FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0", UNKNOWN_TOPIC_OR_PARTITION))
 """What Metadata answers at first about a topic that it has just made; the client asks again."""
 
-UNSEEN_MS: Final = 30
-"""How long it does so: Kafka 0.9 to 4.3 were seen to take 20 to 40 ms. sarama asks again after 10."""
+UNSEEN_MS: Final = 50
+"""How long it does so: Kafka 0.9 to 4.3 were seen to take 15 to 50 ms. sarama asks again twice, 10 ms apart."""
 
 GROUP_VERSION: Final = Feature("group.version", 0, 1)
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION,)))
