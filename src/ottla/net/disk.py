@@ -244,7 +244,7 @@ class RealDisk:
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
         self._directories = Directories(root, system)
         self._worker = SyncWorker(post)
-        self._janitor = Janitor()
+        self._janitor = Janitor(post)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         known = self._by_path.get(path)

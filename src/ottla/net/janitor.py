@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 
-from ottla.net.workers import Worker
+from ottla.net.workers import Post, Worker
 
 log = logging.getLogger("ottla.net")
 
@@ -38,8 +38,8 @@ class Removal:
 class Janitor(Worker):
     """Frees what was deleted, one thing after the other."""
 
-    def __init__(self) -> None:
-        super().__init__("ottla-janitor")
+    def __init__(self, post: Post) -> None:
+        super().__init__("ottla-janitor", post)
         self._asked: deque[Callable[[], object]] = deque()
         self._removals: dict[str, list[Removal]] = {}
         self._names = threading.Lock()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import TracebackType
 from typing import Protocol
 
 from ottla.ports import StorageFailed, Syncable
@@ -35,11 +36,33 @@ class Pinned(Syncable, Protocol):
     def unpin(self) -> None: ...
 
 
-class Worker(ABC):
-    """One thread. It starts with the first thing to do, and ends when there is nothing left to do and `stop` was called."""
+class Handover:
+    """`with` it, and an exception that nobody expected is raised by what `post` calls, where there is a door for it.
 
-    def __init__(self, name: str) -> None:
+    On a thread of its own it would end that thread alone, and whoever waits for the thread's work would wait for ever.
+    """
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if error is not None:
+            self._post(partial(_raise, error))
+        return True
+
+
+class Worker(ABC):
+    """One thread. It starts with the first thing to do, and ends when there is nothing left to do and `stop` was called.
+
+    `post` has something called on the broker's thread. A mistake ends the thread, and is raised there.
+    """
+
+    def __init__(self, name: str, post: Post) -> None:
         self._name = name
+        self._post = post
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -55,9 +78,13 @@ class Worker(ABC):
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=self._guarded, name=self._name, daemon=True)
             self._thread.start()
         self._wake.notify()
+
+    def _guarded(self) -> None:
+        with Handover(self._post):
+            self._run()
 
     @abstractmethod
     def _run(self) -> None:
@@ -68,8 +95,7 @@ class SyncWorker(Worker):
     """Makes syncs, and has `post` tell of each pass on the broker's thread."""
 
     def __init__(self, post: Post) -> None:
-        super().__init__("ottla-sync")
-        self._post = post
+        super().__init__("ottla-sync", post)
         self._syncs: list[tuple[Sequence[Pinned], Done]] = []
         self._is_urgent = False
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
@@ -81,6 +107,10 @@ class SyncWorker(Worker):
             self._is_urgent |= is_urgent
             self._start()
 
+    def stop(self) -> None:
+        super().stop()
+        self._helpers.shutdown()
+
     def _run(self) -> None:
         while True:
             with self._wake:
@@ -89,7 +119,6 @@ class SyncWorker(Worker):
                 self._wake.wait_for(lambda: self._is_urgent or self._stopping, GATHER_S)
                 syncs, self._syncs, self._is_urgent = self._syncs, [], False
                 if not syncs:
-                    self._helpers.shutdown()
                     return
             self._sync_all(syncs)
 
@@ -115,6 +144,10 @@ def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> No
             file.sync()
         except StorageFailed as failure:
             failures[file] = failure.with_traceback(None)  # which would keep the file, and be kept by it
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _finish(outcomes: list[tuple[Sequence[Pinned], Done, StorageFailed | None]]) -> None:

@@ -20,11 +20,15 @@ from ottla.broker import broker as machine
 from ottla.broker.coordination import Coordination
 from ottla.broker.partitions import Partition, Partitions
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
+from ottla.net import workers
+from ottla.net.janitor import Janitor
 from ottla.net.outbox import Outbox
 from ottla.testing import BrokerProcess
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
-from tests.support.frames import API_VERSIONS, LIST_OFFSETS, Batch, Raw, list_offsets_v1, request
+from tests.support.frames import API_VERSIONS, LIST_OFFSETS, Batch, Raw, array, list_offsets_v1, request, string
 from tests.support.waiting import eventually
+
+DELETE_TOPICS = 20
 
 
 class Mistake(Exception):
@@ -103,12 +107,20 @@ def call(broker: ottla.Broker) -> None:
     broker._loop.call_soon_threadsafe(mistaken)
 
 
-MISTAKES: dict[str, tuple[type | None, str, Callable[[ottla.Broker], None]]] = {
+def delete(broker: ottla.Broker) -> None:
+    with Raw(broker.address) as client:
+        client.create_topic("t")
+        client.ask(DELETE_TOPICS, 1, array(string("t")) + struct.pack(">i", 1000))
+
+
+MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker], None]]] = {
     "after an append": (Partition, "must_sync", produce),
     "in a bundle": (Coordination, "settle", produce),
     "in a completion": (Partition, "release", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),
+    "on the thread that syncs": (workers, "_sync_each", produce),
+    "on the thread that removes": (Janitor, "_remove_tree", delete),
     "when a reply leaves": (Outbox, "put", produce),
 }
 
