@@ -31,7 +31,7 @@ from ottla.wire.framing import RequestHeader, decode_response, encode_request
 from tests.scenarios.consumer_words import topic_id, topic_name
 from tests.scenarios.play import Play
 from tests.support.frames import Raw
-from tests.support.peers import Peer, start_peer
+from tests.support.peers import GROUPS_STAY, Peer, start_peer
 from tests.support.waiting import eventually
 
 SCRIPT = Path(__file__).with_name("consumer_groups.live")
@@ -134,7 +134,8 @@ class LivePlay(Play):
 @pytest.mark.timeout(180)
 def test_requests_are_answered_as_by_apache_kafka(peer_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     written = SCRIPT.read_text()
-    with start_peer(peer_name, tmp_path, {"group.initial.rebalance.delay.ms": 0}) as peer, Raw(peer.address, timeout_s=30) as raw:
+    settings = {"group.initial.rebalance.delay.ms": 0, **GROUPS_STAY}
+    with start_peer(peer_name, tmp_path, settings) as peer, Raw(peer.address, timeout_s=30) as raw:
         play = LivePlay(raw)
         ready(play, peer)
         performed = play.perform(written)

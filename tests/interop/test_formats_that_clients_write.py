@@ -24,6 +24,7 @@ from ottla.testing.process import BrokerProcess
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.framing import decode_request
 from tests.support.recorder import Recorder
+from tests.support.waiting import eventually
 
 PRODUCE = 0
 NOW = 1_700_000_000_000
@@ -114,6 +115,9 @@ def send_with_kafka_python(address: str, topic: str, case: Case, codec: str) -> 
     if case.version:
         settings["api_version"] = tuple(int(part) for part in case.version.split("."))
     with closing(kafka.KafkaProducer(bootstrap_servers=address, enable_idempotence=False, **settings)) as producer:
+        producer.partitions_for(
+            topic
+        )  # the topic is made by asking for it; while it is awaited, batches are not cut where they should be
         sent = [
             producer.send(topic, row.value, row.key, list(row.headers) if case.magic == 2 else [], 0, row.time_ms) for row in ROWS
         ]
@@ -132,6 +136,7 @@ def send_with_librdkafka(address: str, topic: str, case: Case, codec: str) -> No
     def delivered(error: Any, message: Any) -> None:
         failures.append(str(error)) if error else offsets.append(message.offset())
 
+    eventually(lambda: producer.list_topics(topic).topics[topic].error is None)
     for row in ROWS:
         more: dict[str, Any] = {"headers": list(row.headers)} if case.magic == 2 else {}
         if case.magic:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.support import java
 from tests.support.clients.confluent import Confluent
 from tests.support.clients.face import Row
-from tests.support.peers import Peer
+from tests.support.peers import GROUPS_STAY, Peer, start_peer
 from tests.support.waiting import eventually
 
 Unique = Callable[[str], str]
@@ -44,13 +44,14 @@ class Read(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def read(broker: Peer) -> Read:
-    client, oldest_ms = Confluent(broker.address), int(time.time() * 1000) - 2 * HOUR_MS
-    topic = f"tools-{oldest_ms}"
-    times = [oldest_ms + number * 1000 + (2 * HOUR_MS if number >= OLD else 0) for number in range(COUNT)]
-    client.create_topic(topic)
-    client.produce(topic, [Row(None, b"%d" % number, (), at, 0) for number, at in enumerate(times)])
-    return Read(broker, topic, oldest_ms)
+def read(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    with start_peer(peer_name, tmp_path_factory.mktemp("tools"), GROUPS_STAY) as broker:
+        client, oldest_ms = Confluent(broker.address), int(time.time() * 1000) - 2 * HOUR_MS
+        topic = f"tools-{oldest_ms}"
+        times = [oldest_ms + number * 1000 + (2 * HOUR_MS if number >= OLD else 0) for number in range(COUNT)]
+        client.create_topic(topic)
+        client.produce(topic, [Row(None, b"%d" % number, (), at, 0) for number, at in enumerate(times)])
+        yield Read(broker, topic, oldest_ms)
 
 
 def groups(broker: Peer, *arguments: str) -> str:

@@ -36,7 +36,7 @@ class Librdkafka:
     name: str = "librdkafka"
     source: str = "@confluentinc/kafka-javascript@1.10.1"
     settings: Mapping[str, object] = field(
-        default_factory=lambda: {"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
+        default_factory=lambda: {"num.partitions": 4, "group.initial.rebalance.delay.ms": 500, "group.min.session.timeout.ms": 1000}
     )
     port: int = 0
     release: str | None = "4.3"

@@ -33,6 +33,9 @@ on either): it asks for metadata a tenth of a second late, leads the group befor
 and where a call of poll() ends before the answer to its SyncGroup has come, it takes no notice of that answer.
 """
 
+GROUPS_STAY: dict[str, object] = {"offsets.retention.check.interval.ms": 600_000}
+"""Kafka's default, for tests that ask for groups without offsets or members: else they are looked for each second, and go."""
+
 
 def start_peer(name: str, home: Path, settings: dict[str, object] | None = None) -> AbstractContextManager[Peer]:
     """A broker over an empty directory below `home`. Skips the test where Apache Kafka cannot be had."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from ottla.testing import BrokerProcess
 from tests.support.frames import Batch, Raw
 from tests.support.waiting import eventually
@@ -33,6 +35,7 @@ def no_handle_left(broker: BrokerProcess) -> Iterator[None]:
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, most)
 
 
+@pytest.mark.expects_errors("Too many open files")
 def test_partitions_stay_online_without_handles(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", SETTINGS) as broker, Raw(broker.address) as raw:
         assert raw.create_topic("t", PARTITIONS, {"retention.bytes": "3000", "segment.bytes": "1048576"}) == 0
