@@ -25,7 +25,7 @@ ELSEWHERE = re.compile(
 )
 SUMMARY = re.compile(r"^\|\s*(\d{4}_\w+)\s*\|\s*(PASSED|FAILED|SKIPPED)", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\(B")
-LIMIT_S = 300
+LIMIT_S = 600
 AT_ONCE = 3
 
 
