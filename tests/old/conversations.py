@@ -39,9 +39,10 @@ def sought(topic: str, timestamp: int, *, partition: int = 0, count: int = 10) -
 
 
 def make(talk: Talk, *topics: str) -> None:
-    """Have topics made, as old clients do: by asking about them."""
+    """Have topics made, as old clients do: by asking about them. A broker tells of a leader a moment before that leads."""
     for topic in topics:
         talk.until_served(METADATA, 0, topics=[{"name": topic}])
+        talk.until_served(LIST_OFFSETS, 0, **sought(topic, -1))
 
 
 def served_versions(talk: Talk) -> dict[int, int]:

@@ -28,7 +28,7 @@ ASKED, BEHIND = 7, 8
 PATIENCE_S = 6.0
 MEMBER_ID = re.compile(r"^.+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 OTHER_SHAPES = {"no version of it", *(f"v{version}" for version in range(20))}
-PASSING = frozenset({-1, 3, 5, 14, 15, 16, 38})
+PASSING = frozenset({-1, 3, 5, 6, 14, 15, 16, 38})
 """Errors that go away by themselves while topics and coordinators are being made."""
 
 
