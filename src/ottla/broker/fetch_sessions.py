@@ -21,7 +21,7 @@ FIRST_EPOCH: Final = 0
 NO_EPOCH: Final = -1
 """A full fetch without a session. Either ends the session whose id it carries."""
 LAST_EPOCH: Final = (1 << 31) - 1
-UNTOLD: Final = -1
+NEVER_TOLD: Final = -1
 SAFE_MS: Final = 120_000
 """So long a session is kept from making room for others, once since it began and again since it was last used."""
 
@@ -59,8 +59,8 @@ class Held:
         self.topic_id = topic_id
         self.partition = partition
         self.turn = 0
-        self.high_watermark = UNTOLD
-        self.log_start_offset = UNTOLD
+        self.high_watermark = NEVER_TOLD
+        self.log_start_offset = NEVER_TOLD
 
     def ask(self, part: FetchRequest.FetchPartition) -> None:
         self.fetch_offset = part.fetch_offset

@@ -20,7 +20,8 @@ def fill(directory: Path, timestamp_ms: int | None = None) -> None:
 def test_an_idle_broker_applies_retention(tmp_path: Path) -> None:
     fill(tmp_path, OLD_MS)
     with ottla.Broker(str(tmp_path), log_retention_check_interval_ms=50):
-        eventually(lambda: list((tmp_path / "t-0").glob("*5.log")), what="the old segment makes room for an empty one")
+        (left,) = eventually(lambda: list((tmp_path / "t-0").glob("*5.log")), what="the old segment makes room for an empty one")
+        assert left.name == "00000000000000000005.log"
 
 
 def test_an_idle_broker_writes_checkpoints(tmp_path: Path) -> None:
@@ -28,3 +29,4 @@ def test_an_idle_broker_writes_checkpoints(tmp_path: Path) -> None:
     (tmp_path / RECOVERY_POINTS).unlink()
     with ottla.Broker(str(tmp_path), log_flush_offset_checkpoint_interval_ms=50):
         eventually((tmp_path / RECOVERY_POINTS).exists, what="a checkpoint is written")
+        assert "t 0 5" in (tmp_path / RECOVERY_POINTS).read_text().splitlines()

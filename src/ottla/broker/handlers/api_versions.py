@@ -22,7 +22,7 @@ FEATURES_EPOCH = 0
 
 UNKNOWN_NODE = -1
 
-UNTOLD = {CONTROLLED_SHUTDOWN}
+UNADVERTISED = {CONTROLLED_SHUTDOWN}
 """Served to those that do not ask. Today's brokers tell of none of them."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
@@ -99,7 +99,7 @@ def _told(name: str) -> list[ApiVersionsResponse.ApiVersion]:
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
         )
         for key, versions in served.items()
-        if name or key not in UNTOLD
+        if name or key not in UNADVERTISED
     ]
 
 

@@ -35,7 +35,7 @@ ZSTD_FROM = 10
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
 NO_LEADER_EPOCH = -1
-UNTOLD = -1
+NO_OFFSET = -1
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
@@ -139,7 +139,7 @@ class _Fetch:
         return self.body.isolation_level, self.version < ZSTD_FROM
 
     def _until(self, data: PartitionData) -> int:
-        """Where a reader's way ends for now."""
+        """Where reading ends: the last stable offset for readers of committed records, the high watermark for others."""
         return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
     def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
@@ -176,7 +176,7 @@ class _Fetch:
         data = PartitionData(
             partition_index=part.partition,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset if committed or self.stable_offset_for_all else UNTOLD,
+            last_stable_offset=partition.last_stable_offset if committed or self.stable_offset_for_all else NO_OFFSET,
             log_start_offset=partition.log.log_start_offset,
             aborted_transactions=[] if committed else None,
             records=b"",
