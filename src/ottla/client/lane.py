@@ -31,7 +31,10 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """A ready batch. `finish` is called once; `error` is None then, or says why the records were not written."""
+    """A ready batch. `finish` is called once; `error` is None then, or says why the records were not written.
+
+    `last_refusal` is why it has to be sent again.
+    """
 
     where: TopicPartition
     data: bytearray
@@ -44,6 +47,7 @@ class Outgoing:
     base_offset: int = NO_OFFSET
     log_append_time_ms: int = -1
     error: KafkaError | None = None
+    last_refusal: KafkaError | None = None
 
     def finish(self, *, base_offset: int = NO_OFFSET, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error

@@ -196,6 +196,7 @@ class Sender:
         if now_ms >= batch.deadline_ms:
             self._finish(batch, error=self._too_late(error), gap=True)
         else:
+            batch.last_refusal = error
             self._lanes[batch.where].repeat(batch, now_ms + self.settings.retry_backoff_ms)
 
     def _new_identity(self, lane: Lane) -> None:
@@ -229,9 +230,12 @@ class Sender:
         """Give up what waited longer than its deadline; what is under way is left to its answer."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(now_ms):
-                code = self.metadata.partition_error(*lane.where)
-                why = broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
-                self._finish(batch, error=self._too_late(why), gap=True)
+                self._finish(batch, error=self._too_late(batch.last_refusal or self._no_leader(lane)), gap=True)
+
+    def _no_leader(self, lane: Lane) -> KafkaError | None:
+        """What metadata says of a partition that has none, if it says anything."""
+        code = self.metadata.partition_error(*lane.where)
+        return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 
     def give_up(self, error: KafkaError) -> None:
         """End every batch that is not under way with `error`: the producer is closing, or cannot go on."""

@@ -232,6 +232,17 @@ def test_an_error_that_lasts_beyond_the_deadline_is_named() -> None:
     assert "NOT_ENOUGH_REPLICAS" in str(batch.error)
 
 
+def test_a_batch_that_waits_to_be_repeated_when_its_time_is_over_names_why_it_was_refused() -> None:
+    made, broker = sender(), Broker()
+    batch = outgoing(1, deadline_ms=100)
+    made.add(batch)
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request, codes.KAFKA_STORAGE_ERROR), 50)
+    made.expire(100)
+    assert isinstance(batch.error, TimedOut)
+    assert "KAFKA_STORAGE_ERROR" in str(batch.error)
+
+
 def test_without_acknowledgements_a_batch_is_done_once_it_left() -> None:
     made = Sender(metadata(), SendSettings(acks=0, enable_idempotence=False))
     batch = outgoing(1)
