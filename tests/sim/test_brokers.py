@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.checkpoints import Checkpoints
-from ottla.broker.flushing import Flushes
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.partitions.checkpoints import Checkpoints
+from ottla.broker.partitions.flushing import Flushes
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coord.coordinator import Coordinator
 from ottla.coord.outcome import NOTHING
 from ottla.log.log import Log

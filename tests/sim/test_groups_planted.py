@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.coord import coordinator
 from ottla.coord.classic import rebalance
 from ottla.coord.consumer import reconcile

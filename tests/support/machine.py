@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ottla.broker.broker import Broker, Pending
-from ottla.broker.request import Close, Peer
+from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk

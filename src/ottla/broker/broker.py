@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from ottla.broker import apis
 from ottla.broker.chores import Chores
-from ottla.broker.cleaning import Cleaner
-from ottla.broker.coordination import Coordination
+from ottla.broker.coordination.coordination import Coordination
+from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.failures import CONFLICTS, Changes
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.partitions import Partition, Partitions
-from ottla.broker.refusals import refusal
+from ottla.broker.partitions.cleaning import Cleaner
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.releases.errors import tell
-from ottla.broker.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
+from ottla.broker.serving import apis
+from ottla.broker.serving.fetch_sessions import FetchSessions
+from ottla.broker.serving.refusals import refusal
+from ottla.broker.serving.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
+from ottla.broker.serving.waits import Wait, Waits
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.slices import Slices
 from ottla.broker.timers import Timers
-from ottla.broker.topics import Topics
-from ottla.broker.transactions import NoTransactions
-from ottla.broker.waits import Wait, Waits
+from ottla.broker.topics.topics import Topics
 from ottla.coord.consumer.assign import Assignor
 from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry, StorageFailed
 from ottla.wire import Malformed, Unencodable

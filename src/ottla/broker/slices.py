@@ -10,9 +10,9 @@ from collections.abc import Generator
 from itertools import count
 
 from ottla.broker.failures import EXPECTED
-from ottla.broker.request import Close, Reply, Waiting
+from ottla.broker.serving.request import Close, Reply, Waiting
+from ottla.broker.serving.waits import Waits
 from ottla.broker.timers import Timers
-from ottla.broker.waits import Waits
 from ottla.ports import Clock, Now
 
 Steps = Generator[None, None, Reply]

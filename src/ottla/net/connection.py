@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.broker import Answer, Pending
 from ottla.broker.releases import Release
-from ottla.broker.request import Close, Peer
+from ottla.broker.serving.request import Close, Peer
 from ottla.net.outbox import Outbox
 from ottla.ports import Now, StorageFailed
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from ottla.broker.broker import Answer, Broker, Pending
-from ottla.broker.request import Peer
+from ottla.broker.serving.request import Peer
 from ottla.ports import Buffer, Now
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 

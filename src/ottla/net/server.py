@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.broker.releases import TODAY, Release
-from ottla.broker.request import Peer
+from ottla.broker.serving.request import Peer
 from ottla.net.connection import Connection
 from ottla.net.door import Door
 from ottla.ports import Now

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ottla.broker.request import Peer
+from ottla.broker.serving.request import Peer
 from ottla.records.build import build
 from ottla.records.columns import open_batches
 from ottla.records.legacy import write_message_set

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.broker.broker import Broker, Pending
-from ottla.broker.request import Close, Peer
+from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.coordinator import Coordinator
 from ottla.ports import Now

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.broker.request import Peer
+from ottla.broker.serving.request import Peer
 from ottla.sim.host import Host
 from ottla.sim.world import World
 from ottla.wire.schema import Message

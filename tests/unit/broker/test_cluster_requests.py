@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import apis
-from ottla.broker.request import Close
+from ottla.broker.serving import apis
+from ottla.broker.serving.request import Close
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

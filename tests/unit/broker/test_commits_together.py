@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.broker import Pending
-from ottla.broker.coordination import MOST_COMMITS, OFFSETS_TOPIC
-from ottla.broker.partitions import Partition
+from ottla.broker.coordination.coordination import MOST_COMMITS, OFFSETS_TOPIC
+from ottla.broker.partitions.partitions import Partition
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import batches
 from ottla.wire.api.delete_groups import DeleteGroupsRequest

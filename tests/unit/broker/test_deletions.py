@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.coordination import Coordination
+from ottla.broker.coordination.coordination import Coordination
 from ottla.sim.disk import NO_SPACE
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest

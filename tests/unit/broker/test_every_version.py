@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import apis
-from ottla.broker.request import Close
+from ottla.broker.serving import apis
+from ottla.broker.serving.request import Close
 from ottla.records.build import build
 from ottla.wire.apis import API
 from tests.support.machine import Machine

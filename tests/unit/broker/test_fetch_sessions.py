@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.broker.fetch_sessions import LAST_EPOCH, SAFE_MS, FetchSessions
+from ottla.broker.serving.fetch_sessions import LAST_EPOCH, SAFE_MS, FetchSessions
 from ottla.ports import StorageFailed
 from ottla.wire.api.alter_configs import AlterConfigsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest

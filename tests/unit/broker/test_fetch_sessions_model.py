@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ottla.broker.fetch_sessions import SAFE_MS
+from ottla.broker.serving.fetch_sessions import SAFE_MS
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.errors import (

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.broker import Pending
 from ottla.broker.releases import find
-from ottla.broker.request import Close
+from ottla.broker.serving.request import Close
 from ottla.cluster.layout import consumer_offset_path
 from ottla.records import codecs
 from ottla.records.batch import read_header

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.refusals import refusal
+from ottla.broker.serving.refusals import refusal
 from ottla.wire import Unencodable
 from ottla.wire.apis import API
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import apis
 from ottla.broker.releases import NAMES, TODAY, UnknownRelease, find, traits
-from ottla.broker.request import Close
+from ottla.broker.serving import apis
+from ottla.broker.serving.request import Close
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.wire import releases
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse

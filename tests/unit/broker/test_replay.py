@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordination import OFFSETS_TOPIC
-from ottla.broker.partitions import Partition
-from ottla.broker.replay import NAMED
+from ottla.broker.coordination.coordination import OFFSETS_TOPIC
+from ottla.broker.coordination.replay import NAMED
+from ottla.broker.partitions.partitions import Partition
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.transactions import ABORT, COMMIT

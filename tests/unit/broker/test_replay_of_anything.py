@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.replay import Replay, Replayed
+from ottla.broker.coordination.replay import Replay, Replayed
 from ottla.coord.coordinator import Coordinator
 from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, Unreadable, decode_record
 from ottla.coord.settings import GroupSettings

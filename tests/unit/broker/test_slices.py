@@ -7,10 +7,10 @@ from collections.abc import Generator
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.broker.request import NO_REPLY, Close, Ready, Reply, Waiting
+from ottla.broker.serving.request import NO_REPLY, Close, Ready, Reply, Waiting
+from ottla.broker.serving.waits import Waits
 from ottla.broker.slices import MOST_STEPS, Slices
 from ottla.broker.timers import Timers
-from ottla.broker.waits import Waits
 from ottla.ports import Now, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build

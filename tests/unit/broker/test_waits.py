@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.request import Close, Reply, Waiting
+from ottla.broker.serving.request import Close, Reply, Waiting
+from ottla.broker.serving.waits import Waits
 from ottla.broker.timers import Timers
-from ottla.broker.waits import Waits
 from ottla.ports import EntryExists, NoEntry, Now, StorageFailed, VersionConflict
 from ottla.wire import Malformed
 

@@ -15,10 +15,10 @@ from typing import NoReturn
 import pytest
 
 import ottla
-from ottla.broker import apis
 from ottla.broker import broker as machine
-from ottla.broker.coordination import Coordination
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.coordination.coordination import Coordination
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.serving import apis
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import workers
 from ottla.net.janitor import Janitor
@@ -165,7 +165,7 @@ def test_a_mistake_that_could_lose_data_ends_the_broker(
 
 MISTAKEN_SERVE = """
 import sys
-from ottla.broker.partitions import Partitions
+from ottla.broker.partitions.partitions import Partitions
 from ottla.cli.main import main
 
 def mistaken(self, now):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ottla.broker import apis
 from ottla.broker.broker import Broker
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.releases.traits import TooNew
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving import apis
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 

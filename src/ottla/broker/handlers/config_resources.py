@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ottla.broker.broker import Broker
 from ottla.broker.handlers.configs import BROKER, GROUP, TOPIC
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from ottla.wire.errors import UNSUPPORTED_VERSION
 

@@ -12,7 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.described import (
+from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings
+from ottla.broker.settings.described import (
     DEFAULT_CONFIG,
     MIN_INSYNC_REPLICAS,
     Row,
@@ -22,8 +24,6 @@ from ottla.broker.described import (
     described_group,
     described_topic,
 )
-from ottla.broker.request import Handlers, Reply, Request
-from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf

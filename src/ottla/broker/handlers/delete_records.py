@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.partitions import Partition
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.cluster.names import INTERNAL
 from ottla.ports import StorageFailed
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse

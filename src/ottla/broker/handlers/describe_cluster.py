@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.addresses import addresses
-from ottla.broker.authorized import NOT_ASKED, ON_CLUSTER
 from ottla.broker.broker import Broker
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.addresses import addresses
+from ottla.broker.serving.authorized import NOT_ASKED, ON_CLUSTER
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.errors import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, Producer
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse

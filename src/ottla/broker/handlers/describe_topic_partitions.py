@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.authorized import ON_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.handlers.metadata import partition_values
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.authorized import ON_TOPIC
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.cluster.image import TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ottla.broker.broker import Broker
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsResponse
 from ottla.wire.errors import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ottla.broker.broker import Broker
-from ottla.broker.down_conversion import down_converted
-from ottla.broker.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, Held
-from ottla.broker.partitions import Partition
-from ottla.broker.request import Handlers, Reply, Request, Waiting
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.down_conversion import down_converted
+from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, Held
+from ottla.broker.serving.request import Handlers, Reply, Request, Waiting
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (

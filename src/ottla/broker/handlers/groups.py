@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.broker import transactions
 from ottla.broker.broker import Broker
-from ottla.broker.coordination import OFFSETS_TOPIC
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.coordination import transactions
+from ottla.broker.coordination.coordination import OFFSETS_TOPIC
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.handlers.fetch import epoch_error
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 

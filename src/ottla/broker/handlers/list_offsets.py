@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.handlers.fetch import READ_COMMITTED, epoch_error
-from ottla.broker.partitions import Partition
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.log.segment_times import segment_times
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse

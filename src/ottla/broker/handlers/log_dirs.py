@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.broker import Broker
-from ottla.broker.partitions import Partition
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.ports import StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.broker.addresses import addresses
-from ottla.broker.authorized import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.releases.traits import UNSEEN_MS
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.addresses import addresses
+from ottla.broker.serving.authorized import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse

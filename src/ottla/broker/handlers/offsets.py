@@ -1,17 +1,17 @@
 """Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the cluster; coordinators do the rest.
 
-Version 0 has a store of its own (`ottla.broker.registry_offsets`).
+Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.broker import registry_offsets
 from ottla.broker.broker import Broker
-from ottla.broker.coordination import Owed
+from ottla.broker.coordination import registry_offsets
+from ottla.broker.coordination.coordination import Owed
 from ottla.broker.releases.traits import CommitsChecked
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

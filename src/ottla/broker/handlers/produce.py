@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import MoreAcks
-from ottla.broker.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
+from ottla.broker.serving.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
 from ottla.broker.slices import Steps
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.wire.api.sasl_authenticate import SaslAuthenticateResponse
 from ottla.wire.api.sasl_handshake import SaslHandshakeResponse
 from ottla.wire.errors import ILLEGAL_SASL_STATE

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.described import as_told, described_topic
-from ottla.broker.request import Handlers, Reply, Request
+from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.described import as_told, described_topic
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ottla.broker.failures import CONFLICTS
-from ottla.broker.request import Reply, Waiting
+from ottla.broker.serving.request import Reply, Waiting
 from ottla.cluster.image import TopicImage
 from ottla.log.names import DELETING, STRAY, set_aside_name
 from ottla.ports import Change, Now, StorageFailed

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Final
 
 from ottla.broker.broker import Broker
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.slices import Steps
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.releases.traits import CommitsChecked
-from ottla.broker.request import Request
+from ottla.broker.serving.request import Request
 from ottla.cluster.layout import consumer_offset_path
 from ottla.ports import Change, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse

@@ -11,7 +11,7 @@ from ottla.broker.timers import Timers
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 if TYPE_CHECKING:
-    from ottla.broker.partitions import Partition
+    from ottla.broker.partitions.partitions import Partition
 
 log = logging.getLogger("ottla.broker")
 

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from ottla.broker.checkpoints import Checkpoints
-from ottla.broker.durability import Syncs
 from ottla.broker.failures import Changes
-from ottla.broker.flushing import Flushes, flushes
+from ottla.broker.partitions.checkpoints import Checkpoints
+from ottla.broker.partitions.durability import Syncs
+from ottla.broker.partitions.flushing import Flushes, flushes
 from ottla.broker.timers import Timers
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.request import Peer
+    from ottla.broker.serving.request import Peer
 
 
 class Address(NamedTuple):

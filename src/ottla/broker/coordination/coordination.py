@@ -12,10 +12,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.group_topics import GroupTopics
-from ottla.broker.partitions import Partition
-from ottla.broker.replay import stored_records
-from ottla.broker.request import Promised, Reply, Request
+from ottla.broker.coordination.group_topics import GroupTopics
+from ottla.broker.coordination.replay import stored_records
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.request import Promised, Reply, Request
 from ottla.broker.settings.group import in_force
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen

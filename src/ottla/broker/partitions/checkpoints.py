@@ -24,7 +24,7 @@ from ottla.log.checkpoints import (
 from ottla.ports import Disk, File, StorageFailed, TryAgain
 
 if TYPE_CHECKING:
-    from ottla.broker.partitions import Partition
+    from ottla.broker.partitions.partitions import Partition
 
 log = logging.getLogger("ottla.broker")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.log.checkpoints import CLEANED_OFFSETS, NEW, Offsets, format_offsets, read_offsets, replace_with_new
 from ottla.log.compaction import Compaction, Pauses
 from ottla.log.damaged import Damaged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ottla.broker.request import Promised, Ready, Waiting
+from ottla.broker.serving.request import Promised, Ready, Waiting
 from ottla.broker.timers import Timers
 from ottla.ports import Now
 

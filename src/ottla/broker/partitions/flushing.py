@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.durability import Syncs
+from ottla.broker.partitions.durability import Syncs
 from ottla.broker.timers import Timers
 from ottla.log.config import FOREVER, LogConfig
 from ottla.ports import Now
 
 if TYPE_CHECKING:
-    from ottla.broker.partitions import Partition
+    from ottla.broker.partitions.partitions import Partition
 
 
 def flushes(config: LogConfig) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ottla.broker.request import Request
+from ottla.broker.serving.request import Request
 from ottla.wire.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 log = logging.getLogger("ottla.broker")

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 from ottla.broker.releases import Release
-from ottla.broker.request import Handler, Handlers
+from ottla.broker.serving.request import Handler, Handlers
 
 MODULES = (
     "api_versions",

@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.deletions import Deletions, note
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.settings import topic_config_error
 from ottla.broker.settings.group import group_config_error
-from ottla.broker.topic_logs import TopicLogs
+from ottla.broker.topics.deletions import Deletions, note
+from ottla.broker.topics.logs import TopicLogs
+from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.cluster import groups, layout
 from ottla.cluster import topics as decide
 from ottla.cluster.image import NO_LEADER, ClusterImage, RegistryDamaged, TopicImage
