@@ -62,21 +62,21 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.cli.capture import CaptureError, is_capture
-    from ottla.cli.main import fail
+    from ottla.cli.exits import MISUSED, fail
     from ottla.cli.names import NoSuchName
 
     try:
         data = _input(options)
     except OSError as error:
-        return fail(f"Cannot read {options.file}: {error.strerror}; name a readable file with --file.", 2)
+        return fail(f"Cannot read {options.file}: {error.strerror}; name a readable file with --file.", MISUSED)
     except ValueError as error:
-        return fail(str(error), 2)
+        return fail(str(error), MISUSED)
     try:
         if is_capture(data) and options.release:
             raise NoSuchName("Frames of Kafka 0.7 are not found in captures: give one frame as hex, or leave out --release.")
         faults = _capture(options, data) if is_capture(data) else _frames(options, data)
     except NoSuchName as error:
-        return fail(str(error), 2)
+        return fail(str(error), MISUSED)
     except CaptureError as error:
         return fail(str(error))
     except BrokenPipeError:
@@ -268,7 +268,7 @@ def _place_text(exchange: Exchange) -> str:
 
 
 def _complain(sentences: list[str]) -> None:
-    from ottla.cli.main import fail
+    from ottla.cli.exits import fail
 
     sys.stdout.flush()
     for sentence in sentences:

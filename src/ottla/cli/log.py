@@ -42,7 +42,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    from ottla.cli.main import fail
+    from ottla.cli.exits import fail
     from ottla.net.datadir import DataDirectoryError, hold
     from ottla.ports import StorageFailed
 
@@ -99,12 +99,12 @@ def _tell(findings: Any, say: Callable[[dict[str, Any], str], None]) -> int:
 
 
 def run_dump(options: argparse.Namespace) -> int:
-    from ottla.cli.main import fail
+    from ottla.cli.exits import MISUSED, fail
     from ottla.log.dump import dump
     from ottla.ports import StorageFailed
 
     if not os.path.exists(options.path):
-        return fail(f"There is no {options.path}: name a file of a log, or a directory.", 2)
+        return fail(f"There is no {options.path}: name a file of a log, or a directory.", MISUSED)
     say, errors = _printer(options.json), 0
     root = os.path.dirname(os.path.abspath(options.path))
     try:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ottla.cli.exits import MISUSED, fail
 from ottla.version import VERSION
 
 
@@ -15,7 +16,7 @@ class Words(argparse.ArgumentParser):
     """A parser that says in one sentence what it does not take."""
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(fail(f"{message}; `{self.prog} --help` tells what it takes.", 2))
+        sys.exit(fail(f"{message}; `{self.prog} --help` tells what it takes.", MISUSED))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         program = " ".join(filter(None, ("ottla", options.command)))
-        return fail(f"unknown words: {' '.join(unknown)}; `{program} --help` tells what it takes.", 2)
+        return fail(f"unknown words: {' '.join(unknown)}; `{program} --help` tells what it takes.", MISUSED)
     if options.run is None:
         parser.print_help()
-        return 2
+        return MISUSED
     code: int = options.run(options)
     return code
 
@@ -51,12 +52,6 @@ def _parser() -> argparse.ArgumentParser:
     decode.add_to(commands)
     log.add_to(commands)
     return parser
-
-
-def fail(sentence: str, code: int = 1) -> int:
-    """Say in one sentence on standard error what went wrong and what to do."""
-    print(f"ottla: {sentence}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ottla.cli.main import fail
+    from ottla.cli.exits import MISUSED, fail
     from ottla.cli.names import NoSuchName
 
     try:
         text = _text(options)
     except NoSuchName as error:
-        return fail(str(error), 2)
+        return fail(str(error), MISUSED)
     if options.html is None or options.html == "-":
         return _print(text)
     try:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-FAILED = 70
-"""The exit code of a broker that a mistake in it has ended: `EX_SOFTWARE` of sysexits.h."""
-
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
 
@@ -29,7 +26,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import BrokerSettings, SettingError
-    from ottla.cli.main import fail
+    from ottla.cli.exits import BROKEN, MISUSED, fail
     from ottla.net import logs
     from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
@@ -48,19 +45,19 @@ def run(options: argparse.Namespace) -> int:
         if all(where.release is listen[0].release for where in listen):  # one release for all brings its defaults, too
             settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     except UnicodeDecodeError:
-        return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", 2)
+        return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", MISUSED)
     except (SettingError, ValueError) as error:
-        return fail(str(error), 2)
+        return fail(str(error), MISUSED)
     except OSError as error:
-        return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", 2)
+        return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", MISUSED)
     try:
         serve(options.data_dir, listen, settings, lambda line: print(line, flush=True))
     except SettingError as error:
-        return fail(str(error), 2)
+        return fail(str(error), MISUSED)
     except (DataDirectoryError, CannotListen) as error:
         return fail(str(error))
     except BrokerFailed as failed:
-        return fail(str(failed), FAILED)
+        return fail(str(failed), BROKEN)
     return 0
 
 

@@ -11,17 +11,16 @@ import asyncio
 import logging
 import mmap
 from collections import deque
+from collections.abc import Iterable
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from ottla.broker.broker import Answer, Pending
 from ottla.broker.releases import Release
 from ottla.broker.serving.request import Close, Peer
+from ottla.net.door import Door
 from ottla.net.outbox import Outbox
-from ottla.ports import Now, StorageFailed
-
-if TYPE_CHECKING:
-    from ottla.net.server import Server
+from ottla.ports import Clock, Now, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
@@ -42,14 +41,35 @@ class Answered:
         self.parts = parts
 
 
+class Owner(Protocol):
+    """What a connection needs from the server that owns it. `scratch` is shared by all connections: each empties it at once."""
+
+    scratch: memoryview
+    max_request_bytes: int
+
+    def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+        """Take in a new connection; returns who its peer is."""
+
+    def dismiss(self, connection: Connection, owed: Iterable[Pending]) -> None:
+        """The connection is gone: nobody waits for what it is owed."""
+
+    def settle_soon(self) -> None:
+        """Finish the bundle of requests once every connection that has input was read."""
+
+    def resume_soon(self, connection: Connection) -> None:
+        """Call `connection.resume()` when the bundle at hand is settled."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """Frames in, replies out. A request is begun only when no earlier one of this connection waits with `blocking`."""
 
-    def __init__(self, server: Server, listener: str, release: Release) -> None:
+    def __init__(self, owner: Owner, door: Door, clock: Clock, listener: str, release: Release) -> None:
         self.listener = listener
         self.release = release
-        self._server = server
-        self._scratch = server.scratch
+        self._owner = owner
+        self._door = door
+        self._clock = clock
+        self._scratch = owner.scratch
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
         self._backlog = bytearray()
@@ -58,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._resuming = False
         self._heard_all = False
-        self.active_ms = server.broker.clock.now().mono_ms
+        self.active_ms = clock.now().mono_ms
         self._outbox: Outbox
         self._transport: asyncio.Transport
         self.peer: Peer
@@ -72,16 +92,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
         self._outbox = Outbox(self._transport)
-        self.peer = self._server.admit(self, self._transport)
+        self.peer = self._owner.admit(self, self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        for owed in self._owed:
-            if isinstance(owed, Pending):
-                self._server.broker.forget(owed)
+        owed = [reply for reply in self._owed if isinstance(reply, Pending)]
         self._owed.clear()
         self._outbox.clear()
-        self._server.dismiss(self)
+        self._owner.dismiss(self, owed)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
@@ -89,8 +107,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        with self._server.door:
-            now = self._server.broker.clock.now()
+        with self._door:
+            now = self._clock.now()
             self.active_ms = now.mono_ms
             if self._frame is not None:
                 self._fill(nbytes, now)
@@ -99,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._work_off_backlog(now)
             else:
                 self._take(self._scratch[:nbytes], now)
-            self._server.settle_soon()
+            self._owner.settle_soon()
             self._flush()
 
     def eof_received(self) -> bool:
@@ -156,8 +174,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._blocked:
                 break
             (size,) = SIZE.unpack_from(view, position)
-            if not 0 <= size <= self._server.max_request_bytes:
-                self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({self._server.max_request_bytes})")
+            if not 0 <= size <= self._owner.max_request_bytes:
+                self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({self._owner.max_request_bytes})")
                 return
             if end - position - 4 < size:
                 break
@@ -170,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         """Keep bytes that can't be worked off now: as a frame to be filled up, or as a backlog behind a reply that waits."""
         if not self._blocked and len(rest) >= 4:
             (size,) = SIZE.unpack_from(rest)
-            if 0 <= size <= self._server.max_request_bytes:
+            if 0 <= size <= self._owner.max_request_bytes:
                 self._frame = _room(4 + size)
                 self._frame[: len(rest)] = rest
                 self._filled = len(rest)
@@ -191,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve(self, frame: memoryview, now: Now) -> None:
-        answer = self._server.door.receive(frame, self.peer, now)
+        answer = self._door.receive(frame, self.peer, now)
         if isinstance(answer, Pending):
             answer.ready = self._ready
             self._owed.append(answer)
@@ -207,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         self._release()
         if not self._resuming:
             self._resuming = True
-            self._server.resume_soon(self)
+            self._owner.resume_soon(self)
 
     def _release(self) -> None:
         while self._owed and self._owed[0].done and not self._closing:
@@ -226,9 +244,9 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         """Work off what came in while a reply waited, then read on."""
         if self._backlog:
-            now = self._server.broker.clock.now()
+            now = self._clock.now()
             self._work_off_backlog(now)
-            self._server.settle_soon()
+            self._owner.settle_soon()
             self._flush()
         if not self._reading and not self._closing and not (self._blocked and len(self._backlog) >= BACKLOG_BYTES):
             self._reading = True

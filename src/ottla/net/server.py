@@ -7,10 +7,10 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import Broker, Pending
 from ottla.broker.releases import TODAY, Release
 from ottla.broker.serving.request import Peer
 from ottla.net.connection import Connection
@@ -63,7 +63,7 @@ class Server:
         hosts = list(dict.fromkeys(str(address[0]) for *_, address in found))
         for tries_left in reversed(range(PORT_TRIES)):
             try:
-                address = await self._bind(hosts, port, lambda: Connection(self, name, release))
+                address = await self._bind(hosts, port, lambda: Connection(self, self.door, self.broker.clock, name, release))
             except OSError as refused:
                 if port or refused.errno != errno.EADDRINUSE or not tries_left:
                     raise
@@ -101,7 +101,10 @@ class Server:
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
 
-    def dismiss(self, connection: Connection) -> None:
+    def dismiss(self, connection: Connection, owed: Iterable[Pending]) -> None:
+        """The connection is gone: nobody waits for what it is owed."""
+        for pending in owed:
+            self.broker.forget(pending)
         self._connections.discard(connection)
 
     def resume_soon(self, connection: Connection) -> None:
