@@ -14,7 +14,7 @@ from ottla.client.types import TopicPartition
 NO_GENERATION = -1
 
 
-class Subscription(NamedTuple):
+class MemberSubscription(NamedTuple):
     """What one member asks for, and what it holds from the generation before."""
 
     topics: list[str]
@@ -25,18 +25,18 @@ class Subscription(NamedTuple):
 
 Assignment = dict[str, list[TopicPartition]]
 """member id -> its partitions"""
-Assign = Callable[[Mapping[str, Subscription], Mapping[str, int]], Assignment]
+Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignment]
 """(member id -> subscription, topic -> number of partitions) -> assignment of every member"""
 
 
-def _ordered(members: Mapping[str, Subscription]) -> list[str]:
+def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
     """Static members first, by their lasting names, so that a restart changes nothing."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
     )
 
 
-def _by_topic(members: Mapping[str, Subscription]) -> dict[str, list[str]]:
+def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]:
     wanting: dict[str, list[str]] = defaultdict(list)
     for member in _ordered(members):
         for topic in set(members[member].topics):
@@ -44,7 +44,7 @@ def _by_topic(members: Mapping[str, Subscription]) -> dict[str, list[str]]:
     return wanting
 
 
-def assign_range(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """Each topic by itself, in runs of neighbouring partitions; the first members take what is left over."""
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
@@ -57,7 +57,7 @@ def assign_range(members: Mapping[str, Subscription], counts: Mapping[str, int])
     return given
 
 
-def assign_round_robin(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """All topics' partitions in one row, dealt out in turn to the next member that wants the topic."""
     given: Assignment = {member: [] for member in members}
     order = _ordered(members)
@@ -71,7 +71,7 @@ def assign_round_robin(members: Mapping[str, Subscription], counts: Mapping[str,
     return given
 
 
-def _still_owned(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
+def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
     """Who keeps a claim to what: of two members that both claim a partition, the one of the later generation."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
@@ -82,7 +82,7 @@ def _still_owned(members: Mapping[str, Subscription], counts: Mapping[str, int])
     return owners
 
 
-def assign_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """As even as subscriptions allow, moving as few partitions as that takes."""
     owners = _still_owned(members, counts)
     given: Assignment = {member: [] for member in members}
@@ -119,24 +119,24 @@ def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple
     return None
 
 
-def assign_cooperative_sticky(members: Mapping[str, Subscription], counts: Mapping[str, int]) -> Assignment:
+def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """As sticky, but a partition that must move is given to nobody yet: its owner gives it up first, and joins again (KIP-429)."""
     owners = _still_owned(members, counts)
     target = assign_sticky(members, counts)
     return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
 
 
-class Assignor(NamedTuple):
+class AssignmentStrategy(NamedTuple):
     """`cooperative`: members keep their partitions while they join."""
 
     assign: Assign
     cooperative: bool = False
 
 
-ASSIGNORS: dict[str, Assignor] = {
-    "range": Assignor(assign_range),
-    "roundrobin": Assignor(assign_round_robin),
-    "sticky": Assignor(assign_sticky),
-    "cooperative-sticky": Assignor(assign_cooperative_sticky, cooperative=True),
+STRATEGIES: dict[str, AssignmentStrategy] = {
+    "range": AssignmentStrategy(assign_range),
+    "roundrobin": AssignmentStrategy(assign_round_robin),
+    "sticky": AssignmentStrategy(assign_sticky),
+    "cooperative-sticky": AssignmentStrategy(assign_cooperative_sticky, cooperative=True),
 }
 """By the name under which members agree on one."""

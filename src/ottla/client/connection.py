@@ -25,7 +25,7 @@ from ottla.wire.schema import Message
 _HELLO_VERSION = SPOKEN[API_VERSIONS][1]
 
 
-class Sent(NamedTuple):
+class InFlight(NamedTuple):
     """A request under way. `token` is the caller's own."""
 
     correlation_id: int
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     body: Any
 
 
-class Connection:
+class ClientConnection:
     """The two directions of one connection. `versions` is empty until `greeted` has seen the broker's ApiVersions.
 
     With `release`, one of Kafka's, nobody is asked: that one's versions are spoken, for brokers too old to say theirs.
@@ -51,11 +51,11 @@ class Connection:
         self.versions: dict[int, int] = versions_of(release) if release else {}
         self._client_id = client_id
         self._reader = FrameReader()
-        self._sent: deque[Sent] = deque()
+        self._sent: deque[InFlight] = deque()
         self._next_id = 0
 
     @property
-    def unanswered(self) -> Sequence[Sent]:
+    def unanswered(self) -> Sequence[InFlight]:
         return self._sent
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
@@ -89,7 +89,7 @@ class Connection:
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
         parts = encode_request(RequestHeader(api_key, version, self._next_id, self._client_id), body)
         if expect:
-            self._sent.append(Sent(self._next_id, api_key, version, token))
+            self._sent.append(InFlight(self._next_id, api_key, version, token))
         return parts
 
     def buffer(self) -> memoryview:

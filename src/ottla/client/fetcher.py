@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.errors import KafkaError, broker_error
-from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, cut_short, fetch_request, read_fetch
+from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
 from ottla.client.metadata import NO_LEADER, Metadata
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH, SPOKEN
@@ -162,7 +162,7 @@ class Fetcher:
 
     def fetches(self, now_ms: int) -> list[Fetch]:
         """The requests that can leave now."""
-        by_node: dict[int, dict[TopicPartition, Wanted]] = {}
+        by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
         turns: dict[TopicPartition, int] = {}
         full: set[int] = set()
         for reading in self._readings.values():
@@ -174,7 +174,7 @@ class Fetcher:
                 self._look_for(reading.where, now_ms)
             elif node_id not in self._under_way:
                 epoch = self.metadata.leader_epoch(*reading.where)
-                by_node.setdefault(node_id, {})[reading.where] = Wanted(reading.fetch_offset, epoch)
+                by_node.setdefault(node_id, {})[reading.where] = FetchPosition(reading.fetch_offset, epoch)
                 turns[reading.where] = reading.turn
         self._under_way.update(by_node)
         return [

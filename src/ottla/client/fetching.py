@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.client.errors import KafkaError
 from ottla.client.older import MAGIC_AT, OLDEST_BATCH, WHOLE_FROM_FETCH, as_batches
 from ottla.client.types import TopicPartition
-from ottla.client.visible import Aborted
+from ottla.client.visible import AbortedTransaction
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 NO_SESSION_EPOCH = -1
@@ -26,7 +26,7 @@ class FetchLimits:
     read_committed: bool = False
 
 
-class Wanted(NamedTuple):
+class FetchPosition(NamedTuple):
     """From where a partition is to be read; `leader_epoch` -1 if not known."""
 
     offset: int
@@ -45,12 +45,12 @@ class FetchedPartition(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted: list[Aborted]
+    aborted: list[AbortedTransaction]
     records: memoryview
     cut_short: bool
 
 
-def fetch_request(wanted: dict[TopicPartition, Wanted], limits: FetchLimits, max_wait_ms: int | None = None) -> FetchRequest:
+def fetch_request(wanted: dict[TopicPartition, FetchPosition], limits: FetchLimits, max_wait_ms: int | None = None) -> FetchRequest:
     """One request for partitions that one broker leads, in the order given within each topic."""
     partition = FetchRequest.FetchPartition
     topics = [
@@ -98,7 +98,10 @@ def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition
                 found.high_watermark,
                 found.last_stable_offset,
                 found.log_start_offset,
-                [Aborted(transaction.producer_id, transaction.first_offset) for transaction in found.aborted_transactions or ()],
+                [
+                    AbortedTransaction(transaction.producer_id, transaction.first_offset)
+                    for transaction in found.aborted_transactions or ()
+                ],
                 records,
                 version < WHOLE_FROM_FETCH and len(sent) > 0 and not len(records),
             )

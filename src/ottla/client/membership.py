@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-from ottla.client.assignors import ASSIGNORS, NO_GENERATION, Subscription
+from ottla.client.assignors import NO_GENERATION, STRATEGIES, MemberSubscription
 from ottla.client.errors import KafkaError, broker_error
+from ottla.client.settings import ConsumerSettings
 from ottla.client.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ottla.client.types import TopicPartition
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
@@ -29,20 +30,6 @@ PROTOCOL_TYPE = "consumer"
 JOIN_SLACK_MS = 5_000
 _COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 _MEMBER_GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION})
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """Kafka's consumer settings that concern the group."""
-
-    group_id: str
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    retry_backoff_ms: int = 100
-    request_timeout_ms: int = 30_000
-    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
 
 
 class Phase(Enum):
@@ -79,26 +66,26 @@ class Assign(NamedTuple):
     partitions: list[TopicPartition]
 
 
-class Plan(NamedTuple):
+class Lead(NamedTuple):
     """This member leads: find the number of partitions of these topics, then say `share_out`."""
 
     topics: list[str]
 
 
-class Wait(NamedTuple):
+class Idle(NamedTuple):
     """Nothing to do until then, or until something is said to the machine."""
 
     until_ms: int
 
 
-Step = Ask | Revoke | Lose | Assign | Plan | Wait
+Step = Ask | Revoke | Lose | Assign | Lead | Idle
 
 
 @dataclass(slots=True)
 class Membership:
     """The machine. `owned`: what it was assigned. `coordinator_lost`: look for the coordinator again before the next `Ask`."""
 
-    settings: GroupSettings
+    settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
     phase: Phase = Phase.OUT
     member_id: str = ""
@@ -109,7 +96,7 @@ class Membership:
     _lost: bool = False
     _rejoin: bool = False
     _target: list[TopicPartition] = field(default_factory=list)
-    _members: dict[str, Subscription] = field(default_factory=dict)
+    _members: dict[str, MemberSubscription] = field(default_factory=dict)
     _shares: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _not_before_ms: int = 0
     _heartbeat_ms: int = 0
@@ -124,9 +111,13 @@ class Membership:
         self._rejoin = True
 
     @property
+    def group_id(self) -> str:
+        return self.settings.group_id or ""
+
+    @property
     def cooperative(self) -> bool:
         """Whether partitions are kept while joining: only if every way of sharing out that is offered allows it."""
-        return all(ASSIGNORS[name].cooperative for name in self.settings.partition_assignment_strategy)
+        return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
 
     def next(self, now_ms: int) -> Step:
         """What to do now."""
@@ -136,7 +127,7 @@ class Membership:
         if self._rejoin and self.phase is Phase.STABLE:
             self.phase = Phase.OUT
         if now_ms < self._not_before_ms:
-            return Wait(self._not_before_ms)
+            return Idle(self._not_before_ms)
         return self._STEPS[self.phase](self, now_ms)
 
     def _next_out(self, now_ms: int) -> Step:
@@ -147,10 +138,10 @@ class Membership:
 
     def _join(self) -> Ask:
         settings = self.settings
-        metadata = encode_subscription(Subscription(self.topics, self.owned, self.generation_id))
+        metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id))
         offered = JoinGroupRequest.JoinGroupRequestProtocol
         body = JoinGroupRequest(
-            group_id=settings.group_id,
+            group_id=self.group_id,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             member_id=self.member_id,
@@ -161,17 +152,17 @@ class Membership:
         return Ask(JOIN_GROUP, body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_planning(self, now_ms: int) -> Step:
-        return Plan(sorted({topic for member in self._members.values() for topic in member.topics}))
+        return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
 
     def share_out(self, counts: Mapping[str, int]) -> None:
         """`counts`: topic -> number of partitions, of those that exist."""
-        self._shares = ASSIGNORS[self.protocol].assign(self._members, counts)
+        self._shares = STRATEGIES[self.protocol].assign(self._members, counts)
         self.phase = Phase.SYNC
 
     def _next_sync(self, now_ms: int) -> Step:
         share = SyncGroupRequest.SyncGroupRequestAssignment
         body = SyncGroupRequest(
-            group_id=self.settings.group_id,
+            group_id=self.group_id,
             generation_id=self.generation_id,
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
@@ -186,7 +177,7 @@ class Membership:
         going = [where for where in self.owned if where not in target]
         if going:
             # A partition given up for another member is only handed on when this one joins again without it (KIP-429).
-            self._rejoin = self._rejoin or ASSIGNORS[self.protocol].cooperative
+            self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
             return Revoke(going)
         owned = set(self.owned)
         return Assign([where for where in self._target if where not in owned])
@@ -203,12 +194,12 @@ class Membership:
         self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
 
     def _next_stable(self, now_ms: int) -> Step:
-        return self.heartbeat() if now_ms >= self._heartbeat_ms else Wait(self._heartbeat_ms)
+        return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
     def heartbeat(self) -> Ask:
         """A sign of life; also for while a `Revoke` takes its time."""
         body = HeartbeatRequest(
-            group_id=self.settings.group_id,
+            group_id=self.group_id,
             generation_id=self.generation_id,
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
@@ -265,7 +256,7 @@ class Membership:
         elif code in (codes.REBALANCE_IN_PROGRESS, codes.MEMBER_ID_REQUIRED):
             self.phase = Phase.OUT
         else:
-            raise broker_error(code, f"Group {self.settings.group_id}")
+            raise broker_error(code, f"Group {self.group_id}")
 
     def _forget_membership(self, *, keep_id: bool) -> None:
         self.phase = Phase.OUT
@@ -305,5 +296,5 @@ class Membership:
         if not known:
             return None
         member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
-        body = LeaveGroupRequest(group_id=self.settings.group_id, members=[member])
+        body = LeaveGroupRequest(group_id=self.group_id, members=[member])
         return Ask(LEAVE_GROUP, body, self.settings.request_timeout_ms)

@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from ottla.client.addresses import parse_servers
-from ottla.client.assignors import ASSIGNORS
+from ottla.client.assignors import STRATEGIES
 from ottla.client.errors import SettingError
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import releases
@@ -62,9 +62,9 @@ def _one_of(choices: Iterable[str]) -> Check:
 def _assignors(name: str, value: Any) -> tuple[str, ...]:
     names = tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else tuple(value)
     for word in names:
-        _one_of(ASSIGNORS)(name, word)
+        _one_of(STRATEGIES)(name, word)
     if not names:
-        raise SettingError(f"{name} is empty: name at least one of {', '.join(ASSIGNORS)}.")
+        raise SettingError(f"{name} is empty: name at least one of {', '.join(STRATEGIES)}.")
     return names
 
 

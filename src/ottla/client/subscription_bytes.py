@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ottla.client.assignors import Subscription
+from ottla.client.assignors import MemberSubscription
 from ottla.client.errors import KafkaError
 from ottla.client.list_offsets import by_topic
 from ottla.client.types import TopicPartition
@@ -21,7 +21,7 @@ _NEWEST = 3
 M = TypeVar("M", bound=Message)
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: MemberSubscription) -> bytes:
     """The metadata of a member in JoinGroup."""
     owned = [
         ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=[where.partition for where in group])
@@ -33,11 +33,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
     return SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(body, SUBSCRIPTION_VERSION)
 
 
-def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> Subscription:
+def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> MemberSubscription:
     """Another member's metadata. Raises `KafkaError` if it makes no sense."""
     found = _decode(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
-    return Subscription(found.topics, owned, found.generation_id, group_instance_id)
+    return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:

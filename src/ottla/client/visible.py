@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.records.batch import BadBatch, BatchHeader, batches, crc_is_valid
 
 
-class Aborted(NamedTuple):
+class AbortedTransaction(NamedTuple):
     """A transaction that was given up: its producer's records from `first_offset` until its next control batch are void."""
 
     producer_id: int
@@ -26,7 +26,7 @@ class Visible(NamedTuple):
     record_count: int
 
 
-def visible(records: memoryview, aborted: Iterable[Aborted] = (), *, check_crcs: bool = False) -> Visible:
+def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
     """Cut out what a reader must not see. `aborted` is what the broker listed with the answer (empty for read_uncommitted).
 
     Raises `BadBatch` where the bytes are no batches or, with `check_crcs`, a checksum differs.
@@ -54,7 +54,7 @@ def visible(records: memoryview, aborted: Iterable[Aborted] = (), *, check_crcs:
     return Visible(pieces, next_offset, count)
 
 
-def _open_aborted(void: list[Aborted], active: set[int], header: BatchHeader) -> None:
+def _open_aborted(void: list[AbortedTransaction], active: set[int], header: BatchHeader) -> None:
     while void and void[0].first_offset <= header.last_offset:
         active.add(void.pop(0).producer_id)
 

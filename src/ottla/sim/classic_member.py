@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.client.errors import KafkaError, TimedOut
-from ottla.client.membership import Ask, Assign, GroupSettings, Lose, Membership, Phase, Plan, Revoke
+from ottla.client.membership import Ask, Assign, Lead, Lose, Membership, Phase, Revoke
+from ottla.client.settings import ConsumerSettings
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
 from ottla.sim.group_ledger import Ledger, Seat
 from ottla.sim.group_members import REQUEST_TIMEOUT_MS, SLOW_GIVING, SLOWEST_GIVING_MS, Cluster, Member
@@ -21,10 +22,10 @@ class ClassicMember(Member):
     """A member of the classic protocol."""
 
     def __init__(
-        self, world: World, lane: Lane, ledger: Ledger, cluster: Cluster, settings: GroupSettings, name: str, topics: list[str]
+        self, world: World, lane: Lane, ledger: Ledger, cluster: Cluster, settings: ConsumerSettings, name: str, topics: list[str]
     ) -> None:
-        super().__init__(world, lane, ledger, cluster, settings.group_id, name)
         self.machine = Membership(settings)
+        super().__init__(world, lane, ledger, cluster, self.machine.group_id, name)
         self._step_number = 0
         self._known: Mapping[str, int] = {}
         self.machine.subscribe(topics)
@@ -95,7 +96,7 @@ class ClassicMember(Member):
             self.take(step.partitions)
             self.machine.assigned(self.world.now_ms)
             later()
-        elif isinstance(step, Plan):
+        elif isinstance(step, Lead):
             self.machine.share_out({topic: count for topic, count in self.cluster.counts().items() if topic in step.topics})
             later()
         else:

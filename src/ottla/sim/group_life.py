@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ottla.client.membership import GroupSettings
+from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.sim.classic_member import ClassicMember
 from ottla.sim.consumer_member import ConsumerMember
@@ -183,7 +183,7 @@ class Life:
         topics = self._subscription(name, group)
         member: Member
         if group.kind == "classic" or (group.kind == "mixed" and chance.random() < 0.5):
-            settings = GroupSettings(
+            settings = ConsumerSettings(
                 group_id=group.group_id,
                 group_instance_id=instance_id,
                 session_timeout_ms=SESSION_MS,

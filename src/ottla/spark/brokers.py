@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client.errors import KafkaError, UnknownTopic, raise_for
-from ottla.client.fetching import FetchLimits, Wanted, fetch_request
+from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.metadata import TopicInfo
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -109,9 +109,9 @@ class Brokers:
     def _poll(self, ends: PartitionOffsets, max_wait_ms: int) -> bool:
         """Whether some broker had records within `max_wait_ms`: it gathers none, and sends the first batch at most."""
         limits = FetchLimits(1, 1, fetch_max_wait_ms=max_wait_ms, read_committed=self._client.read_committed)
-        by_link: dict[BlockingLink, dict[TopicPartition, Wanted]] = {}
+        by_link: dict[BlockingLink, dict[TopicPartition, FetchPosition]] = {}
         for where, offset in ends.items():
-            wanted = Wanted(offset, self._cluster.metadata.leader_epoch(*where))
+            wanted = FetchPosition(offset, self._cluster.metadata.leader_epoch(*where))
             by_link.setdefault(self._cluster.leader_link(where), {})[where] = wanted
         asked = [(link, link.send(FETCH, fetch_request(part, limits))) for link, part in by_link.items()]
         answers: list[FetchResponse] = [link.wait(token) for link, token in asked]

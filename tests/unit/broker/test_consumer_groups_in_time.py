@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.client.assignors import Subscription
+from ottla.client.assignors import MemberSubscription
 from ottla.client.subscription_bytes import encode_assignment, encode_subscription
 from ottla.client.types import TopicPartition
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -48,7 +48,7 @@ def beat(
 
 
 def join_request(member_id: str, owned: list[TopicPartition]) -> JoinGroupRequest:
-    metadata = encode_subscription(Subscription(["t"], owned, 3))
+    metadata = encode_subscription(MemberSubscription(["t"], owned, 3))
     return JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.assignors import (
-    ASSIGNORS,
+    STRATEGIES,
     Assignment,
-    Subscription,
+    MemberSubscription,
     assign_cooperative_sticky,
     assign_range,
     assign_round_robin,
@@ -27,12 +27,12 @@ subscriptions = st.dictionaries(
 )
 
 
-def fresh(members: dict[str, list[str]]) -> dict[str, Subscription]:
-    return {member: Subscription(topics, []) for member, topics in members.items()}
+def fresh(members: dict[str, list[str]]) -> dict[str, MemberSubscription]:
+    return {member: MemberSubscription(topics, []) for member, topics in members.items()}
 
 
-def holding(members: dict[str, list[str]], held: Assignment, generation_id: int = 1) -> dict[str, Subscription]:
-    return {member: Subscription(topics, held.get(member, []), generation_id) for member, topics in members.items()}
+def holding(members: dict[str, list[str]], held: Assignment, generation_id: int = 1) -> dict[str, MemberSubscription]:
+    return {member: MemberSubscription(topics, held.get(member, []), generation_id) for member, topics in members.items()}
 
 
 def wanted_partitions(members: dict[str, list[str]], counts: dict[str, int]) -> list[TopicPartition]:
@@ -40,10 +40,10 @@ def wanted_partitions(members: dict[str, list[str]], counts: dict[str, int]) -> 
     return sorted(TopicPartition(topic, index) for topic in topics for index in range(counts[topic]))
 
 
-@pytest.mark.parametrize("name", ASSIGNORS)
+@pytest.mark.parametrize("name", STRATEGIES)
 @given(subscriptions, counts_of)
 def test_every_partition_goes_to_one_member_that_wants_it(name: str, members: dict[str, list[str]], counts: dict[str, int]) -> None:
-    given = ASSIGNORS[name].assign(fresh(members), counts)
+    given = STRATEGIES[name].assign(fresh(members), counts)
     assert set(given) == set(members)
     assert sorted(where for share in given.values() for where in share) == wanted_partitions(members, counts)
     assert all(where.topic in members[member] for member, share in given.items() for where in share)
@@ -52,7 +52,7 @@ def test_every_partition_goes_to_one_member_that_wants_it(name: str, members: di
 @pytest.mark.parametrize("name", ["roundrobin", "sticky", "cooperative-sticky"])
 @given(st.integers(1, 6), counts_of)
 def test_members_that_want_the_same_get_the_same_give_or_take_one(name: str, size: int, counts: dict[str, int]) -> None:
-    given = ASSIGNORS[name].assign(fresh({f"m{number}": TOPICS for number in range(size)}), counts)
+    given = STRATEGIES[name].assign(fresh({f"m{number}": TOPICS for number in range(size)}), counts)
     sizes = [len(share) for share in given.values()]
     assert max(sizes) - min(sizes) <= 1
 
@@ -75,9 +75,9 @@ def test_round_robin_deals_all_topics_as_one_row() -> None:
 
 def test_static_members_come_before_others_in_the_order_of_their_names() -> None:
     members = {
-        "z": Subscription(["a"], [], group_instance_id="first"),
-        "a": Subscription(["a"], []),
-        "b": Subscription(["a"], [], group_instance_id="second"),
+        "z": MemberSubscription(["a"], [], group_instance_id="first"),
+        "a": MemberSubscription(["a"], []),
+        "b": MemberSubscription(["a"], [], group_instance_id="second"),
     }
     assert [next(iter(assign_range(members, {"a": 3})[member])).partition for member in ("z", "b", "a")] == [0, 1, 2]
 
@@ -114,7 +114,7 @@ def test_cooperative_never_gives_what_another_still_holds_and_settles_after_a_fe
 
 def test_of_two_that_claim_a_partition_the_later_generation_has_it() -> None:
     claimed = [TopicPartition("a", 0)]
-    members = {"old": Subscription(["a"], claimed, 3), "new": Subscription(["a"], claimed, 4)}
+    members = {"old": MemberSubscription(["a"], claimed, 3), "new": MemberSubscription(["a"], claimed, 4)}
     assert assign_sticky(members, {"a": 1}) == {"old": [], "new": claimed}
 
 
@@ -123,8 +123,8 @@ def test_of_two_that_claim_a_partition_the_later_generation_has_it() -> None:
 )
 def test_what_members_tell_one_another_survives_the_trip(topics: list[str], owned: list[tuple[str, int]]) -> None:
     partitions = sorted(TopicPartition(*where) for where in owned)
-    said = decode_subscription(encode_subscription(Subscription(topics, partitions, 7)), "static")
-    assert said == Subscription(sorted(topics), partitions, 7, "static")
+    said = decode_subscription(encode_subscription(MemberSubscription(topics, partitions, 7)), "static")
+    assert said == MemberSubscription(sorted(topics), partitions, 7, "static")
     assert decode_assignment(encode_assignment(partitions)) == partitions
 
 

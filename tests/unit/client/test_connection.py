@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.connection import Answer, Connection
+from ottla.client.connection import Answer, ClientConnection
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
 from ottla.client.versions import API_VERSIONS, FETCH, METADATA, PRODUCE, SPOKEN, negotiate
 from ottla.ports import Part
@@ -46,7 +46,7 @@ def versions(**ranges: tuple[int, int]) -> ApiVersionsResponse:
     )
 
 
-def feed(connection: Connection, data: bytes, step: int = 1 << 20) -> list[Answer]:
+def feed(connection: ClientConnection, data: bytes, step: int = 1 << 20) -> list[Answer]:
     found = []
     for at in range(0, len(data), step):
         part = data[at : at + step]
@@ -55,8 +55,8 @@ def feed(connection: Connection, data: bytes, step: int = 1 << 20) -> list[Answe
     return found
 
 
-def greeted(served: ApiVersionsResponse) -> Connection:
-    connection = Connection("test")
+def greeted(served: ApiVersionsResponse) -> ClientConnection:
+    connection = ClientConnection("test")
     reply = serve(join(connection.hello("hello")), lambda key, version, body: (version, served))
     [answer] = feed(connection, reply)
     assert answer.token == "hello"
@@ -76,7 +76,7 @@ def record(seen: list[tuple[int, Message]], reply: Message) -> Callable[[int, in
 
 def test_the_hello_names_this_client() -> None:
     seen: list[tuple[int, Message]] = []
-    serve(join(Connection("test").hello("hello")), record(seen, versions()))
+    serve(join(ClientConnection("test").hello("hello")), record(seen, versions()))
     [(_, body)] = seen
     assert isinstance(body, ApiVersionsRequest)
     assert body.client_software_name == "ottla"
@@ -97,7 +97,7 @@ def test_an_api_that_is_not_shared_is_a_clear_error() -> None:
 
 
 def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:
-    connection = Connection("test")
+    connection = ClientConnection("test")
     refusal = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
     [answer] = feed(connection, serve(join(connection.hello(1)), lambda key, version, body: (0, refusal)))
     assert not connection.greeted(answer.body)
@@ -109,7 +109,7 @@ def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:
 
 def test_a_refusal_to_say_versions_is_raised() -> None:
     with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        Connection("test").greeted(ApiVersionsResponse(error_code=CLUSTER_AUTHORIZATION_FAILED))
+        ClientConnection("test").greeted(ApiVersionsResponse(error_code=CLUSTER_AUTHORIZATION_FAILED))
 
 
 @given(st.integers(1, 40), st.integers(1, 60))

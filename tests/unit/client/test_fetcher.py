@@ -15,7 +15,7 @@ from ottla.client.fetching import FetchLimits
 from ottla.client.metadata import Metadata
 from ottla.client.progress import Progress
 from ottla.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
-from ottla.client.visible import Aborted, visible
+from ottla.client.visible import AbortedTransaction, visible
 from ottla.ports import Buffer
 from ottla.records.batch import BadBatch
 from ottla.records.columns import build
@@ -284,7 +284,7 @@ def in_transaction(base_offset: int, producer_id: int, size: int = 1) -> bytes:
     return batch(base_offset, [b"v"] * size, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
-def offsets(buffer: bytes, aborted: Sequence[Aborted] = ()) -> list[int]:
+def offsets(buffer: bytes, aborted: Sequence[AbortedTransaction] = ()) -> list[int]:
     seen = visible(memoryview(buffer), aborted)
     chunk = Chunk(A, seen.pieces, 0, seen.next_offset or 0)
     return [record.offset for record in open_records(chunk)]
@@ -298,8 +298,8 @@ def test_aborted_transactions_are_not_seen_from_their_first_offset_to_their_end(
     buffer = (
         in_transaction(0, 5) + in_transaction(1, 6) + in_transaction(2, 5) + control(3, 5) + in_transaction(4, 5) + control(5, 6)
     )
-    assert offsets(buffer, [Aborted(5, 2)]) == [0, 1, 4]
-    assert offsets(buffer, [Aborted(5, 0), Aborted(6, 1)]) == [4]
+    assert offsets(buffer, [AbortedTransaction(5, 2)]) == [0, 1, 4]
+    assert offsets(buffer, [AbortedTransaction(5, 0), AbortedTransaction(6, 1)]) == [4]
     assert offsets(buffer) == [0, 1, 2, 4]
 
 

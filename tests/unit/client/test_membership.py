@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
-from ottla.client.membership import Ask, Assign, GroupSettings, Lose, Membership, Phase, Plan, Revoke, Step, Wait
+from ottla.client.membership import Ask, Assign, Idle, Lead, Lose, Membership, Phase, Revoke, Step
+from ottla.client.settings import ConsumerSettings
 from ottla.client.subscription_bytes import encode_assignment
 from ottla.client.types import TopicPartition
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
@@ -22,7 +23,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def member(*strategy: str, instance: str | None = None) -> Membership:
-    settings = GroupSettings("g", partition_assignment_strategy=strategy or ("range",), group_instance_id=instance)
+    settings = ConsumerSettings(group_id="g", partition_assignment_strategy=strategy or ("range",), group_instance_id=instance)
     made = Membership(settings, topics=["t"])
     made.coordinator_lost = False
     return made
@@ -56,11 +57,11 @@ def stable(*partitions: TopicPartition, strategy: str = "range") -> Membership:
 def test_a_member_joins_syncs_takes_its_share_and_beats() -> None:
     made = stable(P0)
     assert made.owned == [P0]
-    assert made.next(0) == Wait(3_000)
+    assert made.next(0) == Idle(3_000)
     beat = ask(made, HEARTBEAT, 3_000)
     assert (beat.body.member_id, beat.body.generation_id) == ("me", 1)  # type: ignore[attr-defined]  # a HeartbeatRequest
     made.answered(beat, HeartbeatResponse(), 3_100)
-    assert made.next(3_100) == Wait(6_100)
+    assert made.next(3_100) == Idle(6_100)
 
 
 def test_a_member_id_is_asked_for_first_and_used_then() -> None:
@@ -77,7 +78,7 @@ def test_the_leader_plans_for_all_topics_of_all_members() -> None:
     members = [entry(member_id="me", metadata=metadata), entry(member_id="you", metadata=metadata)]
     reply = JoinGroupResponse(generation_id=4, protocol_name="range", leader="me", member_id="me", members=members)
     made.answered(request, reply, 0)
-    assert made.next(0) == Plan(["t"])
+    assert made.next(0) == Lead(["t"])
     made.share_out({"t": 2})
     shares = {one.member_id: one.assignment for one in ask(made, SYNC_GROUP).body.assignments}  # type: ignore[attr-defined]  # that of a JoinGroup
     assert shares == {"me": encode_assignment([P0]), "you": encode_assignment([P1])}
@@ -141,9 +142,9 @@ def test_a_member_keeps_what_nobody_else_can_have_had(leader: str, generation_id
 def test_a_commit_that_was_refused_tells_that_the_group_went_on(code: int) -> None:
     made = stable(P0, strategy="cooperative-sticky")
     made.commit_refused(code, generation_id=0)
-    assert made.next(0) == Wait(3_000)
+    assert made.next(0) == Idle(3_000)
     made.commit_refused(codes.REBALANCE_IN_PROGRESS, generation_id=1)
-    assert made.next(0) == Wait(3_000)
+    assert made.next(0) == Idle(3_000)
     made.commit_refused(code, generation_id=1)
     assert made.next(0) == Lose([P0])
     made.revoked([P0])
@@ -154,7 +155,7 @@ def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
     made = stable(P0)
     made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)
     assert made.coordinator_lost
-    assert made.next(3_000) == Wait(3_100)
+    assert made.next(3_000) == Idle(3_100)
     ask(made, HEARTBEAT, 3_100)
     assert made.owned == [P0]
 
@@ -162,7 +163,7 @@ def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
 def test_a_coordinator_that_still_loads_is_waited_for() -> None:
     made = member()
     made.answered(ask(made, JOIN_GROUP), JoinGroupResponse(error_code=codes.COORDINATOR_LOAD_IN_PROGRESS), 500)
-    assert made.next(500) == Wait(600)
+    assert made.next(500) == Idle(600)
     assert not made.coordinator_lost
 
 
@@ -179,7 +180,7 @@ def test_a_step_that_could_not_be_taken_means_giving_up_and_joining_again_after_
     made.begin_anew(5_000)
     assert made.next(5_000) == Lose([P0])
     made.revoked([P0])
-    assert made.next(5_000) == Wait(5_100)
+    assert made.next(5_000) == Idle(5_100)
     assert ask(made, JOIN_GROUP, 5_100).body.member_id == "me"  # type: ignore[attr-defined]  # a JoinGroupRequest
 
 
@@ -244,7 +245,7 @@ def test_whatever_the_coordinator_says_partitions_come_and_go_in_pairs(
             made.broken(step, ConnectionFailed("broke"), now_ms)
         elif isinstance(step, Ask):
             made.answered(step, reply(step, code or 0, sorted(share)), now_ms)
-        elif isinstance(step, Wait):
+        elif isinstance(step, Idle):
             assert step.until_ms >= now_ms
             now_ms = step.until_ms
         elif isinstance(step, Assign):

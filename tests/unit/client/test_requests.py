@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.fetching import FetchLimits, Wanted, fetch_request
+from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.list_offsets import list_offsets_request
 from ottla.client.types import LATEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS, SPOKEN
@@ -12,7 +12,7 @@ from ottla.wire.framing import RequestHeader, decode_request, encode_request
 from ottla.wire.schema import Message
 
 WHERE = TopicPartition("t", 0)
-FETCHES = fetch_request({WHERE: Wanted(7, -1)}, FetchLimits())
+FETCHES = fetch_request({WHERE: FetchPosition(7, -1)}, FetchLimits())
 LOOKS_UP = list_offsets_request({WHERE: LATEST_TIMESTAMP}, read_committed=False, timeout_ms=1_000)
 
 

@@ -25,8 +25,8 @@ from ottla.client.types import (
     TopicPartition,
 )
 from ottla.net.client.cluster import Cluster, now_ms
-from ottla.net.client.group_member import GroupMember
-from ottla.net.client.reader import RESETS, Reader
+from ottla.net.client.fetch_driver import RESETS, FetchDriver
+from ottla.net.client.membership_driver import MembershipDriver
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -70,7 +70,7 @@ class AsyncConsumer:
         """Begin; with topics given, this subscribes to them. Where that fails, nothing is left behind."""
         self._tasks = Tasks(self._broke)
         self._cluster = Cluster(self.settings, self._tasks)
-        self._reader = Reader(self._cluster, self.settings, self._tasks)
+        self._reader = FetchDriver(self._cluster, self.settings, self._tasks)
         self._progress = Progress(self._reader.fetcher)
         self._settled = asyncio.Event()
         self._member = self._new_member() if self.settings.group_id else None
@@ -86,8 +86,8 @@ class AsyncConsumer:
             raise
         return self
 
-    def _new_member(self) -> GroupMember:
-        return GroupMember(
+    def _new_member(self) -> MembershipDriver:
+        return MembershipDriver(
             self._cluster,
             self.settings,
             self._tasks,

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.drafts import BYTES, Draft, Drafts, Headers, check_record
+from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
 from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut, raise_for
 from ottla.client.lane import Identity, Outgoing
 from ottla.client.partitioner import Partitioner
@@ -44,7 +44,7 @@ class AsyncProducer:
             settings["bootstrap_servers"] = bootstrap_servers
         self.settings = parse(ProducerSettings, settings)
         self.lock = threading.Lock()
-        self.drafts = Drafts(
+        self.drafts = Accumulator(
             batch_size=self.settings.batch_size,
             linger_ms=self.settings.linger_ms,
             max_record_bytes=self.settings.max_request_size,
@@ -176,12 +176,12 @@ class AsyncProducer:
         self._get_what_is_missing()
         self._rearm(now)
 
-    def _hand_over(self, draft: Draft, now: int) -> None:
+    def _hand_over(self, draft: PendingBatch, now: int) -> None:
         data = build(draft.keys, draft.values, draft.timestamps, draft.headers, codec=self._codec)
         deadline_ms = now + self.settings.delivery_timeout_ms
         self._sender.add(Outgoing(draft.where, data, len(draft.values), deadline_ms, lambda batch: self._done(draft, batch)))
 
-    def _done(self, draft: Draft, batch: Outgoing) -> None:
+    def _done(self, draft: PendingBatch, batch: Outgoing) -> None:
         with self.lock:
             self.drafts.finished(draft)
         draft.finish(base_offset=batch.base_offset, log_append_time_ms=batch.log_append_time_ms, error=batch.error)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ottla.client.connection import Answer, Connection
+from ottla.client.connection import Answer, ClientConnection
 from ottla.client.errors import ConnectionFailed, TimedOut
 from ottla.net.client.failures import no_connection
 from ottla.ports import FileSlice, Part
@@ -25,7 +25,7 @@ class BlockingLink:
 
     def __init__(self, host: str, port: int, client_id: str, request_timeout_ms: int) -> None:
         self._timeout_s = request_timeout_ms / 1000
-        self._connection = Connection(client_id)
+        self._connection = ClientConnection(client_id)
         self._ready: dict[object, Any] = {}
         self.where = f"{host}:{port}"
         self.closed = False

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from ottla.client.drafts import Draft
+from ottla.client.accumulator import PendingBatch
 from ottla.client.errors import TimedOut
 from ottla.client.types import RecordMetadata
 
 
-def arrival(draft: Draft) -> asyncio.Future[None]:
+def arrival(draft: PendingBatch) -> asyncio.Future[None]:
     """A future of the running loop that is done with `draft`, whichever thread that is on."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
@@ -37,7 +37,7 @@ class Delivery:
 
     __slots__ = ("_draft", "_index")
 
-    def __init__(self, draft: Draft, index: int) -> None:
+    def __init__(self, draft: PendingBatch, index: int) -> None:
         self._draft = draft
         self._index = index
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, cast
 
-from ottla.client.connection import Connection
+from ottla.client.connection import ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.net.client.failures import no_connection
 from ottla.ports import Buffer
@@ -21,7 +21,7 @@ class Link(asyncio.BufferedProtocol):
     def __init__(self, client_id: str | None, where: str, release: str | None = None) -> None:
         self.where = where
         self.closed = False
-        self._connection = Connection(client_id, release)
+        self._connection = ClientConnection(client_id, release)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
 

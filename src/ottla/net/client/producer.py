@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.drafts import Headers
+from ottla.client.accumulator import Headers
 from ottla.client.types import TopicPartition
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.net.client.background import BackgroundLoop

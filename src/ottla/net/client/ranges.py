@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ottla.client.errors import TimedOut, broker_error, raise_for
-from ottla.client.fetching import FetchedPartition, FetchLimits, Wanted, cut_short, fetch_request, read_fetch
+from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.metadata import TopicInfo
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
@@ -179,7 +179,7 @@ class _RangeReader:
     def _send(self, offset: int) -> tuple[BlockingLink, object]:
         link = self._cluster.leader_link(self._where)
         epoch = self._cluster.metadata.leader_epoch(*self._where)
-        return link, link.send(FETCH, fetch_request({self._where: Wanted(offset, epoch)}, self._limits))
+        return link, link.send(FETCH, fetch_request({self._where: FetchPosition(offset, epoch)}, self._limits))
 
     def _take(self, ahead: tuple[BlockingLink, object], offset: int) -> FetchedPartition:
         first: list[tuple[BlockingLink, object]] = [ahead]

@@ -19,7 +19,7 @@ from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
 
 
-class Reader:
+class FetchDriver:
     """Fetches what the partitions of `fetcher` need. Everything runs on the loop that it was made on."""
 
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, tasks: Tasks) -> None:

@@ -23,7 +23,7 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 """What a key or a value may be."""
 
 
-class Draft:
+class PendingBatch:
     """The records of one batch to be, and later what became of them. `size` is an upper bound, in bytes, before compression."""
 
     __slots__ = (
@@ -95,15 +95,15 @@ def headers_size(headers: Headers) -> int:
     return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
 
 
-class Drafts:
+class Accumulator:
     """All open drafts. `pending_bytes` counts what is not done yet; `news` says that a driver should look in."""
 
     def __init__(self, *, batch_size: int, linger_ms: int, max_record_bytes: int, partitioner: Partitioner) -> None:
         self.pending_bytes = 0
         self.news = False
-        self.undone: set[Draft] = set()
-        self._open: dict[tuple[str, int], Draft] = {}
-        self._full: list[Draft] = []
+        self.undone: set[PendingBatch] = set()
+        self._open: dict[tuple[str, int], PendingBatch] = {}
+        self._full: list[PendingBatch] = []
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._max_record_bytes = max_record_bytes
@@ -118,7 +118,7 @@ class Drafts:
         headers: Headers | None,
         timestamp_ms: int,
         now_ms: int,
-    ) -> Draft:
+    ) -> PendingBatch:
         """Add one record to its partition's draft, as its last. Raises `BrokerError` (MESSAGE_TOO_LARGE)."""
         size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -135,12 +135,12 @@ class Drafts:
         self.pending_bytes += size
         return draft
 
-    def _add_headers(self, draft: Draft, headers: Headers) -> None:
+    def _add_headers(self, draft: PendingBatch, headers: Headers) -> None:
         if draft.headers is None:
             draft.headers = [()] * (len(draft.values) - 1)
         draft.headers.append(headers)
 
-    def _next(self, topic: str, partition: int, size: int, now_ms: int) -> Draft:
+    def _next(self, topic: str, partition: int, size: int, now_ms: int) -> PendingBatch:
         if size + BATCH_OVERHEAD_BYTES > self._max_record_bytes:
             raise BrokerError(
                 MESSAGE_TOO_LARGE, "send()", f"A record of {size} bytes is over max_request_size={self._max_record_bytes}."
@@ -148,13 +148,13 @@ class Drafts:
         full = self._open.pop((topic, partition), None)
         if full is not None:
             self._full.append(full)
-        draft = self._open[topic, partition] = Draft(TopicPartition(topic, partition), now_ms + self._linger_ms)
+        draft = self._open[topic, partition] = PendingBatch(TopicPartition(topic, partition), now_ms + self._linger_ms)
         self.undone.add(draft)
         self.pending_bytes += draft.size
         self.news = True
         return draft
 
-    def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> list[Draft]:
+    def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> list[PendingBatch]:
         """Take the drafts that are full, and those that have lingered and are not on `hold`: those may grow on."""
         closed, self._full = self._full, []
         for key, draft in list(self._open.items()):
@@ -173,12 +173,12 @@ class Drafts:
         """When the next open draft will have lingered; those that have already wait for something else than time."""
         return min((draft.close_ms for draft in self._open.values() if draft.close_ms > now_ms), default=None)
 
-    def finished(self, draft: Draft) -> None:
+    def finished(self, draft: PendingBatch) -> None:
         """`draft` is done: its memory is free."""
         self.pending_bytes -= draft.size
         self.undone.discard(draft)
 
-    def abandon(self) -> list[Draft]:
+    def abandon(self) -> list[PendingBatch]:
         """Forget all that is not done, and return it: nobody will send it."""
         gone, self._full, self._open = list(self.undone), [], {}
         self.undone.clear()

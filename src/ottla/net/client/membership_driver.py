@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_for
-from ottla.client.membership import Ask, Assign, GroupSettings, Membership, Phase, Plan, Revoke, Step, Wait
+from ottla.client.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
 from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
@@ -29,7 +29,7 @@ log = logging.getLogger("ottla.client")
 Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
-class GroupMember:
+class MembershipDriver:
     """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership.
 
     `free(partitions, ms)` waits up to so long until none of their records are in the user's hands, and says whether so.
@@ -48,18 +48,7 @@ class GroupMember:
         failed: Callable[[KafkaError], None],
     ) -> None:
         self.group_id = settings.group_id or ""
-        self.machine = Membership(
-            GroupSettings(
-                group_id=self.group_id,
-                group_instance_id=settings.group_instance_id,
-                session_timeout_ms=settings.session_timeout_ms,
-                heartbeat_interval_ms=settings.heartbeat_interval_ms,
-                max_poll_interval_ms=settings.max_poll_interval_ms,
-                retry_backoff_ms=settings.retry_backoff_ms,
-                request_timeout_ms=settings.request_timeout_ms,
-                partition_assignment_strategy=settings.partition_assignment_strategy,
-            )
-        )
+        self.machine = Membership(settings)
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
@@ -116,9 +105,9 @@ class GroupMember:
     async def _do(self, step: Step) -> None:
         if isinstance(step, Ask):
             await self._ask(step)
-        elif isinstance(step, Wait):
+        elif isinstance(step, Idle):
             await self._until_stirred(step.until_ms)
-        elif isinstance(step, Plan):
+        elif isinstance(step, Lead):
             await self._plan(step.topics)
         elif isinstance(step, Assign):
             self.machine.assigned(now_ms())

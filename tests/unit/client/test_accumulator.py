@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.drafts import BATCH_OVERHEAD_BYTES, Drafts
+from ottla.client.accumulator import BATCH_OVERHEAD_BYTES, Accumulator
 from ottla.client.errors import BrokerError, Closed
 from ottla.client.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.columns import build, murmur2, open_batches
 
 
-def drafts(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Drafts:
+def drafts(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Accumulator:
     chosen = partitioner or Partitioner(lambda count: 0)
-    return Drafts(batch_size=batch_size, linger_ms=linger_ms, max_record_bytes=10_000, partitioner=chosen)
+    return Accumulator(batch_size=batch_size, linger_ms=linger_ms, max_record_bytes=10_000, partitioner=chosen)
 
 
 def never(where: TopicPartition) -> bool:
