@@ -76,7 +76,7 @@ asan: .venv/ready
 		$(BIN)/python -m pytest -q -o pythonpath=. -k "not generated" --timeout 600 $(ASAN_TESTS)
 
 docs: .venv/ready
-	$(BIN)/python -c 'from ottla.broker.settings.docs import page; print(page(), end="")' > docs/settings.md
+	$(BIN)/python -m tools.settings_page > docs/settings.md
 	$(BIN)/python -c 'from pathlib import Path; from ottla.coord.drawn import redrawn; page = Path("docs/groups.md"); page.write_text(redrawn(page.read_text()))'
 
 format: .venv/ready

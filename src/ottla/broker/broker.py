@@ -19,7 +19,7 @@ from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.refusals import refusal
 from ottla.broker.serving.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
 from ottla.broker.serving.waits import Wait, Waits
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.slices import Slices
 from ottla.broker.timers import Timers
 from ottla.broker.topics.topics import Topics
@@ -83,7 +83,7 @@ class Broker:
         random_bytes: Callable[[int], bytes],
         assignors: tuple[Assignor, ...] | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
         self.disk = disk
         self.registry = registry
@@ -100,10 +100,16 @@ class Broker:
         self.topics = Topics(self)
         self.fetch_sessions = FetchSessions(random_bytes, self.waits.wake, self.topics.name_of)
         self.coordination = Coordination(self)
+        self.settings_in_force.told.append(self.coordination.settings_changed)
         self.transactions = NoTransactions()
         self.cleaner = Cleaner(self)
         self._routes = apis.routes()
         self._at_hand: Request | None = None
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Those in force now."""
+        return self.settings_in_force.value
 
     def start(self, *, clean: bool) -> None:
         """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""

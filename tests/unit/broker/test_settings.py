@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings, parse_properties, topic_config_error
-from ottla.broker.settings.docs import page
 from ottla.broker.settings.kinds import show_double
 from ottla.broker.settings.others import OtherSettings
 from ottla.log.config import LogConfig
+from tools.settings_page import page
 
 ROOT = Path(__file__).parents[3]
 HOUR_MS = 3_600_000

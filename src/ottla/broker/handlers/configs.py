@@ -17,7 +17,7 @@ from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicS
 from ottla.broker.settings.described import (
     DEFAULT_CONFIG,
     MIN_INSYNC_REPLICAS,
-    Row,
+    DescribedSetting,
     as_told,
     described_broker,
     described_changes,
@@ -73,11 +73,11 @@ def _described(broker: Broker, resource: Resource, request: Request) -> Describe
     except Refused as refused:
         return Described(error_code=refused.error_code, error_message=refused.message, resource_type=kind, resource_name=name)
     wanted = set(resource.configuration_keys or ())
-    entries = [_entry(row, body) for row in rows if not wanted or row.setting.name in wanted]
+    entries = [_entry(row, body) for row in rows if not wanted or row.name in wanted]
     return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
 
 
-def _rows(broker: Broker, kind: int, name: str, request: Request) -> Iterable[Row]:
+def _rows(broker: Broker, kind: int, name: str, request: Request) -> Iterable[DescribedSetting]:
     told = as_told(broker.settings, request.release)
     if kind == TOPIC:
         return described_topic(told, _topic_configs(broker, name))
@@ -132,20 +132,20 @@ def _with_addresses(settings: BrokerSettings, broker: Broker, request: Request) 
     return BrokerSettings(found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker)
 
 
-def _entry(row: Row, body: DescribeConfigsRequest) -> Entry:
+def _entry(row: DescribedSetting, body: DescribeConfigsRequest) -> Entry:
     synonyms = [
         DescribeConfigsResponse.DescribeConfigsSynonym(name=name, value=value, source=source)
         for name, value, source in (row.synonyms if body.include_synonyms else ())
     ]
     return Entry(
-        name=row.setting.name,
+        name=row.name,
         value=row.value,
         read_only=row.read_only,
         config_source=row.source,
-        is_sensitive=row.setting.is_sensitive,
+        is_sensitive=row.is_sensitive,
         synonyms=synonyms,
-        config_type=row.setting.kind.code,
-        documentation=row.setting.documentation if body.include_documentation else None,
+        config_type=row.type_code,
+        documentation=row.documentation if body.include_documentation else None,
     )
 
 

@@ -72,11 +72,11 @@ def _created(told: BrokerSettings, outcome: Outcome, configs: Mapping[str, str |
         replication_factor=len(outcome.replicas[0]),
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
-                name=row.setting.name,
+                name=row.name,
                 value=row.value,
                 read_only=row.read_only,
                 config_source=row.source,
-                is_sensitive=row.setting.is_sensitive,
+                is_sensitive=row.is_sensitive,
             )
             for row in described_topic(told, texts)
         ],

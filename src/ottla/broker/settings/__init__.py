@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.settings.broker_server import Listener
+from ottla.broker.settings.in_force import SettingsInForce
 from ottla.broker.settings.properties import parse_properties
 from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
@@ -14,6 +15,7 @@ __all__ = [
     "Listener",
     "Setting",
     "SettingError",
+    "SettingsInForce",
     "TopicSettings",
     "parse_properties",
     "topic_config_error",

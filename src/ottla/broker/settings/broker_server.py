@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.broker.releases import UnknownRelease, find
-from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, STRING, Check, Kind, Refused, at_least
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, STRING, BadValue, Check, Kind, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 LIST_CODE = 7
@@ -26,14 +26,14 @@ def _listener(text: str) -> Listener:
     name, separator, address = text.strip().partition("://")
     host, colon, port = address.rpartition(":")
     if not (name and separator and colon and port.isdecimal() and int(port) < 1 << 16):
-        raise Refused("Write listeners as PLAINTEXT://host:port, separated by commas")
+        raise BadValue("Write listeners as PLAINTEXT://host:port, separated by commas")
     return Listener(name.upper(), host.removeprefix("[").removesuffix("]"), int(port))
 
 
 def _listeners(text: str) -> tuple[Listener, ...]:
     listeners = tuple(_listener(item) for item in text.split(",")) if text.strip() else ()
     if len({listener.name for listener in listeners}) < len(listeners):
-        raise Refused("Give every listener a name of its own")
+        raise BadValue("Give every listener a name of its own")
     return listeners
 
 
@@ -58,11 +58,11 @@ def _releases(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [(name.strip().upper(), release.strip()) for name, _, release in (item.partition(":") for item in text.split(","))]
     for name, release in pairs if text.strip() else ():
         if not name or not release:
-            raise Refused("Write listeners with their releases, as OLD:0.9.0, separated by commas")
+            raise BadValue("Write listeners with their releases, as OLD:0.9.0, separated by commas")
         try:
             find(release)
         except UnknownRelease as unknown:
-            raise Refused(str(unknown).rstrip(".")) from None
+            raise BadValue(str(unknown).rstrip(".")) from None
     return tuple(pairs) if text.strip() else ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.broker.releases import Release
 from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
@@ -22,14 +22,17 @@ class Synonym(NamedTuple):
     source: int
 
 
-class Row(NamedTuple):
-    """One described setting; `value` is None where there is none, or where it is secret."""
+class DescribedSetting(NamedTuple):
+    """One setting as DescribeConfigs tells it; `value` is None where there is none, or where it is secret."""
 
-    setting: Setting[Any]
+    name: str
     value: str | None
     source: int
     read_only: bool
     synonyms: tuple[Synonym, ...]
+    is_sensitive: bool
+    type_code: int
+    documentation: str
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
@@ -40,7 +43,7 @@ def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
     return settings.changed(implied | settings.of_all_brokers, settings.of_this_broker)
 
 
-def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[Row]:
+def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Every setting of a topic that has these of its own."""
     for name, setting in TopicSettings.DECLARED.items():
         if setting.hidden and name not in overrides:
@@ -49,10 +52,10 @@ def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
         synonyms = () if setting.broker is None else tuple(_synonyms(settings, setting.broker))
         if name in overrides:
             synonyms = (Synonym(name, value, TOPIC_CONFIG), *synonyms)
-        yield _row(setting, value, synonyms, read_only=False)
+        yield _described(setting, value, synonyms, read_only=False)
 
 
-def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[Row]:
+def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Every setting of a group that has these of its own."""
     for name, setting in GroupConfigs.DECLARED.items():
         value = setting.show(group_value(settings, name, overrides))
@@ -60,31 +63,33 @@ def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
         synonyms = (default,) if setting.broker is None else tuple(_synonyms(settings, setting.broker))
         if name in overrides:
             synonyms = (Synonym(name, value, GROUP_CONFIG), *synonyms)
-        yield _row(setting, value, synonyms, read_only=False)
+        yield _described(setting, value, synonyms, read_only=False)
 
 
-def described_broker(settings: BrokerSettings) -> Iterator[Row]:
+def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
     """Every setting of this broker."""
     for name, setting in settings.DECLARED.items():
         if not setting.hidden:
-            yield _row(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
+            yield _described(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
 
 
-def described_changes(texts: Mapping[str, str]) -> Iterator[Row]:
+def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Only what was set for all brokers while they run."""
     for name, text in sorted(texts.items()):
         setting = BrokerSettings.DECLARED.get(name)
         if setting is None:
             continue
         synonym = Synonym(name, setting.show(setting.parse(text)), DYNAMIC_DEFAULT_BROKER_CONFIG)
-        yield _row(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
+        yield _described(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
 
 
-def _row(setting: Setting[Any], value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> Row:
+def _described(setting: Setting[object], value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> DescribedSetting:
     source = synonyms[0].source if synonyms else DEFAULT_CONFIG
     if setting.is_sensitive:
         value, synonyms = None, tuple(synonym._replace(value=None) for synonym in synonyms)
-    return Row(setting, value, source, read_only, synonyms)
+    return DescribedSetting(
+        setting.name, value, source, read_only, synonyms, setting.is_sensitive, setting.kind.code, setting.documentation
+    )
 
 
 def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:

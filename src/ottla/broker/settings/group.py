@@ -1,7 +1,7 @@
 """Every setting of one group, declared once: Kafka's name, type, default, check, and the broker setting it takes its default from.
 
-A broker setting whose name has `min` or `max` in it bounds what can be set; when bounds change later, what was set is kept, and the
-nearest allowed value is in force. Knows no groups.
+A broker setting whose name has `min` or `max` in it bounds what can be set. When bounds change later, what was set is kept, and the
+nearest allowed value is in force. Takes the broker's settings by name; knows no groups.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.errors import SettingError
-
-if TYPE_CHECKING:
-    from ottla.broker.settings.values import BrokerSettings
 
 DURATION = re.compile(r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
 
@@ -127,53 +123,71 @@ HEARTBEATS = {
 """A session must be longer than the time between two heartbeats."""
 
 
-def bounds(settings: BrokerSettings, name: str) -> tuple[str | None, str | None]:
+def bounds(settings: SettingsOf, name: str) -> tuple[str | None, str | None]:
     """The broker settings that say the least and the most that a group's setting may be."""
     kind, _, rest = name.partition(".")
     least, most = f"group.{kind}.min.{rest}", _MAX.get(name, f"group.{kind}.max.{rest}")
     return (least if least in settings.DECLARED else None), (most if most in settings.DECLARED else None)
 
 
-def group_default(settings: BrokerSettings, setting: Setting[Any]) -> Any:
+def group_default(settings: SettingsOf, setting: Setting[object]) -> object:
     """The value in force for a group for which none is set."""
     return setting.default if setting.broker is None else settings.value(setting.broker)
 
 
-def group_value(settings: BrokerSettings, name: str, overrides: Mapping[str, str]) -> Any:
+def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -> object:
     """The value in force for a group with these settings of its own."""
     setting = GroupConfigs.DECLARED[name]
     if name not in overrides:
         return group_default(settings, setting)
-    least, most = bounds(settings, name)
     value = setting.parse(overrides[name])
-    value = value if least is None else max(value, settings.value(least))
-    return value if most is None else min(value, settings.value(most))
+    least, most = bounds(settings, name)
+    if least is not None:
+        value = max(_whole(value), _whole(settings.value(least)))
+    if most is not None:
+        value = min(_whole(value), _whole(settings.value(most)))
+    return value
 
 
-def in_force(settings: BrokerSettings, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """What was set for a group, as it holds within today's bounds."""
-    return {name: group_value(settings, name, overrides) for name in overrides}
+def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, int]:
+    """The numbers that were set for a group, as they hold within today's bounds."""
+    values = ((name, group_value(settings, name, overrides)) for name in overrides)
+    return {name: value for name, value in values if isinstance(value, int)}
 
 
-def group_config_error(settings: BrokerSettings, texts: Mapping[str, str]) -> str | None:
+def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
     """Why these can't be all of a group's own settings (INVALID_CONFIG), as a sentence; None if they can."""
     for name, text in texts.items():
         try:
             value = GroupConfigs.find(name).parse(text)
         except SettingError as error:
             return str(error)
-        least, most = bounds(settings, name)
-        if least is not None and value < settings.value(least):
-            return f"{name} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."
-        if most is not None and value > settings.value(most):
-            return f"{name} must be less than or equal to {most}, which is {settings.value(most)}: {text} is refused."
+        refusal = _outside(settings, name, name, value, text)
+        if refusal is not None:
+            return refusal
     return _too_short(settings, texts)
 
 
-def _too_short(settings: BrokerSettings, texts: Mapping[str, str]) -> str | None:
+def _outside(settings: SettingsOf, name: str, told_as: str, value: object, text: object) -> str | None:
+    """Why a value of a group's setting is outside its bounds, as a sentence about the setting `told_as`; None if it is not."""
+    least, most = bounds(settings, name)
+    if least is not None and _whole(value) < _whole(settings.value(least)):
+        return f"{told_as} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."
+    if most is not None and _whole(value) > _whole(settings.value(most)):
+        return f"{told_as} must be less than or equal to {most}, which is {settings.value(most)}: {text} is refused."
+    return None
+
+
+def _whole(value: object) -> int:
+    assert isinstance(value, int), "only numbers have bounds"
+    return value
+
+
+def _too_short(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
     for timeout, interval in HEARTBEATS.items():
         if timeout in texts or interval in texts:
-            timeout_ms, interval_ms = group_value(settings, timeout, texts), group_value(settings, interval, texts)
+            timeout_ms = _whole(group_value(settings, timeout, texts))
+            interval_ms = _whole(group_value(settings, interval, texts))
             if timeout_ms <= interval_ms:
                 return (
                     f"{timeout} would be {timeout_ms}, and must be more than {interval}, which would be {interval_ms}: change one."
@@ -181,17 +195,12 @@ def _too_short(settings: BrokerSettings, texts: Mapping[str, str]) -> str | None
     return None
 
 
-def broker_bounds_error(settings: BrokerSettings) -> str | None:
+def broker_bounds_error(settings: SettingsOf) -> str | None:
     """Why the broker's own defaults for groups can't be, as a sentence: one lies outside what may be set for a group."""
     for name, setting in GroupConfigs.DECLARED.items():
-        least, most = bounds(settings, name)
-        if setting.broker is None:
-            continue
-        value = settings.value(setting.broker)
-        if least is not None and value < settings.value(least):
-            return (
-                f"{setting.broker} must be greater than or equal to {least}, which is {settings.value(least)}: {value} is refused."
-            )
-        if most is not None and value > settings.value(most):
-            return f"{setting.broker} must be less than or equal to {most}, which is {settings.value(most)}: {value} is refused."
+        if setting.broker is not None:
+            value = settings.value(setting.broker)
+            refusal = _outside(settings, name, setting.broker, value, value)
+            if refusal is not None:
+                return refusal
     return None

@@ -1,7 +1,6 @@
-"""The kinds of value that a setting can have: how each is read from text, written back, and named on the wire (KIP-133).
+"""The kinds of value that a setting can have: how each is parsed, shown, and named on the wire (KIP-133).
 
-Knows no setting. What it refuses, it refuses with a sentence without its full stop, in Kafka's words where Kafka has some: tools
-look for them.
+Knows no setting. Refusals are sentences without the full stop, in Kafka's words where Kafka has some, because tools look for them.
 """
 
 from __future__ import annotations
@@ -10,27 +9,28 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
 
 LARGEST_INT = 2**31 - 1
 LARGEST_LONG = 2**63 - 1
 LARGEST_DOUBLE = 1.7976931348623157e308
 
 
-class Refused(ValueError):
-    """A text that is no value of its kind."""
+class BadValue(ValueError):
+    """A text that is not a value of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
-    """`code` is the type's number in DescribeConfigs; `parse` raises `Refused`."""
+class Kind(Generic[T_co]):
+    """`code` is the type's number in DescribeConfigs. `parse` raises `BadValue`; `show` writes a value of this kind as text."""
 
     name: str
     code: int
-    parse: Callable[[str], T]
-    show: Callable[[T], str]
+    parse: Callable[[str], T_co]
+    show: Callable[[Any], str]
 
 
 def _boolean(text: str) -> bool:
@@ -39,7 +39,7 @@ def _boolean(text: str) -> bool:
             return True
         case "false":
             return False
-    raise Refused("Expected value to be either true or false")
+    raise BadValue("Expected value to be either true or false")
 
 
 def _whole(bits: int, java: str) -> Callable[[str], int]:
@@ -48,7 +48,7 @@ def _whole(bits: int, java: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
         digits = text.strip()
         if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -limit <= int(digits) < limit:
-            raise Refused(f"Not a number of type {java}: write a whole number of {bits} bits")
+            raise BadValue(f"Not a number of type {java}: write a whole number of {bits} bits")
         return int(digits)
 
     return parse
@@ -58,7 +58,7 @@ def _double(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Refused("Not a number of type DOUBLE: write a number such as 0.5") from None
+        raise BadValue("Not a number of type DOUBLE: write a number such as 0.5") from None
 
 
 def show_double(value: float) -> str:
@@ -91,22 +91,22 @@ PASSWORD: Kind[str] = Kind("password", 9, str, str)
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
-    """What values are allowed: `holds` tests one, `sentence` says it, `short` goes into the table of settings.
+class Check(Generic[T_contra]):
+    """Which values are allowed: `holds` tests one, `sentence` says why it is refused, `short` goes into the table of settings.
 
-    `culprit` finds what is wrong in a value of several parts.
+    `culprit` finds the part of a compound value that is wrong.
     """
 
-    holds: Callable[[T], bool]
-    sentence: str | Callable[[T], str]
+    holds: Callable[[T_contra], bool]
+    sentence: str | Callable[[T_contra], str]
     short: str
-    culprit: Callable[[T], str] | None = None
+    culprit: Callable[[T_contra], str] | None = None
 
-    def refusal(self, value: T) -> str:
+    def refusal(self, value: T_contra) -> str:
         return self.sentence if isinstance(self.sentence, str) else self.sentence(value)
 
 
-def at_least(least: float) -> Check[int]:
+def at_least(least: float) -> Check[float]:
     return Check(lambda value: value >= least, f"Value must be at least {least}", f"{least} or more")
 
 
@@ -140,6 +140,6 @@ def minus_one_or(least: int, most: int) -> Check[int]:
     )
 
 
-def only(value: object, reason: str) -> Check[bool]:
-    """A setting that Kafka has and that can't be anything but its default here."""
+def only(value: object, reason: str) -> Check[object]:
+    """For a setting of Kafka's that can only have its default here."""
     return Check(lambda given: given == value, f"Value must stay {str(value).lower()}: {reason}", str(value).lower())

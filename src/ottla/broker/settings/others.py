@@ -8,7 +8,7 @@ sets it there counts on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 from ottla.broker.settings.kinds import (
     BOOLEAN,
@@ -27,7 +27,7 @@ from ottla.broker.settings.kinds import (
 )
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf
 
-KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING)}
+KINDS: dict[str, Kind[object]] = {kind.name: kind for kind in (BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING)}
 REACHES = {"start": None, "all": Reach.ALL, "one": Reach.ONE, "listener": Reach.LISTENER}
 
 TABLE = """
@@ -268,20 +268,20 @@ COUNTED_ON = (
 """How those begin that must not be set at the start without having their effect."""
 
 
-def is_counted_on(setting: Setting[Any], text: str) -> bool:
+def is_counted_on(setting: Setting[object], text: str) -> bool:
     """Whether who sets this at the start would be deceived."""
     return setting.idle and setting.name.startswith(COUNTED_ON) and setting.parse(text) != setting.default
 
 
-def _declared() -> Iterator[Setting[Any]]:
+def _declared() -> Iterator[Setting[object]]:
     for line in TABLE.split("\n"):
         if line:
             yield _setting(*line.split())
 
 
-def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") -> Setting[Any]:
+def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") -> Setting[object]:
     found, to = KINDS[kind], REACHES[reach]
-    setting = Setting[Any](
+    setting = Setting[object](
         found,
         None if default == "-" else found.parse(default.strip('"').replace("@", "org.apache.kafka.")),
         "Without effect in Ottla.",
@@ -294,13 +294,14 @@ def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") 
     return setting
 
 
-def _check(allowed: str) -> Check[Any] | None:
+def _check(allowed: str) -> Check[object] | None:
     if not allowed:
         return None
-    return one_of(*allowed.split(",")) if "," in allowed else at_least(int(allowed))
+    # The table gives names for texts alone, and a least value for numbers alone.
+    return cast("Check[object]", one_of(*allowed.split(",")) if "," in allowed else at_least(int(allowed)))
 
 
 class OtherSettings(SettingsOf):
     """Settings of Kafka's broker for threads, KRaft, remote storage, metrics, security and what else is not here."""
 
-    TABLE: ClassVar[dict[str, Setting[Any]]] = {setting.name: setting for setting in _declared()}
+    TABLE: ClassVar[dict[str, Setting[object]]] = {setting.name: setting for setting in _declared()}

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
+from typing import ClassVar, Generic, Never, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from ottla.broker.settings.kinds import PASSWORD, Check, Kind, Refused
+from ottla.broker.settings.kinds import PASSWORD, BadValue, Check, Kind
 from ottla.errors import SettingError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Reach(Enum):
@@ -27,7 +28,7 @@ class Reach(Enum):
     LISTENER = "one listener of one broker, by a prefix"
 
 
-class Setting(Generic[T]):
+class Setting(Generic[T_co]):
     """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs, for those in `reach`.
 
     `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
@@ -41,11 +42,11 @@ class Setting(Generic[T]):
 
     def __init__(
         self,
-        kind: Kind[T],
-        default: T,
+        kind: Kind[T_co],
+        default: T_co,
         sentence: str,
         *,
-        check: Check[Any] | None = None,
+        check: Check[T_co] | None = None,
         dynamic: bool = False,
         falls_back: tuple[str, ...] = (),
         broker: str | None = None,
@@ -74,9 +75,9 @@ class Setting(Generic[T]):
     def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T_co: ...
 
-    def __get__(self, instance: object | None, owner: type) -> Self | T:
+    def __get__(self, instance: object | None, owner: type) -> Self | T_co:
         return self if instance is None else self.default
 
     @property
@@ -93,11 +94,11 @@ class Setting(Generic[T]):
         """Never to be shown: neither in a reply nor in a log."""
         return self.kind is PASSWORD
 
-    def parse(self, text: str) -> T:
+    def parse(self, text: str) -> T_co:
         """Raises `SettingError`."""
         try:
-            value: T = self.kind.parse(text)
-        except Refused as refused:
+            value = self.kind.parse(text)
+        except BadValue as refused:
             raise self._refusal(text.strip(), str(refused)) from None
         if self.check is not None and not self.check.holds(value):
             culprit = self.check.culprit or self.kind.show
@@ -107,8 +108,8 @@ class Setting(Generic[T]):
     def _refusal(self, text: str, why: str) -> SettingError:
         return SettingError(f"Invalid value {'[hidden]' if self.is_sensitive else text} for configuration {self.name}: {why}.")
 
-    def show(self, value: T) -> str | None:
-        """The value as Kafka writes it; None where there is none."""
+    def show(self, value: object) -> str | None:
+        """One of this setting's values as Kafka writes it; None where there is none."""
         return None if value is None else self.kind.show(value)
 
     @property
@@ -116,13 +117,22 @@ class Setting(Generic[T]):
         return self.show(self.default)
 
 
-def unset(kind: Kind[T], sentence: str, **options: Any) -> Setting[T | None]:
-    """A setting without a default: None until it is set. `options` are those of `Setting`."""
-    return Setting(cast("Kind[T | None]", kind), None, sentence, **options)
+class Options(TypedDict, total=False):
+    """Options of a setting that do not depend on its kind."""
+
+    dynamic: bool
+    falls_back: tuple[str, ...]
+    hidden: bool
 
 
-def default_of(setting: Setting[T], *, check: Check[Any] | None = None, dynamic: bool = True) -> Setting[T]:
-    """The broker setting that a setting of a topic or a group has as its default; only `check`, if given, is its own."""
+def unset(kind: Kind[T], sentence: str, *, check: Check[Never] | None = None, **options: Unpack[Options]) -> Setting[T | None]:
+    """A setting without a default: None until it is set. `check` is one for values of `kind`."""
+    # Only what was parsed is checked, and no text is parsed to None.
+    return Setting[T | None](kind, None, sentence, check=cast("Check[T | None] | None", check), **options)
+
+
+def default_of(setting: Setting[T], *, check: Check[T] | None = None, dynamic: bool = True) -> Setting[T]:
+    """The broker setting that is the default of a setting of a topic or a group; `check` replaces the check of that one."""
     sentence = f"Default of {setting.name}."
     return Setting(setting.kind, setting.default, sentence, check=check or setting.check, dynamic=dynamic, later=setting.later)
 
@@ -133,8 +143,8 @@ class SettingsOf:
     Every value is an attribute (dots become underscores). Raises `SettingError` for an unknown name or a refused value.
     """
 
-    DECLARED: ClassVar[dict[str, Setting[Any]]] = {}
-    TABLE: ClassVar[dict[str, Setting[Any]]] = {}
+    DECLARED: ClassVar[dict[str, Setting[object]]] = {}
+    TABLE: ClassVar[dict[str, Setting[object]]] = {}
     """Settings that are no attributes of the class, by name; what is an attribute goes before."""
     UNKNOWN: ClassVar[str] = "There is no setting '{}'"
 
@@ -153,14 +163,15 @@ class SettingsOf:
             self.__dict__[setting.attribute] = setting.parse(text)
 
     @classmethod
-    def find(cls, name: str) -> Setting[Any]:
+    def find(cls, name: str) -> Setting[object]:
         """The setting of this name; raises `SettingError` naming the nearest one that there is."""
         found = cls.DECLARED.get(name)
         if found is None:
             raise SettingError(unknown(name, cls.DECLARED, cls.UNKNOWN))
         return found
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> object:
+        """The value in force."""
         setting = self.DECLARED[name]
         return self.__dict__.get(setting.attribute, setting.default)
 

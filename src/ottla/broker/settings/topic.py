@@ -5,8 +5,6 @@ Knows nothing of logs; `ottla.broker.settings.values` makes a log's configuratio
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.broker.settings.kinds import (
     BOOLEAN,
     DOUBLE,
@@ -40,7 +38,7 @@ def _throttled(value: tuple[str, ...]) -> bool:
     )
 
 
-REPLICAS: Check[Any] = Check(
+REPLICAS: Check[tuple[str, ...]] = Check(
     _throttled,
     "must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
     "* or partition:broker,…",

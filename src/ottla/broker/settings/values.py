@@ -98,26 +98,26 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
     def default_flush_ms(self) -> int:
         return self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
 
-    def topic_default(self, setting: Setting[Any]) -> Any:
+    def topic_default(self, setting: Setting[object]) -> object:
         """The value that a topic has for a setting of its own while none is set for it."""
-        scaled: Any = getattr(type(self), f"default_{setting.attribute}", None)
-        if scaled is not None:
-            return getattr(self, f"default_{setting.attribute}")
+        scaled = f"default_{setting.attribute}"
+        if hasattr(type(self), scaled):
+            return getattr(self, scaled)
         return setting.default if setting.broker is None else self.value(setting.broker)
 
-    def topic_value(self, name: str, overrides: Mapping[str, str]) -> Any:
+    def topic_value(self, name: str, overrides: Mapping[str, str]) -> object:
         """The value in force for a topic with these settings of its own."""
         setting = TopicSettings.DECLARED[name]
         return setting.parse(overrides[name]) if name in overrides else self.topic_default(setting)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """How a topic's logs behave, given what was set for the topic. Raises `SettingError`."""
-        values = {field.name: self._for_log(field.name.replace("_", "."), overrides) for field in fields(LogConfig)}
+        values: dict[str, Any] = {field.name: self._for_log(field.name.replace("_", "."), overrides) for field in fields(LogConfig)}
         if "internal.segment.bytes" in overrides:
             values["segment_bytes"] = self.topic_value("internal.segment.bytes", overrides)
         return LogConfig(**values)
 
-    def _for_log(self, name: str, overrides: Mapping[str, str]) -> Any:
+    def _for_log(self, name: str, overrides: Mapping[str, str]) -> object:
         if name in TopicSettings.DECLARED:
             value = self.topic_value(name, overrides)
             return ",".join(value) if isinstance(value, tuple) else value

@@ -223,8 +223,7 @@ class Topics:
     def _take_broker_configs(self) -> None:
         configs = self.image.broker_configs
         if configs:
-            self._broker.settings = self._broker.settings.changed(configs.get(None, {}), configs.get(self._broker.node_id, {}))
-            self._broker.coordination.settings_changed()
+            self._broker.settings_in_force.change(configs.get(None, {}), configs.get(self._broker.node_id, {}))
 
     def new_topic_id(self) -> bytes:
         """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""

@@ -1,9 +1,8 @@
-"""The settings as a page of the documentation. Knows Markdown and the declarations, and reads nothing else."""
+"""Print docs/settings.md: every setting, as tables in Markdown. `make docs` runs it as `python -m tools.settings_page`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from ottla.broker.settings.group import GroupConfigs
 from ottla.broker.settings.others import COUNTED_ON
@@ -20,7 +19,7 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield "# Settings"
     yield ""
-    yield "Names, types and defaults are Kafka's. Written by `ottla.broker.settings.docs`: change the declarations, not this page."
+    yield "Names, types and defaults are Kafka's. Written by `tools.settings_page`: change the declarations, not this page."
     yield ""
     yield "## Of a broker"
     yield ""
@@ -66,11 +65,11 @@ def _idle_table() -> Iterator[str]:
             yield f"| `{name}`{mark} | {setting.kind.name} | {_default(setting)} | {_reach(setting)} |"
 
 
-def _reach(setting: Setting[Any]) -> str:
+def _reach(setting: Setting[object]) -> str:
     return setting.reach.value if setting.dynamic else ""
 
 
-def _table(settings: type[SettingsOf], title: str, last: Any) -> Iterator[str]:
+def _table(settings: type[SettingsOf], title: str, last: Callable[[Setting[object]], str]) -> Iterator[str]:
     yield f"| name | type | default | allowed | what it is for | {title} |"
     yield "|---|---|---|---|---|---|"
     for name, setting in settings.DECLARED.items():
@@ -79,14 +78,18 @@ def _table(settings: type[SettingsOf], title: str, last: Any) -> Iterator[str]:
             yield f"| {' | '.join(cells)} |"
 
 
-def _broker_setting(setting: Setting[Any]) -> str:
+def _broker_setting(setting: Setting[object]) -> str:
     return f"`{setting.broker}`" if setting.broker else ""
 
 
-def _default(setting: Setting[Any]) -> str:
+def _default(setting: Setting[object]) -> str:
     text = setting.shown_default
     return "" if text is None else f"`{text}`" if text else "(empty)"
 
 
-def _allowed(setting: Setting[Any]) -> str:
+def _allowed(setting: Setting[object]) -> str:
     return "" if setting.check is None else setting.check.short
+
+
+if __name__ == "__main__":
+    print(page(), end="")
