@@ -14,11 +14,11 @@ KERNELS = (
     "records.kernel_compact",
     "records.kernel_legacy",
     "records.kernel_record",
-    "wire.kernel",
-    "wire.kernel_read",
-    "wire.kernel_write",
+    "wire.codec.kernel",
+    "wire.codec.kernel_read",
+    "wire.codec.kernel_write",
 )
-DECLARATIONS = ["src/ottla/wire/capi.pxd", "src/ottla/wire/kernel.pxd"]
+DECLARATIONS = ["src/ottla/wire/codec/capi.pxd", "src/ottla/wire/codec/kernel.pxd"]
 DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 

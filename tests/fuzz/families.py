@@ -29,12 +29,13 @@ from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import down_convert, up_convert
 from ottla.records.legacy import open_message_set, wrapper, write_message_set
 from ottla.records.verify import Demands, check_records
-from ottla.wire import Malformed, codec, decode, encode, kafka07
+from ottla.wire import Malformed, decode, encode, kafka07
 from ottla.wire.apis import API
+from ottla.wire.codec import messages
 from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE
 from ottla.wire.framing import decode_request, decode_response
+from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
-from ottla.wire.walk import leaves
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, TRAVELLING, sample
 
@@ -73,7 +74,7 @@ def message_reader(cls: type[Message], version: int) -> Callable[[bytes], None]:
     """Reads as `decode` does, and does not look for the words of a fault, which takes five times as long."""
     with suppress(Malformed):
         decode(cls, version, b"")  # or there is no reader yet
-    refusals, reader = codec._DECODING, cls.WIRE.readers[version]
+    refusals, reader = messages._DECODING, cls.WIRE.readers[version]
 
     def read(data: bytes) -> None:
         try:

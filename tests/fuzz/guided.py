@@ -55,7 +55,7 @@ def main() -> None:
     name = sys.argv.pop(1)
     for kernel in KERNELS:
         _uncompiled(kernel)
-    sys.modules["ottla.wire.kernel"] = cast("ModuleType", None)  # it cannot be imported then: messages are read by Python
+    sys.modules["ottla.wire.codec.kernel"] = cast("ModuleType", None)  # so that Python reads messages
     with atheris.instrument_imports(include=["ottla"]):
         families = importlib.import_module("tests.fuzz.families")
     rounds = [families.FAMILIES[name](random.Random(seed)) for seed in range(CHOICES)]

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.wire import encode
 from ottla.wire.apis import API
-from ottla.wire.codec import encode
 from ottla.wire.faults import Malformed
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
 from tests.old.message_sets import read

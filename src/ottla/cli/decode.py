@@ -232,7 +232,7 @@ def _exchanged(options: argparse.Namespace, exchange: Exchange) -> Frame:
 
 def _print(options: argparse.Namespace, frame: Frame, exchange: Exchange | None = None) -> None:
     from ottla.cli.shown import CUT_AT, Lines
-    from ottla.wire.tree import STRUCT, Node
+    from ottla.wire.inspection.tree import STRUCT, Node
 
     if options.json:
         import json

@@ -16,8 +16,8 @@ from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.faults import Malformed
 from ottla.wire.framing import decode_request_header
 from ottla.wire.headers import RequestHeader, ResponseHeader
+from ottla.wire.inspection.tree import Node, tree_of
 from ottla.wire.schema import Message
-from ottla.wire.tree import Node, tree_of
 
 
 @dataclass(slots=True)

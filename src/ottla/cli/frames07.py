@@ -8,7 +8,7 @@ from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
 from ottla.records.kafka07 import messages, whole_bytes
 from ottla.wire import kafka07
-from ottla.wire.tree import ARRAY, LEAF, STRUCT, Node, parent_of
+from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, Node, parent_of
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """What the messages of one set may take when opened."""

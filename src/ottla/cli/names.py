@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from ottla.wire.apis import API, Api
-from ottla.wire.describe import spec
+from ottla.wire.inspection.describe import spec
 from ottla.wire.schema import Message
 from ottla.wire.stored import others
 

@@ -17,9 +17,9 @@ from ottla.records.legacy import open_message_set
 from ottla.wire.data import peek
 from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
 from ottla.wire.faults import Malformed
+from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, Node, plain_path, tree_of
 from ottla.wire.schema import Message
 from ottla.wire.stored import INSIDE, record_types
-from ottla.wire.tree import ARRAY, LEAF, STRUCT, Node, plain_path, tree_of
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """What the records of one field may take when opened."""

@@ -106,7 +106,7 @@ def _json(value: Any) -> str:
 
 
 def _summary(api: Api) -> dict[str, Any]:
-    from ottla.wire.describe import about, spec
+    from ottla.wire.inspection.describe import about, spec
 
     purpose, history = about(api)
     summary = {"key": api.key, "name": api.name, "versions": spec(api.versions)}
@@ -122,7 +122,7 @@ def _every_api() -> list[dict[str, Any]]:
 
 def _described(thing: Api | type[Message], versions: list[int]) -> dict[str, Any]:
     from ottla.wire.apis import Api
-    from ottla.wire.describe import as_json
+    from ottla.wire.inspection.describe import as_json
 
     if not isinstance(thing, Api):
         return as_json(thing, versions)

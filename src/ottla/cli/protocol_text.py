@@ -1,4 +1,4 @@
-"""The protocol as lines for a terminal. Knows how tables look; what stands in them comes from `ottla.wire.describe`."""
+"""The protocol as lines for a terminal. Knows how tables look; what stands in them comes from `ottla.wire.inspection.describe`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ottla.wire.apis import API, Api
-from ottla.wire.describe import about, grammar, rows, sentence, spec
 from ottla.wire.errors import ERRORS
+from ottla.wire.inspection.describe import about, grammar, rows, sentence, spec
 from ottla.wire.schema import Message
 
 _MOST_COLUMNS = 140

@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.wire.apis import API
 from ottla.wire.errors import ERRORS
-from ottla.wire.tree import ARRAY, LEAF, Node
+from ottla.wire.inspection.tree import ARRAY, LEAF, Node
 
 ONE_LINE = 170
 """Structs and arrays of plain values that fit stand on one line."""

@@ -11,11 +11,11 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from ottla.wire.apis import API, REQUEST_HEADERS, Api
-from ottla.wire.codec import Buffer, Part, decode, join_between, write_parts
+from ottla.wire.codec.messages import Buffer, Part, decode, join_between, write_parts
+from ottla.wire.codec.runtime import Stop, varint
 from ottla.wire.faults import Malformed
-from ottla.wire.runtime import Stop, varint
+from ottla.wire.inspection.walk import end_of
 from ottla.wire.schema import Message
-from ottla.wire.walk import end_of
 
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8

@@ -14,7 +14,7 @@ from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ottla.wire.faults import NO_VERSION, Malformed, Unencodable
-from ottla.wire.walk import Leaf
+from ottla.wire.inspection.walk import Leaf
 
 i16: TypeAlias = int
 i32: TypeAlias = int

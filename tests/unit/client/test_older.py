@@ -10,9 +10,9 @@ from ottla.client.errors import NotSupported
 from ottla.client.older import as_batches, fitted, message_set
 from ottla.client.versions import LEAVE_GROUP, METADATA, SPOKEN, versions_of
 from ottla.records.columns import build, open_batches
+from ottla.wire import encode
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
-from ottla.wire.codec import encode
 from ottla.wire.releases import NAMES
 
 BYTES = st.none() | st.binary(max_size=30)

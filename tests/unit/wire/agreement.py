@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.wire.inspection.walk import Leaf
 from ottla.wire.schema import Message, Struct
-from ottla.wire.walk import Leaf
 
 _STEP_END = re.compile(r"(?=[.\[])")
 _UNKNOWN = re.compile(r"(unknown_tags)\[(\d+)\]$")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.wire import codec
+from ottla.wire.codec import messages
 from tests.unit.wire.values import EVERY
 
 
@@ -19,10 +19,10 @@ def forget_codecs() -> None:
 @pytest.fixture(scope="module", params=["compiled", "generated"])
 def codecs(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which codecs all messages have in one run."""
-    if request.param == "compiled" and not codec.COMPILED:
+    if request.param == "compiled" and not messages.COMPILED:
         pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
     forget_codecs()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "COMPILED", request.param == "compiled")
+        patch.setattr(messages, "COMPILED", request.param == "compiled")
         yield request.param
     forget_codecs()

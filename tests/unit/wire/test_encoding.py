@@ -18,14 +18,14 @@ from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.codec.writing import compile_writer
 from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
 from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.faults import Malformed
+from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message, i32, message, since, struct
-from ottla.wire.walk import leaves
-from ottla.wire.writing import compile_writer
 
 pytestmark = pytest.mark.usefixtures("codecs")
 

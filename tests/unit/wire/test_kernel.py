@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from ottla.wire import codec, decode, encode, encode_parts
+from ottla.wire import decode, encode, encode_parts
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.codec import messages
+from ottla.wire.codec.runtime import Stop
 from ottla.wire.faults import Malformed, Unencodable
-from ottla.wire.runtime import Stop
 from ottla.wire.schema import Struct
 
-if not codec.COMPILED:
+if not messages.COMPILED:
     pytest.skip("the kernels are not compiled: install a C compiler, then Ottla again", allow_module_level=True)
 
-from ottla.wire.kernel import Plan
-from ottla.wire.kernel_read import Reader
-from ottla.wire.kernel_write import Writer
-from ottla.wire.plans import Blank, Step, plan_of
+from ottla.wire.codec.kernel import Plan
+from ottla.wire.codec.kernel_read import Reader
+from ottla.wire.codec.kernel_write import Writer
+from ottla.wire.codec.plans import Blank, Step, plan_of
 
 R = FetchResponse
 

@@ -10,8 +10,8 @@ from ottla.wire import Malformed, decode, encode
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.inspection.walk import seen
 from ottla.wire.schema import Message
-from ottla.wire.walk import seen
 from tests.fuzz.mutations import mutations
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, sample, structs_of
@@ -121,7 +121,7 @@ def test_a_tag_of_the_wrong_size_is_refused() -> None:
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_no_item_of_an_array_is_empty_on_the_wire(cls: type[Message]) -> None:
     """Counts are bounded by the bytes that are left, which rests on every item taking some."""
-    from ottla.wire.sizes import _least
+    from ottla.wire.codec.sizes import _least
 
     for version in cls.WIRE.valid:
         for part in structs_of(cls):

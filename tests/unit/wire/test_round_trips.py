@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import decode, encode, encode_parts
+from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message, Struct
-from ottla.wire.walk import leaves
 from tests.unit.wire.values import EVERY, Values
 
 pytestmark = pytest.mark.usefixtures("codecs")

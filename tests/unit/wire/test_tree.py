@@ -8,10 +8,10 @@ import pytest
 
 from ottla.wire import encode
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.inspection.tree import ARRAY, LEAF, Node, tree_of
+from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
 from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, others, record_types
-from ottla.wire.tree import ARRAY, LEAF, Node, tree_of
-from ottla.wire.walk import leaves
 from tests.fuzz.mutations import mutations
 from tests.unit.wire.values import EVERY, STORED, sample
 

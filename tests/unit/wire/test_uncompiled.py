@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-import ottla.wire
+import ottla.wire.codec
 
-KERNELS = sorted(Path(ottla.wire.__path__[0]).glob("kernel*.py"))
+KERNELS = sorted(Path(ottla.wire.codec.__path__[0]).glob("kernel*.py"))
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
 def test_the_source_of_a_kernel_refuses_to_be_imported(path: Path) -> None:
-    spec = importlib.util.spec_from_file_location(f"ottla.wire.{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"ottla.wire.codec.{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
-    with pytest.raises(ImportError, match=f"ottla.wire.{path.stem} is of use only where it is compiled"):
+    with pytest.raises(ImportError, match=f"ottla.wire.codec.{path.stem} is of use only where it is compiled"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 @pytest.mark.parametrize("missing", [path.stem for path in KERNELS])
 def test_messages_travel_without_a_kernel(missing: str) -> None:
     code = (
-        f"import sys; sys.modules['ottla.wire.{missing}'] = None\n"
-        "from ottla.wire import codec, decode, encode\n"
+        f"import sys; sys.modules['ottla.wire.codec.{missing}'] = None\n"
+        "from ottla.wire import decode, encode; from ottla.wire.codec import messages\n"
         "from ottla.wire.api.heartbeat import HeartbeatRequest\n"
         "msg = HeartbeatRequest(group_id='g', generation_id=3)\n"
-        "print(codec.COMPILED, decode(HeartbeatRequest, 4, encode(msg, 4)) == msg, 'cython' in sys.modules)\n"
+        "print(messages.COMPILED, decode(HeartbeatRequest, 4, encode(msg, 4)) == msg, 'cython' in sys.modules)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     assert said == "False True False\n"

@@ -10,10 +10,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, TypeVar
 
-from ottla.wire.codec import Buffer, decode, encode
+from ottla.wire.codec.messages import Buffer, decode, encode
 from ottla.wire.faults import Malformed
+from ottla.wire.inspection.walk import end_of
 from ottla.wire.schema import Message
-from ottla.wire.walk import end_of
 
 M = TypeVar("M", bound=Message)
 _INT16: Final = Struct(">h")

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from ottla.wire.apis import Api
+from ottla.wire.codec.sizes import NUMBERS
 from ottla.wire.schema import END, Field, Message, Struct
-from ottla.wire.sizes import NUMBERS
 
 _TEXTS: Final = {"str": "string", "plain": "string", "bytes": "bytes", "records": "records"}
 

@@ -10,15 +10,15 @@ Knows bytes and plans. What exactly is wrong with bytes that it refuses it does 
 from __future__ import annotations
 
 if __file__.endswith(".py"):
-    raise ImportError("ottla.wire.kernel_read is of use only where it is compiled", name=__name__)
+    raise ImportError("ottla.wire.codec.kernel_read is of use only where it is compiled", name=__name__)
 
 import cython
 
-from ottla.wire.runtime import LONGEST_STRING, Stop
+from ottla.wire.codec.runtime import LONGEST_STRING, Stop
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
-    from cython.cimports.ottla.wire.capi import (
+    from cython.cimports.ottla.wire.codec.capi import (
         BOOL,
         BYTES,
         FLOAT64,
@@ -58,7 +58,7 @@ if cython.compiled:
         Step,
         new_object,
     )
-    from cython.cimports.ottla.wire.kernel import Plan
+    from cython.cimports.ottla.wire.codec.kernel import Plan
 
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 

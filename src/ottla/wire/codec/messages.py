@@ -6,14 +6,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+from ottla.wire.codec.runtime import Stop
 from ottla.wire.faults import Malformed, Unencodable
-from ottla.wire.runtime import Stop
 from ottla.wire.schema import Message
 
 try:
-    from ottla.wire.kernel_read import Reader
-    from ottla.wire.kernel_write import Writer
-    from ottla.wire.plans import plan_of
+    from ottla.wire.codec.kernel_read import Reader
+    from ottla.wire.codec.kernel_write import Writer
+    from ottla.wire.codec.plans import plan_of
 except ImportError:  # the kernels are not compiled
     COMPILED = False
 else:
@@ -86,13 +86,13 @@ def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
 
 
 def _malformed(cls: type[Message], version: int, buf: Buffer, position: int) -> Malformed:
-    from ottla.wire.explain import malformed
+    from ottla.wire.inspection.explain import malformed
 
     return malformed(cls, version, buf, position)
 
 
 def _unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
-    from ottla.wire.explain import unencodable
+    from ottla.wire.inspection.explain import unencodable
 
     return unencodable(msg, version, cause)
 
@@ -113,8 +113,8 @@ def _new_codec(cls: type[Message], version: int) -> Callable[..., None]:
         plan = plan_of(cls, version)
         cls.WIRE.readers[version], cls.WIRE.writers[version] = Reader(plan).read, Writer(plan).write
     else:
-        from ottla.wire.reading import compile_reader
-        from ottla.wire.writing import compile_writer
+        from ottla.wire.codec.reading import compile_reader
+        from ottla.wire.codec.writing import compile_writer
 
         cls.WIRE.readers[version], cls.WIRE.writers[version] = compile_reader(cls, version), compile_writer(cls, version)
     return cls.WIRE.writers[version]

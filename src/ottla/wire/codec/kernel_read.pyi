@@ -1,6 +1,6 @@
 from typing import Any
 
-from ottla.wire.kernel import Plan
+from ottla.wire.codec.kernel import Plan
 
 class Reader:
     def __init__(self, plan: Plan) -> None: ...

@@ -8,9 +8,9 @@ from __future__ import annotations
 from struct import calcsize
 from typing import Any, Final, NamedTuple
 
-from ottla.wire.kernel import Plan
+from ottla.wire.codec.kernel import Plan
+from ottla.wire.codec.sizes import head_code, least_size
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.sizes import head_code, least_size
 
 _KINDS: Final = {"str": "text", "plain": "text"}
 """What the kernel calls a field of variable width, where it is not the name of the schema."""

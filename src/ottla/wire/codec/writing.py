@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct as Layout
 
-from ottla.wire import runtime
+from ottla.wire.codec import runtime
+from ottla.wire.codec.sizes import STRINGS, head_code
+from ottla.wire.codec.source import Source
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.sizes import STRINGS, head_code
-from ottla.wire.source import Source
 
 _NAMES = {"VARINT": runtime.VARINT, "long_string": runtime.long_string, "write_tags": runtime.write_tags, "Stop": runtime.Stop}
 

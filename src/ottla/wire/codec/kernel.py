@@ -10,7 +10,7 @@ written (`kernel_write`). Types: `kernel.pyi`; C's: `kernel.pxd` and `capi.pxd`.
 from __future__ import annotations
 
 if __file__.endswith(".py"):
-    raise ImportError("ottla.wire.kernel is of use only where it is compiled", name=__name__)
+    raise ImportError("ottla.wire.codec.kernel is of use only where it is compiled", name=__name__)
 
 from struct import calcsize
 
@@ -19,7 +19,7 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
     from cython.cimports.cpython.object import PyTypeObject
-    from cython.cimports.ottla.wire.capi import (
+    from cython.cimports.ottla.wire.codec.capi import (
         BOOL,
         BYTES,
         FLOAT64,

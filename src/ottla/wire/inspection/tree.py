@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.wire.inspection.walk import Leaf, seen
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.walk import Leaf, seen
 
 LEAF: Final = "leaf"
 STRUCT: Final = "struct"

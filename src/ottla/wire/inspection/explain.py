@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from ottla.wire.codec.runtime import LONGEST_STRING, flat
 from ottla.wire.faults import Malformed, Unencodable
-from ottla.wire.runtime import LONGEST_STRING, flat
+from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import END, Field, Message, Struct
-from ottla.wire.walk import leaves
 
 
 def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:

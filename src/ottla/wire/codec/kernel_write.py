@@ -10,17 +10,17 @@ Knows plans and the bytes of values. What exactly is wrong with a value that it 
 from __future__ import annotations
 
 if __file__.endswith(".py"):
-    raise ImportError("ottla.wire.kernel_write is of use only where it is compiled", name=__name__)
+    raise ImportError("ottla.wire.codec.kernel_write is of use only where it is compiled", name=__name__)
 
 import cython
 
-from ottla.wire.runtime import LONGEST_STRING, Stop, write_tags
+from ottla.wire.codec.runtime import LONGEST_STRING, Stop, write_tags
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
     from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc, PyMem_Realloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.ottla.wire.capi import (
+    from cython.cimports.ottla.wire.codec.capi import (
         BOOL,
         BYTES,
         FIRST_BYTES,
@@ -55,7 +55,7 @@ if cython.compiled:
         Slot,
         Step,
     )
-    from cython.cimports.ottla.wire.kernel import Plan
+    from cython.cimports.ottla.wire.codec.kernel import Plan
 
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 

@@ -1,7 +1,7 @@
 # A struct in one version, as the kernels see it. The first of the blanks are those of the tags, in the same order.
 
 from cpython.object cimport PyTypeObject
-from ottla.wire.capi cimport Blank, Step
+from ottla.wire.codec.capi cimport Blank, Step
 
 cdef class Plan:
     cdef PyTypeObject* type

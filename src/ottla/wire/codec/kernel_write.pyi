@@ -1,6 +1,6 @@
 from typing import Any
 
-from ottla.wire.kernel import Plan
+from ottla.wire.codec.kernel import Plan
 from ottla.wire.schema import Message
 
 class Writer:

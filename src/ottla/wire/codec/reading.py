@@ -16,10 +16,10 @@ from struct import Struct as Layout
 from struct import calcsize
 from typing import Any
 
-from ottla.wire import runtime
+from ottla.wire.codec import runtime
+from ottla.wire.codec.sizes import STRINGS, head_code, least_size
+from ottla.wire.codec.source import Source
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.sizes import STRINGS, head_code, least_size
-from ottla.wire.source import Source
 
 _NAMES = {
     "new": object.__new__,
