@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.sim import group_life, groups
-from ottla.sim.group_ledger import Ledger, Seat
+from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
@@ -61,8 +61,8 @@ def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger(Host(World(1), group_life.SETTINGS))
+def ledger() -> GroupLedger:
+    return GroupLedger(Host(World(1), group_life.SETTINGS))
 
 
 class Process:
@@ -74,7 +74,7 @@ class Process:
         self.name = name
 
 
-def commit(ledger: Ledger, offset: int, code: int = 0) -> None:
+def commit(ledger: GroupLedger, offset: int, code: int = 0) -> None:
     part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
     body = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id="m", topics=topics)
@@ -83,7 +83,7 @@ def commit(ledger: Ledger, offset: int, code: int = 0) -> None:
     ledger.committing(Process("m"), body)(answer)
 
 
-def test_two_owners_are_a_violation_if_the_coordinator_knows_both(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_owners_are_a_violation_if_the_coordinator_knows_both(ledger: GroupLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Process("one"), Process("other")
     ledger.take(one, [T])
     ledger.take(other, [T])
@@ -94,7 +94,7 @@ def test_two_owners_are_a_violation_if_the_coordinator_knows_both(ledger: Ledger
     ledger.check()
 
 
-def test_commits_that_go_back_and_commits_that_are_lost_are_violations(ledger: Ledger) -> None:
+def test_commits_that_go_back_and_commits_that_are_lost_are_violations(ledger: GroupLedger) -> None:
     commit(ledger, 5)
     ledger.read("g", T, 5)
     with pytest.raises(Violation, match="commits stay: t-0 of g is said to have 3") as lost:
@@ -104,7 +104,7 @@ def test_commits_that_go_back_and_commits_that_are_lost_are_violations(ledger: L
         commit(ledger, 4)
 
 
-def test_a_commit_that_nobody_was_told_of_may_be_there_or_not(ledger: Ledger) -> None:
+def test_a_commit_that_nobody_was_told_of_may_be_there_or_not(ledger: GroupLedger) -> None:
     commit(ledger, 5)
     part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=9)
     topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
@@ -115,13 +115,13 @@ def test_a_commit_that_nobody_was_told_of_may_be_there_or_not(ledger: Ledger) ->
         ledger.read("g", T, 7)
 
 
-def test_a_fenced_member_that_is_obeyed_is_a_violation(ledger: Ledger) -> None:
+def test_a_fenced_member_that_is_obeyed_is_a_violation(ledger: GroupLedger) -> None:
     commit(ledger, 5, UNKNOWN_MEMBER_ID)
     with pytest.raises(Violation, match="the fenced are deaf"):
         commit(ledger, 6)
 
 
-def test_what_a_classic_group_forgets_with_its_broker_is_forgotten_here_too(ledger: Ledger) -> None:
+def test_what_a_classic_group_forgets_with_its_broker_is_forgotten_here_too(ledger: GroupLedger) -> None:
     ledger.told_gone(Seat("g", "m", 1), lasting=False)
     ledger.broker_died()
     commit(ledger, 6)

@@ -37,7 +37,7 @@ def test_a_deleted_segment_whose_files_are_still_to_be_synced_is_found(monkeypat
 
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life.Life, "faults", lambda life: ["something is lost"])
+    monkeypatch.setattr(life.LogLife, "faults", lambda life: ["something is lost"])
     with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
         crashes.survive(7)
 

@@ -48,7 +48,7 @@ class Packet(NamedTuple):
     data: memoryview
 
 
-class Segment(NamedTuple):
+class TcpSegment(NamedTuple):
     """A TCP segment. Ends are "address:port"; `payload` may be shorter than what was sent, where the capture cut it."""
 
     time_ns: int
@@ -147,7 +147,7 @@ def _ticks(options: memoryview, order: str) -> int:
 # --------------------------------------------------------------------- segments
 
 
-def segment_of(packet: Packet) -> Segment | None:
+def segment_of(packet: Packet) -> TcpSegment | None:
     """The TCP segment in a packet; None where there is none, or less of it than its headers."""
     try:
         found = _network_layer(packet.link, packet.data)
@@ -172,13 +172,13 @@ def _network_layer(link: int, data: memoryview) -> memoryview | None:
     return data[at:] if kind in (_IPV4, _IPV6) else None
 
 
-def _ip(time_ns: int, data: memoryview) -> Segment | None:
+def _ip(time_ns: int, data: memoryview) -> TcpSegment | None:
     if data[0] >> 4 == 4:
         return _ipv4(time_ns, data)
     return _ipv6(time_ns, data) if data[0] >> 4 == 6 else None
 
 
-def _ipv4(time_ns: int, data: memoryview) -> Segment | None:
+def _ipv4(time_ns: int, data: memoryview) -> TcpSegment | None:
     total, fragment = unpack_from(">H", data, 2)[0], unpack_from(">H", data, 6)[0] & 0x3FFF
     if data[9] != _TCP or fragment:
         return None
@@ -186,7 +186,7 @@ def _ipv4(time_ns: int, data: memoryview) -> Segment | None:
     return _tcp(time_ns, bytes(data[12:16]), bytes(data[16:20]), data[(data[0] & 0x0F) * 4 : end])
 
 
-def _ipv6(time_ns: int, data: memoryview) -> Segment | None:
+def _ipv6(time_ns: int, data: memoryview) -> TcpSegment | None:
     size, kind, at = unpack_from(">H", data, 4)[0], data[6], 40
     end = 40 + size if size else len(data)
     while kind in _SKIPPED_HEADERS:
@@ -194,10 +194,10 @@ def _ipv6(time_ns: int, data: memoryview) -> Segment | None:
     return _tcp(time_ns, bytes(data[8:24]), bytes(data[24:40]), data[at:end]) if kind == _TCP else None
 
 
-def _tcp(time_ns: int, source: bytes, target: bytes, data: memoryview) -> Segment:
+def _tcp(time_ns: int, source: bytes, target: bytes, data: memoryview) -> TcpSegment:
     source_port, target_port, sequence, _, offset, flags = unpack_from(">HHIIBB", data)
     payload = data[(offset >> 4) * 4 :]
-    return Segment(time_ns, _end(source, source_port), _end(target, target_port), sequence, flags, payload)
+    return TcpSegment(time_ns, _end(source, source_port), _end(target, target_port), sequence, flags, payload)
 
 
 def _end(address: bytes, port: int) -> str:

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.cli.capture import Packet, segment_of
-from ottla.cli.streams import Connection, Run, connections
+from ottla.cli.streams import ByteRun, CapturedConnection, connections
 from ottla.wire.apis import API, FALLBACK_VERSIONS, Api
 
 _REQUEST_HEAD = Struct(">ihhih")
@@ -37,7 +37,7 @@ class Exchange(NamedTuple):
     waited_ns: int = -1
 
 
-class Asked(NamedTuple):
+class CapturedRequest(NamedTuple):
     time_ns: int
     api: Api
     version: int
@@ -56,7 +56,7 @@ class Conversation:
                 self._read(connection, port)
         self.exchanges.sort(key=lambda found: (found.time_ns, not found.is_request))
 
-    def _read(self, connection: Connection, port: int | None) -> None:
+    def _read(self, connection: CapturedConnection, port: int | None) -> None:
         client, server, runs = _sides(connection, port)
         name = f"{client} to {server}"
         requests, lost = _frames(runs[client], _request_size)
@@ -65,10 +65,10 @@ class Conversation:
             if any(run.data[:2] in _TLS for run in (*runs[client], *runs[server])):
                 self.remarks.append(f"{name} is encrypted: capture a PLAINTEXT listener to see what it carries.")
             return
-        asked: dict[int, deque[Asked]] = defaultdict(deque)
+        asked: dict[int, deque[CapturedRequest]] = defaultdict(deque)
         for time_ns, data in requests:
             key, version, correlation_id = Struct(">hhi").unpack_from(data)
-            asked[correlation_id].append(Asked(time_ns, API[key], version))
+            asked[correlation_id].append(CapturedRequest(time_ns, API[key], version))
             self.exchanges.append(Exchange(time_ns, client, server, True, API[key], version, data))
         responses, lost_too = _frames(runs[server], lambda data, at: _response_size(data, at, asked))
         for time_ns, data in responses:
@@ -86,7 +86,7 @@ class Conversation:
                 )
 
 
-def _sides(connection: Connection, port: int | None) -> tuple[str, str, dict[str, list[Run]]]:
+def _sides(connection: CapturedConnection, port: int | None) -> tuple[str, str, dict[str, list[ByteRun]]]:
     """Client, server, and the bytes of each: by who opened, by the broker's port, or by who asks."""
     first, second = connection.ends
     runs = {end: connection.directions[end].runs() for end in connection.ends}
@@ -99,7 +99,7 @@ def _sides(connection: Connection, port: int | None) -> tuple[str, str, dict[str
     return client, second if client == first else first, runs
 
 
-def _frames(runs: list[Run], size_at: Plausible) -> tuple[list[tuple[int, bytes]], int]:
+def _frames(runs: list[ByteRun], size_at: Plausible) -> tuple[list[tuple[int, bytes]], int]:
     """(time of the last byte, frame) of each whole frame, and how many bytes belong to none."""
     found: list[tuple[int, bytes]] = []
     lost = 0
@@ -112,7 +112,7 @@ def _frames(runs: list[Run], size_at: Plausible) -> tuple[list[tuple[int, bytes]
     return found, lost
 
 
-def _cut(run: Run, size_at: Plausible) -> Iterator[tuple[int, int, bool]]:
+def _cut(run: ByteRun, size_at: Plausible) -> Iterator[tuple[int, int, bool]]:
     """(start, end, whether it is a frame) of the stretches of a run."""
     pos, length = 0, len(run.data)
     while pos < length:
@@ -135,7 +135,7 @@ def _request_size(data: bytearray, pos: int) -> int:
     return size if version in api.versions or (key in FALLBACK_VERSIONS and 0 <= version < 100) else -1
 
 
-def _response_size(data: bytearray, pos: int, asked: dict[int, deque[Asked]]) -> int:
+def _response_size(data: bytearray, pos: int, asked: dict[int, deque[CapturedRequest]]) -> int:
     if len(data) - pos < 8:
         return -1
     size, correlation_id = _RESPONSE_HEAD.unpack_from(data, pos)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.cli.conversation import Exchange
     from ottla.cli.frames import Frame
-    from ottla.cli.opened import Opener
+    from ottla.cli.opened import PayloadOpener
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
@@ -111,10 +111,10 @@ def _is_log(data: bytes) -> bool:
     return 14 <= length <= len(data) - 12 and (length == len(data) - 12 or data[12 + length] == 0)
 
 
-def _opener(options: argparse.Namespace) -> Opener:
-    from ottla.cli.opened import Opener
+def _opener(options: argparse.Namespace) -> PayloadOpener:
+    from ottla.cli.opened import PayloadOpener
 
-    return Opener(options.stored, None if options.all or options.json else SHOWN_RECORDS)
+    return PayloadOpener(options.stored, None if options.all or options.json else SHOWN_RECORDS)
 
 
 def _frames(options: argparse.Namespace, data: bytes) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.cli.opened import Opener
+from ottla.cli.opened import PayloadOpener
 from ottla.cli.shown import as_json, size_text
 from ottla.wire.apis import API, FALLBACK_VERSIONS, Api
 from ottla.wire.errors import UNSUPPORTED_VERSION
@@ -57,7 +57,7 @@ class Frame:
         } | ({"release": self.release} if self.release else {})
 
 
-def request(data: bytes, opener: Opener) -> Frame:
+def request(data: bytes, opener: PayloadOpener) -> Frame:
     """A whole request frame, which says itself what it is."""
     try:
         header, position = decode_request_header(data)
@@ -71,7 +71,7 @@ def request(data: bytes, opener: Opener) -> Frame:
     return _with_body(frame, api.request, data, position, opener)
 
 
-def response(api: Api, version: int, data: bytes, opener: Opener) -> Frame:
+def response(api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
     """A whole response frame to a request of this API and version."""
     node, fault = tree_of(ResponseHeader, api.response_headers[version], data, whole=False)
     frame = Frame("response", api.name, version, len(data), header=node)
@@ -85,13 +85,13 @@ def response(api: Api, version: int, data: bytes, opener: Opener) -> Frame:
     return _with_body(frame, api.response, data, node.end, opener)
 
 
-def body(cls: type[Message], api: Api, version: int, data: bytes, opener: Opener) -> Frame:
+def body(cls: type[Message], api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
     """A body without a header."""
     kind = "request" if cls is api.request else "response"
     return _with_body(Frame(f"{kind} body", api.name, version, len(data)), cls, data, 0, opener)
 
 
-def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, opener: Opener) -> Frame:
+def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, opener: PayloadOpener) -> Frame:
     frame.body, fault = tree_of(cls, frame.version, data, position)
     opener.faults = frame.faults
     opener.open_all(cls.__name__, frame.version, frame.body)

@@ -37,7 +37,7 @@ _CONTROL = {
 
 
 @dataclass(slots=True)
-class Opener:
+class PayloadOpener:
     """`stored` names the internal topic whose records are to be read as its messages; `most` bounds the records shown of a batch.
 
     `faults` gathers a sentence for each thing that could not be opened.

@@ -9,14 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ottla.cli.capture import ACK, SYN, Segment
+from ottla.cli.capture import ACK, SYN, TcpSegment
 
 _HALF = 1 << 31
 _WHOLE = 1 << 32
 
 
 @dataclass(slots=True)
-class Run:
+class ByteRun:
     """Bytes without a gap. `marks` are the places where segments begin, `times_ns` when those were captured."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -44,7 +44,7 @@ class Direction:
     def start(self, sequence: int) -> None:
         self._last, self._begun = sequence, True
 
-    def add(self, segment: Segment) -> None:
+    def add(self, segment: TcpSegment) -> None:
         if not self._begun:
             self.start(segment.sequence)
         # Sequence numbers wrap: each is taken for the one nearest to the one before.
@@ -52,12 +52,12 @@ class Direction:
         if len(segment.payload):
             self._pieces.append((self._last, segment.time_ns, segment.payload))
 
-    def runs(self) -> list[Run]:
-        found: list[Run] = []
+    def runs(self) -> list[ByteRun]:
+        found: list[ByteRun] = []
         end = 0
         for sequence, time_ns, payload in sorted(self._pieces, key=lambda piece: (piece[0], piece[1])):
             if not found or sequence > end:
-                found.append(Run())
+                found.append(ByteRun())
                 end = sequence
             new = payload[end - sequence :]
             if len(new):
@@ -70,7 +70,7 @@ class Direction:
 
 
 @dataclass(slots=True)
-class Connection:
+class CapturedConnection:
     """Two ends. `opener` is the one that was seen to open the connection; empty where the capture began later."""
 
     ends: tuple[str, str]
@@ -82,16 +82,16 @@ class Connection:
         self.directions = {end: Direction() for end in self.ends}
 
 
-def connections(segments: Iterable[Segment]) -> list[Connection]:
+def connections(segments: Iterable[TcpSegment]) -> list[CapturedConnection]:
     """Every connection, in the order in which they were first seen. A port that is used again begins another one."""
-    current: dict[frozenset[str], Connection] = {}
-    found: list[Connection] = []
+    current: dict[frozenset[str], CapturedConnection] = {}
+    found: list[CapturedConnection] = []
     for segment in segments:
         ends = frozenset((segment.source, segment.target))
         connection = current.get(ends)
         opens = segment.flags & (SYN | ACK) == SYN
         if connection is None or (opens and connection.first_sequence != segment.sequence):
-            connection = current[ends] = Connection((segment.source, segment.target))
+            connection = current[ends] = CapturedConnection((segment.source, segment.target))
             found.append(connection)
         if opens:
             connection.opener, connection.first_sequence = segment.source, segment.sequence

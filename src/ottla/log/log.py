@@ -15,7 +15,7 @@ from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
-from ottla.log.producers import Producers, Written
+from ottla.log.producers import ProducerBatch, Producers
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
@@ -97,7 +97,7 @@ class Log:
         self._unsynced: dict[Segment, list[tuple[int, File]]] = {}  # sealed ones; (what the log must be synced up to, file)
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
-        self._doomed: list[retention.Doomed] = []
+        self._doomed: list[retention.RemovedSegment] = []
         self._swap: swap.Swap | None = None
 
     @classmethod
@@ -583,8 +583,8 @@ def _base_offset(segment: Segment) -> int:
     return segment.base_offset
 
 
-def _refused(why: int | Written) -> Appended:
+def _refused(why: int | ProducerBatch) -> Appended:
     """The answer to a batch that is not written: with the offsets it got before, or with an error code."""
-    if isinstance(why, Written):
+    if isinstance(why, ProducerBatch):
         return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
     return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)

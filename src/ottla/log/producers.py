@@ -36,7 +36,7 @@ SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 """producer_id, producer_epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, current_txn_first_offset"""
 
 
-class Written(NamedTuple):
+class ProducerBatch(NamedTuple):
     """One batch as it is remembered."""
 
     first_sequence: int
@@ -46,7 +46,7 @@ class Written(NamedTuple):
     timestamp: int
 
 
-class Producer:
+class ProducerState:
     """What one producer id wrote last: its epoch and up to five batches, oldest first."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
@@ -56,14 +56,14 @@ class Producer:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.txn_first_offset = NO_OFFSET
-        self.batches: list[Written] = []
+        self.batches: list[ProducerBatch] = []
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Producer) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return isinstance(other, ProducerState) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every batch
 
-    def find(self, header: BatchHeader, last_sequence: int) -> Written | None:
+    def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
         """The remembered batch that `header` repeats."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
@@ -88,10 +88,10 @@ class Producers:
     __slots__ = ("by_id", "open_transactions")
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Producer] = {}
+        self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
 
-    def check(self, headers: Sequence[BatchHeader]) -> int | Written:
+    def check(self, headers: Sequence[BatchHeader]) -> int | ProducerBatch:
         """0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
         first = headers[0]
         known = self.by_id.get(first.producer_id)
@@ -114,7 +114,7 @@ class Producers:
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
-            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+            producer = self.by_id[header.producer_id] = ProducerState(header.producer_epoch)
         elif header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -129,7 +129,7 @@ class Producers:
             del producer.batches[0]
         last_offset = base_offset + header.last_offset_delta
         producer.batches.append(
-            Written(header.base_sequence, last_sequence(header), base_offset, last_offset, header.max_timestamp)
+            ProducerBatch(header.base_sequence, last_sequence(header), base_offset, last_offset, header.max_timestamp)
         )
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> int:
@@ -195,7 +195,7 @@ def last_sequence(header: BatchHeader) -> int:
     return (header.base_sequence + header.last_offset_delta) & LARGEST_SEQUENCE
 
 
-def _snapshot_entry(producer_id: int, producer: Producer) -> bytes:
+def _snapshot_entry(producer_id: int, producer: ProducerState) -> bytes:
     if producer.batches:
         last = producer.batches[-1]
         sequence, offset, delta = last.last_sequence, last.last_offset, last.last_offset - last.base_offset
@@ -213,11 +213,11 @@ def _snapshot_entry(producer_id: int, producer: Producer) -> bytes:
     )
 
 
-def _load_entry(by_id: dict[int, Producer], entry: tuple[int, ...]) -> None:
+def _load_entry(by_id: dict[int, ProducerState], entry: tuple[int, ...]) -> None:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first_offset = entry
-    producer = by_id[producer_id] = Producer(epoch)
+    producer = by_id[producer_id] = ProducerState(epoch)
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.txn_first_offset = txn_first_offset
     if sequence != NO_SEQUENCE:
-        producer.batches.append(Written((sequence - delta) & LARGEST_SEQUENCE, sequence, offset - delta, offset, timestamp))
+        producer.batches.append(ProducerBatch((sequence - delta) & LARGEST_SEQUENCE, sequence, offset - delta, offset, timestamp))

@@ -15,7 +15,7 @@ from ottla.ports import Disk, File, Now, StorageFailed
 log = logging.getLogger("ottla.log")
 
 
-class Doomed(NamedTuple):
+class RemovedSegment(NamedTuple):
     """A segment that is deleted but kept on disk for readers that still hold slices of it.
 
     With it goes the index of aborted transactions at `aborted_path`: until then a power cut may bring the segment back.
@@ -61,7 +61,7 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     return now.wall_ms - newest > config.retention_ms
 
 
-def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> Doomed:
+def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> RemovedSegment:
     """Take a segment out of the log at once, durably when its directory is synced; its batches stay readable until the deadline.
 
     `is_replaced`: another one gets its name. Raises `StorageFailed`, and nothing has changed then. An index that stays behind is
@@ -69,7 +69,7 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bo
     """
     path = segment.path(LOG)
     if not disk.exists(path):
-        return Doomed(deadline_mono_ms, "", None)
+        return RemovedSegment(deadline_mono_ms, "", None)
     file = segment.file
     target, number = path + DELETED, 0
     while disk.exists(target):  # what compaction replaced twice within the delay
@@ -88,10 +88,10 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bo
         if disk.exists(segment.path(suffix)):
             with suppress(StorageFailed):
                 remove(segment.path(suffix))
-    return Doomed(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
+    return RemovedSegment(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
 
 
-def remove_doomed(disk: Disk, doomed: list[Doomed], now: Now | None) -> list[Doomed]:
+def remove_doomed(disk: Disk, doomed: list[RemovedSegment], now: Now | None) -> list[RemovedSegment]:
     """Remove those whose deadline has passed (all, if `now` is None); returns the others."""
     kept = []
     for one in doomed:

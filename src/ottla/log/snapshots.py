@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from ottla.log.names import LOG, SNAPSHOT, file_name
-from ottla.log.producers import REMEMBERED, Producers, Written
+from ottla.log.producers import REMEMBERED, ProducerBatch, Producers
 from ottla.log.scan import headers
 from ottla.log.segment import Segment
 from ottla.log.transactions import Aborted, read_marker
@@ -114,11 +114,11 @@ def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Abo
 
 def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
     """A snapshot keeps one batch per producer: find the others that a client may still repeat near the end of the log."""
-    seen: dict[int, list[Written]] = {}
+    seen: dict[int, list[ProducerBatch]] = {}
     for header in _last_headers(segments):
         producer = producers.by_id.get(header.producer_id)
         if producer is not None and header.producer_epoch == producer.epoch and not header.is_control:
-            batch = Written(
+            batch = ProducerBatch(
                 header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
             )
             seen.setdefault(header.producer_id, []).append(batch)
@@ -128,7 +128,7 @@ def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
             producer.batches = batches[-REMEMBERED:]
 
 
-def _is_same(batch: Written, loaded: Written) -> bool:
+def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
     """A snapshot knows when its producer was last heard of, which is later than the batch's own time."""
     return batch._replace(timestamp=loaded.timestamp) == loaded
 

@@ -33,7 +33,7 @@ class Swap:
     segment: Segment
     old: list[Segment]
     deadline_mono_ms: int
-    doomed: list[retention.Doomed] = field(default_factory=list)
+    doomed: list[retention.RemovedSegment] = field(default_factory=list)
 
     def go_on(self, disk: Disk) -> bool:
         """Take the old files away, last first, or if they are gone already, name the new ones: True when that is done.

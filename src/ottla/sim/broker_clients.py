@@ -15,8 +15,8 @@ from ottla.records.build import build
 from ottla.records.columns import open_batches
 from ottla.records.legacy import write_message_set
 from ottla.records.record import Record
-from ottla.sim.broker_ledger import Past, Sent
-from ottla.sim.broker_topics import MAGIC, Topic
+from ottla.sim.broker_ledger import PartitionLedger, SentRecord
+from ottla.sim.broker_topics import MAGIC, SimTopic
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
@@ -43,28 +43,28 @@ TOO_LATE_MS = 12 * 3_600_000
 class Flight:
     """A batch on its way, or sent and not answered."""
 
-    topic: Topic
+    topic: SimTopic
     index: int
-    records: list[Sent]
+    records: list[SentRecord]
     batch: bytes
     acks: int
     wall_ms: int
-    producer: Producer | None = None
+    producer: SimProducer | None = None
 
     @property
-    def past(self) -> Past:
+    def past(self) -> PartitionLedger:
         return self.topic.pasts[self.index]
 
 
-class Producer:
+class SimProducer:
     """One that writes everything once. `open` has no answer; of partitions in `doubtful` a power cut may have taken batches."""
 
     def __init__(self) -> None:
         self.id = NO_ID
         self.epoch = 0
-        self.sequences: dict[Past, int] = {}
+        self.sequences: dict[PartitionLedger, int] = {}
         self.open: list[Flight] = []
-        self.doubtful: set[Past] = set()
+        self.doubtful: set[PartitionLedger] = set()
 
     def begin_anew(self) -> None:
         """Give up the id, and what was not answered."""
@@ -74,13 +74,13 @@ class Producer:
         self.doubtful.clear()
 
 
-class Clients:
+class SimClients:
     """All of them. `may_fail` says whether a fault of the disk explains an error; `logged` is what the broker said last."""
 
     def __init__(self, world: World, host: Host, may_fail: Callable[[], bool], logged: Sequence[str]) -> None:
         self.world = world
         self.host = host
-        self.producers = [Producer(), Producer()]
+        self.producers = [SimProducer(), SimProducer()]
         self.acknowledged = 0
         self._may_fail = may_fail
         self._logged = logged
@@ -99,7 +99,7 @@ class Clients:
 
     # Writing
 
-    def write(self, topic: Topic, index: int) -> None:
+    def write(self, topic: SimTopic, index: int) -> None:
         """One batch of a few records, in one of many ways."""
         random = self.world.random
         producer = None if topic.kind in MAGIC or random.random() < 0.5 else random.choice(self.producers)
@@ -110,14 +110,14 @@ class Clients:
         acks = random.choice((-1, -1, -1, 1, 1, 0)) if producer is None else random.choice((-1, -1, 1))
         self._send(self._flight(topic, index, acks, producer))
 
-    def _take_id(self, producer: Producer) -> None:
+    def _take_id(self, producer: SimProducer) -> None:
         def answered(response: Any) -> None:
             if response is not None and self.check(response.error_code, "InitProducerId"):
                 producer.id, producer.epoch = response.producer_id, response.producer_epoch
 
         self.ask(INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), answered)
 
-    def _flight(self, topic: Topic, index: int, acks: int, producer: Producer | None) -> Flight:
+    def _flight(self, topic: SimTopic, index: int, acks: int, producer: SimProducer | None) -> Flight:
         random, wall_ms = self.world.random, self.world.clock.now().wall_ms
         magic = MAGIC.get(topic.kind, 2)
         time_ms = self._time_ms(wall_ms)
@@ -145,13 +145,13 @@ class Clients:
         """Mostly now; sometimes long ago."""
         return self.world.random.choice((wall_ms,) * 12 + (wall_ms - 3_600_000, wall_ms - 10 * 86_400_000, 1_000))
 
-    def _record(self, topic: Topic, time_ms: int, wall_ms: int) -> Sent:
+    def _record(self, topic: SimTopic, time_ms: int, wall_ms: int) -> SentRecord:
         random = self.world.random
         self._serial += 1
         key = b"key-%d" % random.randrange(KEYS)
         is_tombstone = topic.rules.compacts and random.random() < 0.15
         value = None if is_tombstone else b"%d:" % self._serial + bytes(random.randrange(60))
-        return Sent(key, value, time_ms, wall_ms)
+        return SentRecord(key, value, time_ms, wall_ms)
 
     def _send(self, flight: Flight) -> None:
         flight.past.send(flight.records)
@@ -197,7 +197,7 @@ class Clients:
                             sent.times_ms.append(now)
                     self._send(flight)
 
-    def forget(self, topic: Topic) -> None:
+    def forget(self, topic: SimTopic) -> None:
         """A topic is no more: producers write to it no more."""
         for producer in self.producers:
             if any(past in producer.sequences for past in topic.pasts):
@@ -210,7 +210,7 @@ class Clients:
 
     # Reading
 
-    def read(self, topic: Topic, index: int, then: Callable[[list[Record]], None]) -> None:
+    def read(self, topic: SimTopic, index: int, then: Callable[[list[Record]], None]) -> None:
         """Everything that is in a partition, from its start on."""
         past = topic.pasts[index]
         found: list[Record] = []
@@ -233,6 +233,6 @@ class Clients:
         then(found)
 
 
-def each(topics: Iterable[Topic]) -> list[tuple[Topic, int]]:
+def each(topics: Iterable[SimTopic]) -> list[tuple[SimTopic, int]]:
     """All partitions of these."""
     return [(topic, index) for topic in topics for index in range(len(topic.pasts))]

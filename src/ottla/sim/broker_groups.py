@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.sim.broker_clients import Clients
+from ottla.sim.broker_clients import SimClients
 from ottla.sim.broker_ledger import WEEK_MS
-from ottla.sim.broker_topics import Topic
+from ottla.sim.broker_topics import SimTopic
 from ottla.sim.seeds import Violation
 from ottla.wire import errors as codes
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Heartbeat
@@ -33,10 +33,10 @@ LATE_MS = 30 * 60_000
 OUT = (codes.REBALANCE_IN_PROGRESS, codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION, codes.UNRELEASED_INSTANCE_ID)
 NOTHING = -1
 
-Place = tuple[str, Topic, int]
+Place = tuple[str, SimTopic, int]
 
 
-class Kept:
+class KnownCommit:
     """What is committed at one place: `acknowledged` at `wall_ms`, and after it what nobody was answered for."""
 
     __slots__ = ("acknowledged", "open", "ticket", "wall_ms")
@@ -48,19 +48,19 @@ class Kept:
         self.open: dict[int, int] = {}
 
 
-class Groups:
+class SimGroups:
     """All of them, and what they have committed."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: SimClients) -> None:
         self._clients = clients
         self._world = clients.world
-        self._kept: dict[Place, Kept] = {}
+        self._kept: dict[Place, KnownCommit] = {}
         self._tickets = 0
         self._active_ms = dict.fromkeys(GROUPS, 0)
         """The latest time that the clock showed when somebody was in a group."""
         self.commits = 0
 
-    def visit(self, group_id: str, topic: Topic) -> None:
+    def visit(self, group_id: str, topic: SimTopic) -> None:
         """Let somebody come, and commit for a topic."""
 
         def found(response: Any) -> None:
@@ -82,12 +82,12 @@ class Groups:
         for group_id in GROUPS:
             self._touch(group_id)
 
-    def forget(self, topic: Topic) -> None:
+    def forget(self, topic: SimTopic) -> None:
         """The topic was deleted."""
         for place in [place for place in self._kept if place[1] is topic]:
             del self._kept[place]
 
-    def read(self, topics: list[Topic], highest_wall_ms: int, *, is_calm: bool) -> None:
+    def read(self, topics: list[SimTopic], highest_wall_ms: int, *, is_calm: bool) -> None:
         """Ask what all groups have committed. `is_calm`: for a while nobody restarted anything or changed the clock."""
         for group_id in GROUPS:
             by_name = self._world.chance(0.5)
@@ -113,13 +113,13 @@ class Groups:
             self._clients.ask(FETCH, 8, OffsetFetchRequest(groups=[group]), answered)
 
     def _compare(
-        self, group_id: str, topics: list[Topic], offsets: dict[tuple[str, int], int], highest_wall_ms: int, *, is_calm: bool
+        self, group_id: str, topics: list[SimTopic], offsets: dict[tuple[str, int], int], highest_wall_ms: int, *, is_calm: bool
     ) -> None:
         wall_ms = self._world.clock.now().wall_ms
         for topic in [topic for topic in topics if not topic.is_leaving]:  # some may be since they were asked for
             for index in range(len(topic.pasts)):
                 offset = offsets.get((topic.name, index), NOTHING)
-                kept = self._kept.setdefault((group_id, topic, index), Kept())
+                kept = self._kept.setdefault((group_id, topic, index), KnownCommit())
                 if offset in (kept.acknowledged, *kept.open.values()):
                     late_ms = wall_ms - max(self._active_ms[group_id], kept.wall_ms) - RETENTION_MS
                     if offset != NOTHING and is_calm and late_ms > LATE_MS + SESSION_MS:
@@ -142,10 +142,10 @@ class Groups:
     def _later(self, call: Callable[[], None]) -> None:
         self._world.after(self._world.random.randrange(1, 50), call)
 
-    def _commit_simply(self, group_id: str, topic: Topic) -> None:
+    def _commit_simply(self, group_id: str, topic: SimTopic) -> None:
         self._commit(group_id, topic, "", NOTHING, lambda: None)
 
-    def _join(self, group_id: str, topic: Topic) -> None:
+    def _join(self, group_id: str, topic: SimTopic) -> None:
         def joined(response: Any) -> None:
             if response is not None and self._clients.check(response.error_code, f"JoinGroup of {group_id}", *OUT):
                 self._later(lambda: self._sync(group_id, topic, response.member_id, response.generation_id))
@@ -160,7 +160,7 @@ class Groups:
         )
         self._clients.ask(JOIN, 3, body, joined)
 
-    def _sync(self, group_id: str, topic: Topic, member_id: str, generation: int) -> None:
+    def _sync(self, group_id: str, topic: SimTopic, member_id: str, generation: int) -> None:
         def synced(response: Any) -> None:
             if response is not None and self._clients.check(response.error_code, f"SyncGroup of {group_id}", *OUT):
                 self._later(lambda: self._commit(group_id, topic, member_id, generation, leave))
@@ -172,7 +172,7 @@ class Groups:
         body = SyncGroupRequest(group_id=group_id, generation_id=generation, member_id=member_id, assignments=[assignment])
         self._clients.ask(SYNC, 2, body, synced)
 
-    def _heartbeat(self, group_id: str, topic: Topic) -> None:
+    def _heartbeat(self, group_id: str, topic: SimTopic) -> None:
         member_id = f"member-{self._world.random.getrandbits(32):08x}"
 
         def answered(response: Any) -> None:
@@ -193,7 +193,7 @@ class Groups:
         )
         self._clients.ask(HEARTBEAT, 1, body, answered)
 
-    def _commit(self, group_id: str, topic: Topic, member_id: str, generation: int, leave: Callable[[], None]) -> None:
+    def _commit(self, group_id: str, topic: SimTopic, member_id: str, generation: int, leave: Callable[[], None]) -> None:
         """Commit for all partitions of a topic; mostly, leave with a word."""
         if topic.is_leaving:
             return
@@ -203,7 +203,7 @@ class Groups:
         ticket = self._tickets
         offered = {index: random.randrange(1, 1_000_000) for index in range(len(topic.pasts))}
         for index, offset in offered.items():
-            self._kept.setdefault((group_id, topic, index), Kept()).open[ticket] = offset
+            self._kept.setdefault((group_id, topic, index), KnownCommit()).open[ticket] = offset
         Part = OffsetCommitRequest.OffsetCommitRequestPartition
         parts = [Part(partition_index=index, committed_offset=offset) for index, offset in offered.items()]
         body = OffsetCommitRequest(

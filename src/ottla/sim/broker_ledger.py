@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 
 
-class Rules(NamedTuple):
+class CleanupRules(NamedTuple):
     """The settings of a topic that say what may go. -1: no limit."""
 
     deletes: bool
@@ -31,7 +31,7 @@ class Rules(NamedTuple):
     delete_retention_ms: int
 
     @classmethod
-    def of(cls, configs: Mapping[str, str]) -> Rules:
+    def of(cls, configs: Mapping[str, str]) -> CleanupRules:
         """From the texts that were set for a topic, with Kafka's defaults."""
         policy = configs.get("cleanup.policy", "delete")
         return cls(
@@ -43,7 +43,7 @@ class Rules(NamedTuple):
         )
 
 
-class Sent:
+class SentRecord:
     """One record that a client sent at `wall_ms`. `times_ms` are those that it may have in the log, `offset` what was answered.
 
     `age_ms` is the time that retention goes by: where a format has no timestamps, that of the write.
@@ -60,7 +60,7 @@ class Sent:
         self.offset: int | None = None
 
 
-class Seen(NamedTuple):
+class ObservedPartition(NamedTuple):
     """A partition as the broker has it: `highest_wall_ms` is the latest that its clock has shown since the last look."""
 
     start: int
@@ -69,28 +69,28 @@ class Seen(NamedTuple):
     highest_wall_ms: int
 
 
-class Past:
+class PartitionLedger:
     """What is known of one partition. Below `durable` everything is on stable storage."""
 
-    def __init__(self, name: str, rules: Rules) -> None:
+    def __init__(self, name: str, rules: CleanupRules) -> None:
         self.name = name
         self.rules = [rules]
         """Those that held since the last look, the present ones last."""
         self.compacted = rules.compacts
         self.start = self.end = self.durable = 0
         self.deleted = self.asked_to_delete = 0
-        self.told: dict[int, Sent] = {}
-        self._sent: dict[bytes, Sent] = {}
-        self._tombstones: dict[bytes, list[Sent]] = {}
+        self.told: dict[int, SentRecord] = {}
+        self._sent: dict[bytes, SentRecord] = {}
+        self._tombstones: dict[bytes, list[SentRecord]] = {}
         self._lost_power = False
 
-    def change_rules(self, rules: Rules) -> None:
+    def change_rules(self, rules: CleanupRules) -> None:
         self.rules.append(rules)
         self.compacted |= rules.compacts
 
     # What clients do
 
-    def send(self, records: Iterable[Sent]) -> None:
+    def send(self, records: Iterable[SentRecord]) -> None:
         """These are on their way: from now on they may be there."""
         for sent in records:
             if sent.value is None:
@@ -98,7 +98,7 @@ class Past:
             else:
                 self._sent[sent.value] = sent
 
-    def acknowledge(self, records: Sequence[Sent], base_offset: int, *, durable: bool) -> None:
+    def acknowledge(self, records: Sequence[SentRecord], base_offset: int, *, durable: bool) -> None:
         """These were answered with this offset."""
         for offset, sent in enumerate(records, base_offset):
             other = self.told.get(offset)
@@ -129,7 +129,7 @@ class Past:
 
     # What is seen
 
-    def look(self, seen: Seen) -> None:
+    def look(self, seen: ObservedPartition) -> None:
         """Where the partition begins and ends now."""
         if self._lost_power:
             self._look_after_power_cut(seen)
@@ -143,7 +143,7 @@ class Past:
         self.start, self.end = seen.start, seen.end
         del self.rules[:-1]
 
-    def _look_after_power_cut(self, seen: Seen) -> None:
+    def _look_after_power_cut(self, seen: ObservedPartition) -> None:
         """Segments that were deleted may be back, and records that nobody had synced may be gone."""
         self._lost_power = False
         if seen.end < self.durable:
@@ -153,7 +153,7 @@ class Past:
         for offset in [offset for offset in self.told if offset >= (self.durable if self.compacted else seen.end)]:
             self.told.pop(offset).offset = None
 
-    def _check_retention(self, floor: int, seen: Seen) -> None:
+    def _check_retention(self, floor: int, seen: ObservedPartition) -> None:
         """Records from `floor` to the start are gone, and nobody asked for that."""
         held = [rules for rules in self.rules if rules.deletes]
         ages = [rules.retention_ms for rules in held if rules.retention_ms >= 0]
@@ -173,7 +173,7 @@ class Past:
 
     def read(self, records: Sequence[Record], highest_wall_ms: int) -> None:
         """All that is in the partition now, from its start on; `highest_wall_ms` is the latest that the clock has ever shown."""
-        found: dict[int, Sent] = {}
+        found: dict[int, SentRecord] = {}
         values: set[bytes] = set()
         for record in records:
             sent = self._sender(record)
@@ -187,7 +187,7 @@ class Past:
             for sent in lost:
                 self._check_compacted(sent, newest.get(sent.key, -1), highest_wall_ms)
 
-    def _sender(self, record: Record) -> Sent:
+    def _sender(self, record: Record) -> SentRecord:
         """The record as it was sent."""
         key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
         told = self.told.get(record.offset)
@@ -206,7 +206,7 @@ class Past:
             )
         return sent
 
-    def _check_compacted(self, sent: Sent, newest: int, highest_wall_ms: int) -> None:
+    def _check_compacted(self, sent: SentRecord, newest: int, highest_wall_ms: int) -> None:
         """A record that was acknowledged is not there: that is right where a newer one of its key made it superfluous."""
         assert sent.offset is not None, "it was acknowledged"
         tombstones = self._tombstones.get(sent.key, [])

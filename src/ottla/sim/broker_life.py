@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 from ottla.log.check import check_directory
 from ottla.ports import StorageFailed
-from ottla.sim.broker_clients import Clients, each
-from ottla.sim.broker_groups import GROUPS, Groups
-from ottla.sim.broker_ledger import DAY_MS, WEEK_MS, Seen
-from ottla.sim.broker_looks import Looks, weight
-from ottla.sim.broker_topics import CHANGES, HOUR_MS, Topic, Wanted, wanted
+from ottla.sim.broker_clients import SimClients, each
+from ottla.sim.broker_groups import GROUPS, SimGroups
+from ottla.sim.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
+from ottla.sim.broker_looks import HousekeepingWatch, weight
+from ottla.sim.broker_topics import CHANGES, HOUR_MS, RequestedTopic, SimTopic, wanted
 from ottla.sim.disk import IO_ERROR, NO_SPACE
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
@@ -48,7 +48,7 @@ MORE = 1.5
 MORE_ITEMS = 3_000
 
 
-class Plan(NamedTuple):
+class BrokerPlan(NamedTuple):
     """What a seed is about."""
 
     weeks: float
@@ -57,11 +57,11 @@ class Plan(NamedTuple):
     deaths: bool
 
 
-class Lived(NamedTuple):
+class BrokerLifeResult(NamedTuple):
     """What came of a seed."""
 
     seed: int
-    plan: Plan
+    plan: BrokerPlan
     happened: int
     acknowledged: int
     commits: int
@@ -69,7 +69,7 @@ class Lived(NamedTuple):
     faults: int
 
 
-class Entries(logging.Handler):
+class LoggedEntries(logging.Handler):
     """What the broker logs that somebody would have to look at."""
 
     def __init__(self) -> None:
@@ -81,25 +81,25 @@ class Entries(logging.Handler):
         (self.errors if record.levelno >= logging.ERROR else self.warnings).append(record.getMessage())
 
 
-class Life:
+class BrokerLife:
     """One seed. `topics` are those that there are, by name."""
 
     def __init__(self, seed: int, *, weeks: float, tell: bool = False) -> None:
         self.world = World(seed)
         self.tell = tell
         random = self.world.random
-        self.plan = Plan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
+        self.plan = BrokerPlan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
         self.host = Host(self.world, SETTINGS)
-        self._entries = Entries()
-        self.clients = Clients(self.world, self.host, self._has_met_faults, self._entries.errors)
-        self.groups = Groups(self.clients)
-        self.topics: dict[str, Topic] = {}
-        self._wanted: dict[str, Wanted] = {}
+        self._entries = LoggedEntries()
+        self.clients = SimClients(self.world, self.host, self._has_met_faults, self._entries.errors)
+        self.groups = SimGroups(self.clients)
+        self.topics: dict[str, SimTopic] = {}
+        self._wanted: dict[str, RequestedTopic] = {}
         self._faults_before = 0
         self._highest_wall_ms = self._highest_since_look_ms = self.world.clock.now().wall_ms
         self._began()
 
-    def live(self) -> Lived:
+    def live(self) -> BrokerLifeResult:
         """Raises `Violation`, and whatever the broker raises."""
         world, random = self.world, self.world.random
         end_ms = int(self.plan.weeks * WEEK_MS)
@@ -116,7 +116,9 @@ class Life:
                 self._look_closely()
             self._end()
         acknowledged, commits = self.clients.acknowledged, self.groups.commits
-        return Lived(world.seed, self.plan, world.happened, acknowledged, commits, self.host.lives, self.host.disk.faults)
+        return BrokerLifeResult(
+            world.seed, self.plan, world.happened, acknowledged, commits, self.host.lives, self.host.disk.faults
+        )
 
     # Time
 
@@ -154,7 +156,7 @@ class Life:
             acts.append((0.7, self._jump))
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
-    def _some_topic(self) -> Topic | None:
+    def _some_topic(self) -> SimTopic | None:
         there = [topic for topic in self.topics.values() if not topic.is_leaving]
         return self.world.random.choice(there) if there else None
 
@@ -358,7 +360,7 @@ class Life:
     def _began(self) -> None:
         assert self.host.broker is not None, "it has just begun"
         self._faults_before = self.host.disk.faults
-        self._looks = Looks(self.host.broker, self.host.disk)
+        self._looks = HousekeepingWatch(self.host.broker, self.host.disk)
         self._disturb()
 
     def _disturb(self) -> None:
@@ -388,7 +390,7 @@ class Life:
             found = broker.partitions.get(topic.name, index)
             if found is not None and found.topic_id == topic.topic_id:
                 log = found.log
-                seen = Seen(log.log_start_offset, log.log_end_offset, log.size_bytes, self._highest_since_look_ms)
+                seen = ObservedPartition(log.log_start_offset, log.log_end_offset, log.size_bytes, self._highest_since_look_ms)
                 topic.pasts[index].look(seen)
         self._looks.look(self.world.clock.now())
         self._highest_since_look_ms = self.world.clock.now().wall_ms
@@ -421,7 +423,7 @@ class Life:
         for name, one in list(self._wanted.items()):
             image = broker.topics.get(name)
             if image is not None and name not in self.topics:
-                self.topics[name] = Topic(name, one.kind, image.topic_id, one.partitions, one.configs)
+                self.topics[name] = SimTopic(name, one.kind, image.topic_id, one.partitions, one.configs)
                 del self._wanted[name]
 
     def _end(self) -> None:

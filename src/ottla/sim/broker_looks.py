@@ -31,7 +31,7 @@ SLOW_MS = 10_000
 COMPACTION_MS = 3 * 3_600_000
 
 
-class Sample(NamedTuple):
+class PartitionSample(NamedTuple):
     """A partition as it was: how far it was on stable storage, its start and its end; and the end of what waits to be compacted."""
 
     synced: int
@@ -40,20 +40,20 @@ class Sample(NamedTuple):
     due_for_compaction: int
 
 
-class Look(NamedTuple):
+class PartitionSamples(NamedTuple):
     """All partitions as they were at one time."""
 
     mono_ms: int
-    partitions: dict[Partition, Sample]
+    partitions: dict[Partition, PartitionSample]
 
 
-class Looks:
+class HousekeepingWatch:
     """Compares what is with what was. `disturb` it when something happens that housekeeping has to recover from."""
 
     def __init__(self, broker: Broker, disk: SimDisk) -> None:
         self._broker = broker
         self._disk = disk
-        self._past: deque[Look] = deque(maxlen=64)
+        self._past: deque[PartitionSamples] = deque(maxlen=64)
         self._calm_since_ms = 0
 
     def disturb(self, now: Now) -> None:
@@ -72,17 +72,19 @@ class Looks:
             self._check_times(partition, now)
         self._check_checkpoints(now)
         partitions = {partition: self._sample(partition, now) for partition in self._broker.partitions}
-        self._past.append(Look(now.mono_ms, partitions))
+        self._past.append(PartitionSamples(now.mono_ms, partitions))
 
     @property
     def _retention_ms(self) -> int:
         interval: int = self._broker.settings.log_retention_check_interval_ms
         return 2 * interval + SLOW_MS
 
-    def _sample(self, partition: Partition, now: Now) -> Sample:
+    def _sample(self, partition: Partition, now: Now) -> PartitionSample:
         log = partition.log
         found = dirtiness(log, self._broker.cleaner.cleaned_offset(partition), now)
-        return Sample(log.synced_offset, log.log_start_offset, log.log_end_offset, found.end_offset if is_due(log, found) else 0)
+        return PartitionSample(
+            log.synced_offset, log.log_start_offset, log.log_end_offset, found.end_offset if is_due(log, found) else 0
+        )
 
     def _check_retention(self, partition: Partition, now: Now) -> None:
         """The oldest segment is one that may stay."""
@@ -133,7 +135,7 @@ class Looks:
                     f"checkpoints are new: of {partition} is noted {(point, start, end)}, and it had {then[:3]} an interval ago"
                 )
 
-    def _before(self, now: Now, ms: int, partition: Partition) -> Sample | None:
+    def _before(self, now: Now, ms: int, partition: Partition) -> PartitionSample | None:
         """How a partition was so long ago, or earlier."""
         for look in reversed(self._past):
             if now.mono_ms - look.mono_ms > ms:

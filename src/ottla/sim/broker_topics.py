@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
-from ottla.sim.broker_ledger import DAY_MS, Past, Rules
+from ottla.sim.broker_ledger import DAY_MS, CleanupRules, PartitionLedger
 
 HOUR_MS = DAY_MS // 24
 SEGMENT = "internal.segment.bytes"
@@ -53,7 +53,7 @@ CHANGES: tuple[tuple[str, tuple[str, ...]], ...] = (
 """What may be set while the broker runs."""
 
 
-class Topic:
+class SimTopic:
     """One topic, from its making to its end: another one of the same name has another id."""
 
     def __init__(self, name: str, kind: str, topic_id: bytes, count: int, configs: Mapping[str, str]) -> None:
@@ -63,11 +63,11 @@ class Topic:
         self.configs = dict(configs)
         self.is_leaving = False
         """Somebody asked for its deletion, and was not answered yet."""
-        self.pasts = [Past(f"{name}-{index}", self.rules) for index in range(count)]
+        self.pasts = [PartitionLedger(f"{name}-{index}", self.rules) for index in range(count)]
 
     @property
-    def rules(self) -> Rules:
-        return Rules.of(self.configs)
+    def rules(self) -> CleanupRules:
+        return CleanupRules.of(self.configs)
 
     @property
     def is_synced(self) -> bool:
@@ -82,10 +82,10 @@ class Topic:
 
     def grow(self, count: int) -> None:
         """It has so many partitions now."""
-        self.pasts += [Past(f"{self.name}-{index}", self.rules) for index in range(len(self.pasts), count)]
+        self.pasts += [PartitionLedger(f"{self.name}-{index}", self.rules) for index in range(len(self.pasts), count)]
 
 
-class Wanted(NamedTuple):
+class RequestedTopic(NamedTuple):
     """A topic that somebody asked to have made."""
 
     kind: str
@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
     configs: Mapping[str, str]
 
 
-def wanted(random: Random) -> Wanted:
+def wanted(random: Random) -> RequestedTopic:
     """A topic of some kind."""
     kind = random.choice(list(KINDS))
-    return Wanted(kind, random.randrange(1, 4), KINDS[kind])
+    return RequestedTopic(kind, random.randrange(1, 4), KINDS[kind])

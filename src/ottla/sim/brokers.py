@@ -22,23 +22,23 @@ import sys
 import time
 from functools import partial
 
-from ottla.sim.broker_life import Life, Lived, escaped
+from ottla.sim.broker_life import BrokerLife, BrokerLifeResult, escaped
 from ottla.sim.seeds import Violation, in_chunks
 
 WEEKS = 2.0
 
 
-def live(seed: int, *, weeks: float = WEEKS, tell: bool = False) -> Lived:
+def live(seed: int, *, weeks: float = WEEKS, tell: bool = False) -> BrokerLifeResult:
     """Live one seed. Raises `Violation`, with the way to see it again, for whatever goes wrong."""
     try:
-        return Life(seed, weeks=weeks, tell=tell).live()
+        return BrokerLife(seed, weeks=weeks, tell=tell).live()
     except Exception as failure:
         again = f"python -m ottla.sim.brokers --seed {seed} --weeks {weeks:g}"
         what = str(failure) if isinstance(failure, Violation) else escaped(failure)
         raise Violation(f"seed {seed}: {what}. See it again: {again}") from failure
 
 
-def _try(seed: int, weeks: float) -> Lived | str:
+def _try(seed: int, weeks: float) -> BrokerLifeResult | str:
     try:
         return live(seed, weeks=weeks)
     except Violation as violation:
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if violations else 0 if len(lived) == chosen.seeds else 2
 
 
-def _summary(lived: list[Lived], took_s: float) -> str:
+def _summary(lived: list[BrokerLifeResult], took_s: float) -> str:
     weeks = sum(each.plan.weeks for each in lived)
     return (
         f"lived {len(lived)} seeds in {took_s:.0f} s, {weeks:g} weeks in all: {sum(each.lives for each in lived)} lives, "

@@ -12,20 +12,27 @@ from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.membership import Ask, Assign, Lead, Lose, Membership, Phase, Revoke
 from ottla.client.settings import ConsumerSettings
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
-from ottla.sim.group_ledger import Ledger, Seat
-from ottla.sim.group_members import REQUEST_TIMEOUT_MS, SLOW_GIVING, SLOWEST_GIVING_MS, Cluster, Member
-from ottla.sim.network import Lane
+from ottla.sim.group_ledger import GroupLedger, Seat
+from ottla.sim.group_members import REQUEST_TIMEOUT_MS, SLOW_GIVING, SLOWEST_GIVING_MS, SimMember, TopicView
+from ottla.sim.network import ClientLink
 from ottla.sim.world import World
 
 
-class ClassicMember(Member):
+class ClassicMember(SimMember):
     """A member of the classic protocol."""
 
     def __init__(
-        self, world: World, lane: Lane, ledger: Ledger, cluster: Cluster, settings: ConsumerSettings, name: str, topics: list[str]
+        self,
+        world: World,
+        link: ClientLink,
+        ledger: GroupLedger,
+        cluster: TopicView,
+        settings: ConsumerSettings,
+        name: str,
+        topics: list[str],
     ) -> None:
         self.machine = Membership(settings)
-        super().__init__(world, lane, ledger, cluster, self.machine.group_id, name)
+        super().__init__(world, link, ledger, cluster, self.machine.group_id, name)
         self._step_number = 0
         self._known: Mapping[str, int] = {}
         self.machine.subscribe(topics)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.sim.group_ledger import Ledger, Seat
-from ottla.sim.group_members import REQUEST_TIMEOUT_MS, RETRY_MS, SLOW_GIVING, SLOWEST_GIVING_MS, Cluster, Member
-from ottla.sim.network import Lane
+from ottla.sim.group_ledger import GroupLedger, Seat
+from ottla.sim.group_members import REQUEST_TIMEOUT_MS, RETRY_MS, SLOW_GIVING, SLOWEST_GIVING_MS, SimMember, TopicView
+from ottla.sim.network import ClientLink
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Heartbeat
@@ -22,15 +22,15 @@ FATAL = frozenset({codes.FENCED_INSTANCE_ID, codes.GROUP_MAX_SIZE_REACHED, codes
 """Answers to a heartbeat after which clients give up; the last one if the group has become a classic one without them."""
 
 
-class ConsumerMember(Member):
+class ConsumerMember(SimMember):
     """A member of the consumer protocol. `topics`: names, or a pattern for the broker to match."""
 
     def __init__(
         self,
         world: World,
-        lane: Lane,
-        ledger: Ledger,
-        cluster: Cluster,
+        link: ClientLink,
+        ledger: GroupLedger,
+        cluster: TopicView,
         group_id: str,
         name: str,
         topics: list[str] | str,
@@ -50,7 +50,7 @@ class ConsumerMember(Member):
         self._giving = False
         self._number = 0
         self._interval_ms = 1_000
-        super().__init__(world, lane, ledger, cluster, group_id, name)
+        super().__init__(world, link, ledger, cluster, group_id, name)
         self.soon(0, self._beat)
 
     @property

@@ -14,7 +14,7 @@ import sys
 import time
 from random import Random
 
-from ottla.sim.life import Life
+from ottla.sim.life import LogLife
 from ottla.sim.power import PowerCut
 
 CUTS_PER_SEED = 25
@@ -22,9 +22,9 @@ MOST_OPERATIONS = 120
 """How far a power cut may be away from the one before, in operations of the disk."""
 
 
-def live(seed: int) -> Life:
+def live(seed: int) -> LogLife:
     """Let a log work through power cuts. Raises AssertionError at the first fault."""
-    life = Life(Random(seed))
+    life = LogLife(Random(seed))
     for _ in range(CUTS_PER_SEED):
         life.disk.cut_soon(MOST_OPERATIONS, life.random)
         try:

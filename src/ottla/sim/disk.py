@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
-from ottla.sim.storage import Folder, Node
+from ottla.sim.storage import Folder, Inode
 
 NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
@@ -32,7 +32,7 @@ Done = Callable[[StorageFailed | None], None]
 class SimFile:
     """A file of a `SimDisk`; dead after a crash. As a real one, it is a name that can be opened again."""
 
-    def __init__(self, disk: SimDisk, node: Node, *, is_new: bool) -> None:
+    def __init__(self, disk: SimDisk, node: Inode, *, is_new: bool) -> None:
         self.size = len(node.data)
         self._disk = disk
         self._node = node
@@ -190,7 +190,7 @@ class SimDisk:
         self._failing: dict[int, str] = {}
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
         self._removals: list[tuple[Folder, str]] = []
-        self._handles: weakref.WeakKeyDictionary[Node, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
+        self._handles: weakref.WeakKeyDictionary[Inode, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
 
     # Faults to order
 
@@ -254,7 +254,7 @@ class SimDisk:
         if entry is None:
             if not create:
                 raise StorageFailed(path, NOT_THERE)
-            entry, is_new = Node(modified_ms=self.wall_ms), True
+            entry, is_new = Inode(modified_ms=self.wall_ms), True
             self._folder(_parent(path), path).link(_name(path), entry)
         elif isinstance(entry, Folder):
             raise StorageFailed(path, "Is a directory")
@@ -270,7 +270,7 @@ class SimDisk:
 
     def list(self, path: str) -> list[str]:
         entry = self._find(path)
-        if isinstance(entry, Node):
+        if isinstance(entry, Inode):
             raise StorageFailed(path, "Not a directory")
         return sorted(entry.names) if entry is not None else []
 
@@ -335,7 +335,7 @@ class SimDisk:
     def remove_tree(self, path: str) -> None:
         self.may("remove_tree", path)
         folder = self._find(path)
-        if isinstance(folder, Node):
+        if isinstance(folder, Inode):
             raise StorageFailed(path, "Not a directory")
         if folder is not None:
             self._clear(folder)
@@ -358,7 +358,7 @@ class SimDisk:
         folder, name, temporary = self._folder(_parent(path), path), _name(path), _name(path) + ".tmp"
         try:
             self.may("write_file", path, len(data))
-            node = Node(modified_ms=self.wall_ms)
+            node = Inode(modified_ms=self.wall_ms)
             folder.link(temporary, node)
             node.write(0, data)
             if sync:
@@ -429,8 +429,8 @@ class SimDisk:
         self._removals.clear()
         self._handles.clear()
 
-    def _find(self, path: str) -> Node | Folder | None:
-        entry: Node | Folder | None = self._root
+    def _find(self, path: str) -> Inode | Folder | None:
+        entry: Inode | Folder | None = self._root
         for name in path.split("/") if path else ():
             entry = entry.names.get(name) if isinstance(entry, Folder) else None
         return entry
@@ -442,9 +442,9 @@ class SimDisk:
             raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
         return folder
 
-    def _node(self, path: str) -> Node:
+    def _node(self, path: str) -> Inode:
         node = self._find(path)
-        if not isinstance(node, Node):
+        if not isinstance(node, Inode):
             raise StorageFailed(path, NOT_THERE if node is None else "Is a directory")
         return node
 

@@ -26,7 +26,7 @@ GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
 """Answers after which a member is none any more."""
 
 
-class Reader(Protocol):
+class GroupReader(Protocol):
     """A client process, as the ledger sees it. `generation`: of the classic protocol, None for one of the consumer protocol."""
 
     group_id: str
@@ -57,7 +57,7 @@ class Commit(NamedTuple):
     offset: int
 
 
-class Offsets:
+class OffsetHistory:
     """What may be committed for one partition. `acknowledged` is the newest that somebody was told of; `open` came after it."""
 
     def __init__(self) -> None:
@@ -65,27 +65,27 @@ class Offsets:
         self.open: dict[int, int] = {}
 
 
-class Ledger:
+class GroupLedger:
     """Everything that was seen. Names of violations stand in the module's description."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._holders: dict[tuple[str, TopicPartition], list[Reader]] = {}
-        self._offsets: dict[tuple[str, TopicPartition], Offsets] = {}
+        self._holders: dict[tuple[str, TopicPartition], list[GroupReader]] = {}
+        self._offsets: dict[tuple[str, TopicPartition], OffsetHistory] = {}
         self._gone: dict[Seat, bool] = {}
         self._tickets = 0
         self.commits = 0
         self.refused = 0
         self.taken = 0
 
-    def take(self, reader: Reader, partitions: Iterable[TopicPartition]) -> None:
+    def take(self, reader: GroupReader, partitions: Iterable[TopicPartition]) -> None:
         """A member begins to read these."""
         for where in partitions:
             self.taken += 1
             self._holders.setdefault((reader.group_id, where), []).append(reader)
             self._check_holders(reader.group_id, where)
 
-    def give(self, reader: Reader, partitions: Iterable[TopicPartition]) -> None:
+    def give(self, reader: GroupReader, partitions: Iterable[TopicPartition]) -> None:
         """A member reads these no more."""
         for where in partitions:
             holders = self._holders.get((reader.group_id, where), [])
@@ -97,7 +97,7 @@ class Ledger:
         for group_id, where in self._holders:
             self._check_holders(group_id, where)
 
-    def holders(self, group_id: str, where: TopicPartition) -> list[Reader]:
+    def holders(self, group_id: str, where: TopicPartition) -> list[GroupReader]:
         """The live processes that read a partition."""
         return [reader for reader in self._holders.get((group_id, where), []) if reader.alive]
 
@@ -108,10 +108,10 @@ class Ledger:
             if len(known) > 1:
                 raise Violation(f"one owner: {named(where)} of group {group_id} is read by {' and '.join(known)}")
 
-    def _is_known(self, reader: Reader) -> bool:
+    def _is_known(self, reader: GroupReader) -> bool:
         return any(knows(machine, reader) for machine in self._host.coordinators())
 
-    def committing(self, reader: Reader, body: OffsetCommitRequest) -> Any:
+    def committing(self, reader: GroupReader, body: OffsetCommitRequest) -> Any:
         """The broker has a commit; what is returned takes its answer."""
         lasting = reader.generation is None
         self._tickets += 1
@@ -123,7 +123,7 @@ class Ledger:
             for part in topic.partitions
         }
         for where, offset in offered.items():
-            self._offsets.setdefault((body.group_id, where), Offsets()).open[ticket] = offset
+            self._offsets.setdefault((body.group_id, where), OffsetHistory()).open[ticket] = offset
 
         def answered(response: Any) -> None:
             if response is not None:
@@ -166,7 +166,7 @@ class Ledger:
 
     def read(self, group_id: str, where: TopicPartition, offset: int) -> None:
         """This is what somebody was told is committed (-1: nothing)."""
-        found = self._offsets.setdefault((group_id, where), Offsets())
+        found = self._offsets.setdefault((group_id, where), OffsetHistory())
         if offset != found.acknowledged and offset not in found.open.values():
             raise Violation(
                 f"commits stay: {named(where)} of {group_id} is said to have {offset}; acknowledged was {found.acknowledged}, "
@@ -186,7 +186,7 @@ def named(where: TopicPartition) -> str:
     return f"{where.topic}-{where.partition}"
 
 
-def knows(machine: Coordinator, reader: Reader) -> bool:
+def knows(machine: Coordinator, reader: GroupReader) -> bool:
     """Whether a coordinator would obey the reader: it has its member id, and if that is a classic one, its generation."""
     consumers = machine.consumers.groups.get(reader.group_id)
     if consumers is not None:

@@ -14,10 +14,10 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.sim.classic_member import ClassicMember
 from ottla.sim.consumer_member import ConsumerMember
-from ottla.sim.group_ledger import Ledger, member_ids, restless
-from ottla.sim.group_members import Member
+from ottla.sim.group_ledger import GroupLedger, member_ids, restless
+from ottla.sim.group_members import SimMember
 from ottla.sim.host import Host
-from ottla.sim.network import Lane, Weather
+from ottla.sim.network import ClientLink, Weather
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
@@ -46,7 +46,7 @@ STRATEGIES = (("range",), ("cooperative-sticky",), ("range", "cooperative-sticky
 KINDS = ("classic", "consumer", "mixed")
 
 
-class Plan(NamedTuple):
+class GroupPlan(NamedTuple):
     """What a seed is about. `trouble_ms`: how long the bad time lasts."""
 
     kinds: tuple[str, ...]
@@ -56,11 +56,11 @@ class Plan(NamedTuple):
     weather: Weather
 
 
-class Lived(NamedTuple):
+class GroupLifeResult(NamedTuple):
     """What came of a seed. `beats`: heartbeats until it was quiet."""
 
     seed: int
-    plan: Plan
+    plan: GroupPlan
     happened: int
     beats: float
     commits: int
@@ -69,7 +69,7 @@ class Lived(NamedTuple):
     deaths: int
 
 
-class Group(NamedTuple):
+class PlannedGroup(NamedTuple):
     """A group, and how its members differ."""
 
     group_id: str
@@ -78,7 +78,7 @@ class Group(NamedTuple):
     topics: list[str]
 
 
-class Life:
+class GroupLife:
     """One seed. `members` are the live ones by a name that outlasts their processes."""
 
     def __init__(self, seed: int, *, kind: str | None = None, tell: bool = False) -> None:
@@ -86,14 +86,14 @@ class Life:
         self.tell = tell
         self.plan = plan(self.world, kind)
         self.host = Host(self.world, SETTINGS)
-        self.ledger = Ledger(self.host)
-        self.members: dict[str, Member] = {}
+        self.ledger = GroupLedger(self.host)
+        self.members: dict[str, SimMember] = {}
         self.deaths = 0
-        self._lanes = 0
+        self._links = 0
         self._subscriptions: dict[str, list[str]] = {}
         self._peace = False
         self._counts = {f"t{number}": self.world.random.randrange(1, 9) for number in range(self.plan.topics)}
-        self._admin = self._lane(Weather())
+        self._admin = self._link(Weather())
         self._topics()
         self.groups = [self._group(number, kind) for number, kind in enumerate(self.plan.kinds)]
 
@@ -108,7 +108,7 @@ class Life:
         """For members: the topics by their ids."""
         return self._ids
 
-    def live(self) -> Lived:
+    def live(self) -> GroupLifeResult:
         """Bad times, then peace. Raises `Violation`."""
         random = self.world.random
         for number in range(self.plan.members):
@@ -134,7 +134,7 @@ class Life:
         self._check_all_are_read()
         self.ledger.read_all()
         ledger = self.ledger
-        return Lived(
+        return GroupLifeResult(
             self.world.seed, self.plan, self.world.happened, beats, ledger.commits, ledger.refused, ledger.taken, self.deaths
         )
 
@@ -142,9 +142,9 @@ class Life:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _lane(self, weather: Weather) -> Lane:
-        self._lanes += 1
-        return Lane(self.world, self.host, weather, self._lanes)
+    def _link(self, weather: Weather) -> ClientLink:
+        self._links += 1
+        return ClientLink(self.world, self.host, weather, self._links)
 
     def _topics(self) -> None:
         wanted = [
@@ -160,11 +160,11 @@ class Life:
     def _change(self, key: int, version: int, body: Any) -> None:
         self._admin.ask(key, version, body, lambda response: None, 60_000)
 
-    def _group(self, number: int, kind: str) -> Group:
+    def _group(self, number: int, kind: str) -> PlannedGroup:
         random = self.world.random
         names = sorted(self._counts)
         topics = sorted(random.sample(names, random.randrange(1, len(names) + 1)))
-        return Group(f"g{number}-{kind}", kind, random.choice(STRATEGIES), topics)
+        return PlannedGroup(f"g{number}-{kind}", kind, random.choice(STRATEGIES), topics)
 
     def _comes(self, name: str) -> None:
         """Let a process begin, in the place of the one that had the name before, if there is none now and there is trouble yet."""
@@ -178,10 +178,10 @@ class Life:
         number = int(name[1:])
         group = self.groups[number % len(self.groups)]
         instance_id = name if number % 3 == 0 else None
-        lane = self._lane(self.plan.weather)
-        shared = (self.world, lane, self.ledger, self)
+        link = self._link(self.plan.weather)
+        shared = (self.world, link, self.ledger, self)
         topics = self._subscription(name, group)
-        member: Member
+        member: SimMember
         if group.kind == "classic" or (group.kind == "mixed" and chance.random() < 0.5):
             settings = ConsumerSettings(
                 group_id=group.group_id,
@@ -202,7 +202,7 @@ class Life:
         self.members[name] = member
         self._say(f"{name} begins in {group.group_id} as {type(member).__name__}")
 
-    def _subscription(self, name: str, group: Group) -> list[str]:
+    def _subscription(self, name: str, group: PlannedGroup) -> list[str]:
         """Always the same for a name: a static member's place is kept for it, and another subscription would not be looked at."""
         if name not in self._subscriptions:
             chance = self.world.random
@@ -223,7 +223,7 @@ class Life:
         pause_ms = max(200, 12_000 // self.plan.members)
         self.world.after(self.world.random.randrange(pause_ms, 3 * pause_ms), self._trouble)
 
-    def _somebody(self) -> Member | None:
+    def _somebody(self) -> SimMember | None:
         self._bury()
         return self.world.random.choice(list(self.members.values())) if self.members else None
 
@@ -367,7 +367,7 @@ class Life:
             raise Violation(f"all are read: {'; '.join(unread[:6])}")
 
 
-def plan(world: World, kind: str | None = None) -> Plan:
+def plan(world: World, kind: str | None = None) -> GroupPlan:
     """What the seed is about: most worlds are small, for there is more chance in many small ones than in a few large ones."""
     random = world.random
     size = random.random()
@@ -381,4 +381,4 @@ def plan(world: World, kind: str | None = None) -> Plan:
         least_ms=random.choice((1, 5, 20)),
     )
     trouble_ms = random.randrange(15_000, 40_000)
-    return Plan(kinds, members, random.randrange(1, 4), trouble_ms, weather)
+    return GroupPlan(kinds, members, random.randrange(1, 4), trouble_ms, weather)

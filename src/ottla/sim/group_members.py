@@ -1,8 +1,8 @@
 """A simulated consumer of a group, whatever protocol it speaks: what both kinds do, and what each must say of itself.
 
-A member reads what it is assigned from the committed offset on, commits now and then, may be slow, may stand still, may die without
-a word, and may go on committing after it was told that it is no member. Knows no broker but through its `Lane`, and nothing of how
-one becomes a member: that is `classic_member`'s and `consumer_member`'s.
+A member reads its assigned partitions from the committed offset on and commits now and then. It may be slow, stand still, die
+without a word, or go on committing after it was told that it is no member. It reaches the broker through its `ClientLink` alone.
+How one becomes a member is for `classic_member` and `consumer_member` to know.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.client.versions import OFFSET_COMMIT, OFFSET_FETCH, SPOKEN
-from ottla.sim.group_ledger import Ledger, Seat
-from ottla.sim.network import Lane
+from ottla.sim.group_ledger import GroupLedger, Seat
+from ottla.sim.network import ClientLink
 from ottla.sim.world import World
 
 OFFSET_FETCH_VERSION = 7
@@ -28,7 +28,7 @@ SLOW_GIVING, DEAF = 0.1, 0.3
 """How often a member takes long to give partitions up, and how often one goes on committing though it was told it is out."""
 
 
-class Cluster(Protocol):
+class TopicView(Protocol):
     """What a member knows of the topics."""
 
     def counts(self) -> Mapping[str, int]:
@@ -40,11 +40,11 @@ class Cluster(Protocol):
         ...
 
 
-class Member(ABC):
+class SimMember(ABC):
     """What both kinds do: read, commit, stand still, die."""
 
-    def __init__(self, world: World, lane: Lane, ledger: Ledger, cluster: Cluster, group_id: str, name: str) -> None:
-        self.world, self.lane, self.ledger, self.cluster = world, lane, ledger, cluster
+    def __init__(self, world: World, link: ClientLink, ledger: GroupLedger, cluster: TopicView, group_id: str, name: str) -> None:
+        self.world, self.link, self.ledger, self.cluster = world, link, ledger, cluster
         self.group_id = group_id
         self.name = name
         self.alive = True
@@ -116,7 +116,7 @@ class Member(ABC):
     def ask(self, key: int, version: int, body: Any, answered: Callable[[Any], None], timeout_ms: int) -> None:
         """Send a request; `answered` gets the response, or None if none came in time, unless it is dead by then."""
         watch = partial(self.ledger.committing, self) if key == OFFSET_COMMIT else None
-        self.lane.ask(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
+        self.link.ask(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin to read these, from where they are committed."""

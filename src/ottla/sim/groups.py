@@ -15,20 +15,20 @@ import sys
 import time
 from functools import partial
 
-from ottla.sim.group_life import KINDS, Life, Lived
+from ottla.sim.group_life import KINDS, GroupLife, GroupLifeResult
 from ottla.sim.seeds import Violation, in_chunks
 
 
-def live(seed: int, *, kind: str | None = None, tell: bool = False) -> Lived:
+def live(seed: int, *, kind: str | None = None, tell: bool = False) -> GroupLifeResult:
     """Live one seed. A violation raises `Violation`, any other fault what it raises, with the way to see it again."""
     try:
-        return Life(seed, kind=kind, tell=tell).live()
+        return GroupLife(seed, kind=kind, tell=tell).live()
     except Exception as failure:
         again = f"python -m ottla.sim.groups --seed {seed}" + (f" --kind {kind}" if kind else "")
         raise Violation(f"seed {seed}: {type(failure).__name__}: {failure}. See it again: {again}") from failure
 
 
-def _try(seed: int, kind: str | None) -> Lived | str:
+def _try(seed: int, kind: str | None) -> GroupLifeResult | str:
     logging.disable(logging.CRITICAL)
     try:
         return live(seed, kind=kind)
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if violations else 0 if len(lived) == chosen.seeds else 2
 
 
-def _summary(lived: list[Lived], took_s: float) -> str:
+def _summary(lived: list[GroupLifeResult], took_s: float) -> str:
     members = [each.plan.members for each in lived]
     return (
         f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: {sum(members)} members, at most "

@@ -38,7 +38,7 @@ State = tuple[int, int, int, dict[int, int]]
 """(start, end, last stable offset, open transactions)"""
 
 
-class Life:
+class LogLife:
     """One log with its disk and what is known of it. Every choice comes from `random`."""
 
     def __init__(self, random: Random) -> None:

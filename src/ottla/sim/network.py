@@ -1,7 +1,7 @@
-"""A network between clients and a broker that loses, delays and repeats what it carries. Each client's requests keep their order.
+"""A network between clients and a broker that loses, delays and repeats requests; those of one client keep their order.
 
-A client's process has a `Lane` of its own: what it sends arrives in the order in which it was sent, as over TCP, if it arrives;
-what an earlier process sent may arrive when that is long gone.
+Each client process has a `ClientLink` of its own. As over TCP, what it sends arrives in order, if at all. What an earlier
+process sent may arrive long after that process is gone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Watch = Callable[[Message], Seen]
 """Is called with a request when the broker has it; the answer goes to what it returns, even if it then gets lost."""
 
 
-class Lane:
+class ClientLink:
     """One client process's way to the broker."""
 
     def __init__(self, world: World, host: Host, weather: Weather, number: int) -> None:

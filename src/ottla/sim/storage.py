@@ -19,7 +19,7 @@ NOTHING, ALL, ANY = range(3)
 """How much of what was not synced outlives a power cut: mostly there is no telling."""
 
 
-class Node:
+class Inode:
     """A file: what it holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
 
     `names` is how many it has, `end` where the last write to it ended, `parent` and `name` are where it is found.
@@ -56,11 +56,11 @@ class Node:
             self.stable = bytes(self.data)
             self.pending.clear()
 
-    def survivor(self, random: Random) -> Node:
+    def survivor(self, random: Random) -> Inode:
         """The file after a power cut."""
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
         if fate != ANY:
-            return Node(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
+            return Inode(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
         sizes, sectors = self._history()
         after = bytearray(self.stable)
         _resize(after, max(sizes))
@@ -72,7 +72,7 @@ class Node:
             start = number * SECTOR_BYTES
             after[start : start + SECTOR_BYTES] = content[: len(after) - start]
         _resize(after, random.choice(sizes))
-        return Node(bytes(after), self.modified_ms)
+        return Inode(bytes(after), self.modified_ms)
 
     def _history(self) -> tuple[list[int], dict[int, list[bytes]]]:
         """(the sizes that it had since the last sync, what each sector held that was written to, filled up with zeros)."""
@@ -92,12 +92,12 @@ class Node:
         return sizes, sectors
 
 
-class Change(NamedTuple):
+class NameChange(NamedTuple):
     """A change of a directory's names: `entry` has the name `to` now (None: no name) instead of `name` (None: it had none)."""
 
     name: str | None
     to: str | None
-    entry: Node | Folder
+    entry: Inode | Folder
 
 
 class Folder:
@@ -109,9 +109,9 @@ class Folder:
     __slots__ = ("is_known", "is_new", "name", "names", "parent", "pending", "stable")
 
     def __init__(self) -> None:
-        self.names: dict[str, Node | Folder] = {}
-        self.stable: dict[str, Node | Folder] = {}
-        self.pending: list[Change] = []
+        self.names: dict[str, Inode | Folder] = {}
+        self.stable: dict[str, Inode | Folder] = {}
+        self.pending: list[NameChange] = []
         self.parent: Folder | None = None
         self.name = ""
         self.is_new = False
@@ -121,10 +121,10 @@ class Folder:
     def path(self) -> str:
         return _path(self)
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[Inode]:
         """All files at or below it."""
         for entry in self.names.values():
-            if isinstance(entry, Node):
+            if isinstance(entry, Inode):
                 yield entry
             else:
                 yield from entry.nodes()
@@ -136,29 +136,29 @@ class Folder:
             if isinstance(entry, Folder):
                 yield from entry.folders()
 
-    def link(self, name: str, entry: Node | Folder) -> None:
-        self._change(Change(None, name, entry))
+    def link(self, name: str, entry: Inode | Folder) -> None:
+        self._change(NameChange(None, name, entry))
 
     def unlink(self, name: str) -> None:
-        self._change(Change(name, None, self.names[name]))
+        self._change(NameChange(name, None, self.names[name]))
 
     def move(self, name: str, to: str) -> None:
         """Give another name to what is called `name`, in place of what was called so."""
-        self._change(Change(name, to, self.names[name]))
+        self._change(NameChange(name, to, self.names[name]))
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: NameChange) -> None:
         for gone in (change.name, change.to):
             entry = self.names.pop(gone, None) if gone is not None else None
-            if isinstance(entry, Node):
+            if isinstance(entry, Inode):
                 entry.names -= 1
         self._place(change.to, change.entry)
         self.pending.append(change)
 
-    def _place(self, name: str | None, entry: Node | Folder) -> None:
+    def _place(self, name: str | None, entry: Inode | Folder) -> None:
         if name is not None:
             self.names[name] = entry
             entry.parent, entry.name = self, name
-            if isinstance(entry, Node):
+            if isinstance(entry, Inode):
                 entry.names += 1
 
     def sync(self) -> None:
@@ -178,23 +178,23 @@ class Folder:
         if isinstance(entry, Folder):
             entry.is_new = False
 
-    def survivor(self, random: Random, known: dict[Node | Folder, Node | Folder]) -> Folder:
+    def survivor(self, random: Random, known: dict[Inode | Folder, Inode | Folder]) -> Folder:
         """The directory after a power cut, with all below it; `known` are the survivors so far."""
         after = Folder()
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else ALL
         for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():
             if entry not in known:
-                known[entry] = entry.survivor(random) if isinstance(entry, Node) else entry.survivor(random, known)
+                known[entry] = entry.survivor(random) if isinstance(entry, Inode) else entry.survivor(random, known)
             after._place(name, known[entry])
         after.stable = dict(after.names)
         return after
 
-    def _remaining(self, random: Random, fate: int) -> dict[str, Node | Folder]:
+    def _remaining(self, random: Random, fate: int) -> dict[str, Inode | Folder]:
         names = dict(self.stable)
         for change in self.pending if fate == ANY else ():
             if random.random() < 0.5:
                 continue
-            leaves_both = change.to is not None and isinstance(change.entry, Node) and random.random() < 0.2
+            leaves_both = change.to is not None and isinstance(change.entry, Inode) and random.random() < 0.2
             if change.name is not None and names.get(change.name) is change.entry and not leaves_both:
                 del names[change.name]
             if change.to is not None:
@@ -202,9 +202,9 @@ class Folder:
         return names
 
 
-def _path(entry: Node | Folder) -> str:
+def _path(entry: Inode | Folder) -> str:
     names = []
-    above: Node | Folder | None = entry
+    above: Inode | Folder | None = entry
     while above is not None and above.parent is not None:
         names.append(above.name)
         above = above.parent

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from ottla.cli.capture import ACK, SYN, Packet, Segment
+from ottla.cli.capture import ACK, SYN, Packet, TcpSegment
 
 CLIENT = ("10.0.0.1", 50_000)
 BROKER = ("10.0.0.2", 9092)
@@ -87,9 +87,9 @@ def as_packets(pieces: Iterable[Piece]) -> list[Packet]:
     return [Packet(101, piece.time_ns, memoryview(ip(piece))) for piece in pieces]
 
 
-def as_segment(piece: Piece) -> Segment:
+def as_segment(piece: Piece) -> TcpSegment:
     source, target = (f"{host}:{port}" for host, port in (piece.source, piece.target))
-    return Segment(piece.time_ns, source, target, piece.sequence % (1 << 32), piece.flags, memoryview(piece.payload))
+    return TcpSegment(piece.time_ns, source, target, piece.sequence % (1 << 32), piece.flags, memoryview(piece.payload))
 
 
 class Talk:

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.cli import frames
 from ottla.cli.main import main
-from ottla.cli.opened import Opener
+from ottla.cli.opened import PayloadOpener
 from ottla.records.build import build
 from ottla.records.kafka07 import message_set
 from ottla.records.legacy import wrapper
@@ -316,10 +316,10 @@ def test_mutated_frames_are_always_shown(key: int) -> None:
     seeds = [b"".join(encode_request(RequestHeader(key, version, 1, "c"), sample(api.request, version, rng)))[4:]]
     answers = [b"".join(encode_response(1, key, version, sample(api.response, version, rng)))[4:]]
     for data in list(mutations(seeds, rng))[:40]:
-        shown = frames.request(data, Opener())
+        shown = frames.request(data, PayloadOpener())
         assert json.dumps(shown.as_json())
     for data in list(mutations(answers, rng))[:40]:
-        shown = frames.response(api, version, data, Opener())
+        shown = frames.response(api, version, data, PayloadOpener())
         assert json.dumps(shown.as_json())
 
 
@@ -327,4 +327,4 @@ def test_mutated_records_are_always_shown() -> None:
     rng = random.Random(11)
     for data in mutations([BATCH, wrapper(3, 1, 0, -1, b"old")], rng):
         frame = framed(0, 9, produce(data))[4:]
-        assert frames.request(frame, Opener(stored="__consumer_offsets")).body is not None
+        assert frames.request(frame, PayloadOpener(stored="__consumer_offsets")).body is not None

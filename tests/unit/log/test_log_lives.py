@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.sim import invariants
-from ottla.sim.life import Life
+from ottla.sim.life import LogLife
 from ottla.sim.power import PowerCut
 
 SEEDS = st.integers(0, 2**32)
@@ -18,11 +18,11 @@ SEEDS = st.integers(0, 2**32)
 class LogThatLives(RuleBasedStateMachine):
     """Each rule lets one thing happen; the seed it draws says how."""
 
-    life: Life
+    life: LogLife
 
     @initialize(seed=SEEDS)
     def begins(self, seed: int) -> None:
-        self.life = Life(Random(seed))
+        self.life = LogLife(Random(seed))
 
     @rule(seed=SEEDS, name=st.sampled_from(["append", "append_idempotently", "transact", "end_transaction"]))
     def appends(self, seed: int, name: str) -> None:

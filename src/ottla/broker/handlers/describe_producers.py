@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.serving.request import Handlers, Reply, Request
 from ottla.cluster.names import name_error
-from ottla.log.producers import NO_SEQUENCE, Producer
+from ottla.log.producers import NO_SEQUENCE, ProducerState
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
 
@@ -46,7 +46,7 @@ def _of_partition(broker: Broker, topic: str, index: int) -> PartitionResult:
     return result
 
 
-def _state(producer_id: int, producer: Producer) -> State:
+def _state(producer_id: int, producer: ProducerState) -> State:
     return State(
         producer_id=producer_id,
         producer_epoch=producer.epoch,
