@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.flushing import Flushes
 from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.scheduler import Steps
 from ottla.coord.coordinator import Coordinator
 from ottla.coord.outcome import NOTHING
 from ottla.log.log import Log
@@ -62,8 +63,8 @@ def leave_queued(log: Log, segments: Sequence[Segment]) -> Sequence[Segment]:
     return gone
 
 
-def nothing(*arguments: Any, **named: Any) -> Iterator[None]:
-    return iter(())
+def nothing(*arguments: Any, **named: Any) -> Steps[None]:
+    yield from ()
 
 
 MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {

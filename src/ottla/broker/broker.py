@@ -7,21 +7,20 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from ottla.broker.chores import Chores
 from ottla.broker.coordination.coordination import Coordination
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.failures import CONFLICTS, Changes
 from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.releases.errors import tell
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving import apis
+from ottla.broker.serving.computed import Computed
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.refusals import refusal
 from ottla.broker.serving.request import NO_REPLY, Close, Peer, Promised, Ready, Reply, Request, Waiting
 from ottla.broker.serving.waits import Wait, Waits
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.slices import Slices
-from ottla.broker.timers import Timers
 from ottla.broker.topics.topics import Topics
 from ottla.coord.consumer.assign import Assignor
 from ottla.ports import Buffer, Clock, Disk, Now, Part, Registry, StorageFailed
@@ -92,11 +91,10 @@ class Broker:
         self.random_bytes = random_bytes
         self.assignors = assignors
         self.changes = Changes()
-        self.timers = Timers()
-        self.chores = Chores(clock, self.timers)
-        self.waits = Waits(self.timers)
-        self.slices = Slices(clock, self.timers, self.waits)
-        self.partitions = Partitions(disk, clock, self.timers, self.changes, self._changed)
+        self.scheduler = Scheduler(clock)
+        self.waits = Waits(self.scheduler)
+        self.computed = Computed(self.scheduler, self.waits)
+        self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed)
         self.topics = Topics(self)
         self.fetch_sessions = FetchSessions(random_bytes, self.waits.wake, self.topics.name_of)
         self.coordination = Coordination(self)
@@ -122,6 +120,7 @@ class Broker:
 
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
+        self.scheduler.close()
         return self.partitions.close()
 
     def wake(self, key: tuple[Any, ...]) -> None:
@@ -181,7 +180,7 @@ class Broker:
         self.partitions.syncs.start()
 
     def run_timers(self, now: Now) -> None:
-        self.timers.run_due(now)
+        self.scheduler.run_due(now)
         self.settle(now)
 
     def forget(self, pending: Pending) -> None:
@@ -239,13 +238,13 @@ class Broker:
         """Have retention applied and checkpoints written, as often as the settings say."""
 
         def retain(now: Now) -> None:
-            self.chores.begin("retention", self.partitions.retain(now))
+            self.scheduler.begin("retention", self.partitions.retain(now))
 
         def checkpoint(now: Now) -> None:
-            self.chores.begin("checkpoint", self.partitions.checkpoint())
+            self.scheduler.begin("checkpoint", self.partitions.checkpoint())
 
-        self.timers.every("retention", lambda: self.settings.log_retention_check_interval_ms, retain, now)
-        self.timers.every("checkpoint", lambda: self.settings.log_flush_offset_checkpoint_interval_ms, checkpoint, now)
+        self.scheduler.every("retention", lambda: self.settings.log_retention_check_interval_ms, retain, now)
+        self.scheduler.every("checkpoint", lambda: self.settings.log_flush_offset_checkpoint_interval_ms, checkpoint, now)
 
 
 def _with_version(frame: Buffer, version: int) -> bytes:

@@ -1,7 +1,7 @@
 """What may go wrong without anything being wrong with the broker: the failures that are expected everywhere, and no others.
 
 The disk refuses, bytes are not what they should be, another one was quicker in the registry. Whoever can answer such a failure
-does so where it happens; timers, chores and slices log what nobody answered and go on. Every other exception is a mistake of ours.
+does so where it happens; the scheduler logs what nobody answered and goes on. Every other exception is a mistake of ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one place where an exception that nobody expected is caught, and where it is told of what kind it is.
 
 Reading and deciding a request change nothing: an exception there is a mistake that costs this request alone. Whatever escapes once
-a request has changed something (an append, an `apply`, a commit to the registry), or escapes a timer, a chore, a slice or a
+a request has changed something (an append, an `apply`, a commit to the registry), or escapes a timer, a background job or a
 completion, broke what everything else rests on: a broker that went on could lose data later, so it ends.
 """
 

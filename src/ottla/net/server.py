@@ -135,7 +135,7 @@ class Server:
         finally:
             self._settling = False
         self._resume()
-        self._arm(self.broker.clock.now() if self.broker.slices.busy else now)  # or the slice would be waited for once more
+        self._arm(self.broker.clock.now() if self.broker.scheduler.busy else now)  # or the slice would be waited for once more
 
     def _resume(self) -> None:
         released, self._released = self._released, []
@@ -211,7 +211,7 @@ class Server:
 
     def _arm(self, now: Now) -> None:
         """Be woken at the next deadline; a timer that is armed for an earlier one stays, and arms anew when it fires."""
-        next_ms = self.broker.timers.next_ms()
+        next_ms = self.broker.scheduler.next_ms()
         if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
             return
         if self._timer is not None:

@@ -130,7 +130,7 @@ class Host:
             self.die(power_cut=self.cuts_power)
 
     def next_ms(self) -> int | None:
-        return None if self.broker is None else self.broker.timers.next_ms()
+        return None if self.broker is None else self.broker.scheduler.next_ms()
 
     def run_due(self, now: Now) -> None:
         if self.broker is None:

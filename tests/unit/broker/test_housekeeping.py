@@ -8,12 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.broker.chores import MOST_STEPS, Chores
-from ottla.broker.timers import Timers
 from ottla.log.checkpoints import NEW, RECOVERY_POINTS, read_offsets
-from ottla.ports import Buffer, Now, StorageFailed, Syncable, TryAgain
+from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
 from ottla.records.build import build
-from ottla.sim.clock import SimClock
 from ottla.sim.disk import TOO_MANY_FILES, SimDisk, SimFile
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
@@ -22,17 +19,6 @@ from tests.support.producing import PRODUCE, begin, create, delete, produce
 
 MINUTE_MS = 60_000
 DELETE_RECORDS = 21
-
-
-class TickingClock(SimClock):
-    """Each reading takes half a millisecond."""
-
-    readings = 0
-
-    def now(self) -> Now:
-        self.readings += 1
-        now = super().now()
-        return Now(now.wall_ms, now.mono_ms + self.readings // 2)
 
 
 @contextmanager
@@ -78,49 +64,6 @@ def fill(machine: Machine, topic: str, rounds: int = 60) -> None:
     keys = [b"key-%d" % number for number in range(20)]
     for _ in range(rounds):
         produce(machine, topic=topic, batch=build(keys, [b"value"] * 20, machine.clock.now().wall_ms))
-
-
-def counting(done: list[int], count: int) -> Iterator[None]:
-    for number in range(count):
-        done.append(number)
-        yield
-
-
-def test_a_chore_is_done_in_slices() -> None:
-    clock, timers, done = TickingClock(), Timers(), list[int]()
-    chores = Chores(clock, timers)
-    assert chores.begin("count", counting(done, 40))
-    assert 0 < len(done) < 10
-    assert not chores.begin("count", iter(())), "one is under way"
-    assert chores.begin("other", iter(()))
-    slices = 1
-    while (next_ms := timers.next_ms()) is not None:
-        assert next_ms > clock.now().mono_ms
-        clock.advance(next_ms - clock.now().mono_ms)
-        timers.run_due(clock.now())
-        slices += 1
-    assert done == list(range(40))
-    assert slices >= 8
-    assert chores.begin("count", iter(()))
-
-
-def test_a_slice_ends_though_the_clock_stands_still() -> None:
-    done = list[int]()
-    Chores(SimClock(), Timers()).begin("count", counting(done, 10 * MOST_STEPS))
-    assert len(done) == MOST_STEPS
-
-
-@pytest.mark.expects_errors("did not come to its end")
-def test_a_chore_that_is_refused_something_can_be_begun_again() -> None:
-    chores, done = Chores(SimClock(), Timers()), list[int]()
-
-    def refused() -> Iterator[None]:
-        yield
-        raise StorageFailed("t-0", "No space left on device")
-
-    assert chores.begin("count", refused())
-    assert chores.begin("count", counting(done, 3))
-    assert done == [0, 1, 2]
 
 
 @pytest.mark.expects_errors("Input/output error")

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ottla.broker.broker import Pending
-from ottla.broker.chores import MOST_STEPS
+from ottla.broker.scheduler import MOST_STEPS
 from ottla.sim.disk import SimDirectory
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest

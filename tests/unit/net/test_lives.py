@@ -80,7 +80,7 @@ def test_what_the_disk_tells_once_the_logs_are_closed_starts_nothing(tmp_path: P
 
         def synced(failure: StorageFailed | None) -> None:
             told.append(failure)
-            broker.timers.at("what comes next", 0, begun.append)
+            broker.scheduler.at("what comes next", 0, begun.append)
 
         broker.disk.sync_soon([broker.disk.directory("")], synced)
         await running.stop()

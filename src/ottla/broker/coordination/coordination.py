@@ -350,7 +350,7 @@ class Coordination:
             def again(now: Now) -> None:
                 self._forget_topics(shard, asked, now)
 
-            self._broker.timers.at(("forgetting", shard.partition.index, asked), now.mono_ms + RETRY_MS, again)
+            self._broker.scheduler.at(("forgetting", shard.partition.index, asked), now.mono_ms + RETRY_MS, again)
         elif not outcome.timers:
             key = asked.body if isinstance(asked.body, TopicsDeleted) else asked.body.key
             assert isinstance(key, TopicsDeleted | TopicsKey)
@@ -410,9 +410,9 @@ class Coordination:
     def _set_timer(self, shard: Shard, timer: Timer) -> None:
         key = ("coordinator", shard.partition.index, timer.key)
         if timer.deadline_ms is None:
-            self._broker.timers.cancel(key)
+            self._broker.scheduler.cancel(key)
         else:
-            self._broker.timers.at(key, timer.deadline_ms, partial(self._due, shard, timer.key))
+            self._broker.scheduler.at(key, timer.deadline_ms, partial(self._due, shard, timer.key))
 
     def _due(self, shard: Shard, key: TimerKey, now: Now) -> None:
         if not self._is_present(shard):

@@ -120,7 +120,7 @@ class _Fetch:
         """What was read, in a format that the version knows."""
         if self.version >= BATCHES_FROM:
             return response
-        return self.broker.slices.reply(down_converted(self.broker, self.body, self.version, response))
+        return self.broker.computed.reply(down_converted(self.broker, self.body, self.version, response))
 
     def _begin(self) -> None:
         self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)

@@ -13,8 +13,8 @@ from ottla.broker.broker import Broker
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import MoreAcks
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
-from ottla.broker.slices import Steps
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
 from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
@@ -62,7 +62,7 @@ Unsynced = list[tuple[Partition, int, PartitionResponse]]
 def handle_produce(broker: Broker, request: Request) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.version < ONE_BATCH_FROM:
-        return broker.slices.reply(_convert(broker, request))
+        return broker.computed.reply(_convert(broker, request))
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
@@ -70,7 +70,7 @@ def handle_produce(broker: Broker, request: Request) -> Reply:
     return _produce(broker, request)
 
 
-def _convert(broker: Broker, request: Request) -> Steps:
+def _convert(broker: Broker, request: Request) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
     Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.

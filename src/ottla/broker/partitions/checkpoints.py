@@ -7,10 +7,11 @@ the next topic of that name, so whoever drops a partition writes these before th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.scheduler import Steps
 from ottla.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -123,14 +124,14 @@ class Checkpoints:
                 log.error("a checkpoint could not be written: %s; the next start reads more of the logs for it", failure)
         return written
 
-    def write_soon(self) -> Iterator[None]:
+    def write_soon(self) -> Steps[None]:
         """The same, a partition with each step and the syncs left to the disk's worker; the files follow the last of these."""
         touched, self._touched = self._touched, {}
         self._flushing += 1
         try:
             for partition in touched:
                 self._flush(partition)
-                yield
+                yield None
         finally:
             self._flushed()
 

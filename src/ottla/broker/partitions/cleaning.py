@@ -65,7 +65,7 @@ class Cleaner:
         return self._offsets.get(partition, 0)
 
     def _look_later(self, now: Now) -> None:
-        self._broker.timers.at("cleaner", now.mono_ms + max(1, self._broker.settings.log_cleaner_backoff_ms), self._look)
+        self._broker.scheduler.at("cleaner", now.mono_ms + max(1, self._broker.settings.log_cleaner_backoff_ms), self._look)
 
     def _look(self, now: Now) -> None:
         """Begin with the dirtiest log that its settings want compacted, if there is one."""
@@ -106,7 +106,7 @@ class Cleaner:
             if clock.now().mono_ms >= deadline_ms:
                 break
         after = clock.now()
-        self._broker.timers.at("cleaner", after.mono_ms + max(1, after.mono_ms - now.mono_ms), self._slice)
+        self._broker.scheduler.at("cleaner", after.mono_ms + max(1, after.mono_ms - now.mono_ms), self._slice)
 
     def _step(self) -> bool:
         """Go on with the pass; False if it is over, or waits for a sync."""
@@ -148,7 +148,7 @@ class Cleaner:
                 # Which segments a power cut would leave is not known, so that neither these nor those may be deleted any more.
                 self._broker.partitions.failed(under_way.partition, failure)
             return
-        self._broker.timers.at("cleaner", self._broker.clock.now().mono_ms, self._slice)
+        self._broker.scheduler.at("cleaner", self._broker.clock.now().mono_ms, self._slice)
 
     def _drop(self, under_way: Pass, why: str) -> bool:
         log.warning("%s", why)
@@ -170,7 +170,7 @@ class Cleaner:
             result.bytes_written,
         )
         self._save()
-        self._broker.timers.at("cleaner", self._broker.clock.now().mono_ms + 1, self._look)
+        self._broker.scheduler.at("cleaner", self._broker.clock.now().mono_ms + 1, self._look)
 
     def _forget_gone(self) -> None:
         live = set(self._broker.partitions)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.timers import Timers
+from ottla.broker.scheduler import Scheduler
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ class Syncs:
     the broker is started anew. One that could not begin is: nothing was lost, and those who wait for it wait on.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, timers: Timers, synced: Synced, failed: Failed) -> None:
+    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, synced: Synced, failed: Failed) -> None:
         self._disk = disk
         self._clock = clock
-        self._timers = timers
+        self._scheduler = scheduler
         self._synced = synced
         self._failed = failed
         self._wanted: dict[Partition, None] = {}
@@ -73,7 +73,7 @@ class Syncs:
         def again(now: Now) -> None:
             self.want(partition)
 
-        self._timers.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, again)
+        self._scheduler.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, again)
 
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         self._under_way.discard(partition)

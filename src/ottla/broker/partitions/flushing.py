@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.durability import Syncs
-from ottla.broker.timers import Timers
+from ottla.broker.scheduler import Scheduler
 from ottla.log.config import FOREVER, LogConfig
 from ottla.ports import Now
 
@@ -22,8 +22,8 @@ def flushes(config: LogConfig) -> bool:
 class Flushes:
     """Asks for the syncs when they are due."""
 
-    def __init__(self, timers: Timers, syncs: Syncs) -> None:
-        self._timers = timers
+    def __init__(self, scheduler: Scheduler, syncs: Syncs) -> None:
+        self._scheduler = scheduler
         self._syncs = syncs
         self._armed: set[Partition] = set()
 
@@ -42,7 +42,7 @@ class Flushes:
 
     def _arm(self, partition: Partition, now: Now) -> None:
         self._armed.add(partition)
-        self._timers.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._due, partition))
+        self._scheduler.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._due, partition))
 
     def _due(self, partition: Partition, now: Now) -> None:
         self._armed.discard(partition)

@@ -13,7 +13,7 @@ from ottla.broker.failures import Changes
 from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.durability import Syncs
 from ottla.broker.partitions.flushing import Flushes, flushes
-from ottla.broker.timers import Timers
+from ottla.broker.scheduler import Scheduler, Steps
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Damaged, Log, LogConfig
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
@@ -217,10 +217,12 @@ class Partition:
 class Partitions:
     """All partitions of this broker, by topic and index."""
 
-    def __init__(self, disk: Disk, clock: Clock, timers: Timers, changes: Changes, on_change: Callable[[Partition], None]) -> None:
-        self.syncs = Syncs(disk, clock, timers, self._synced, self.failed)
+    def __init__(
+        self, disk: Disk, clock: Clock, scheduler: Scheduler, changes: Changes, on_change: Callable[[Partition], None]
+    ) -> None:
+        self.syncs = Syncs(disk, clock, scheduler, self._synced, self.failed)
         self.checkpoints = Checkpoints(disk, self.failed)
-        self._flushing = Flushes(timers, self.syncs)
+        self._flushing = Flushes(scheduler, self.syncs)
         self._disk = disk
         self._changes = changes
         self._on_change = on_change
@@ -297,11 +299,11 @@ class Partitions:
             partition.release()
             self._on_change(partition)
 
-    def retain(self, now: Now) -> Iterator[None]:
+    def retain(self, now: Now) -> Steps[None]:
         """Apply retention everywhere, a partition with each step."""
         for partition in list(self):
             self._retain(partition, now)
-            yield
+            yield None
 
     def _retain(self, partition: Partition, now: Now) -> None:
         """Delete one segment if one has to go; the next one goes when it is certain that this one will not come back."""
@@ -336,7 +338,7 @@ class Partitions:
             self._changed(partition)
         partition.release()
 
-    def checkpoint(self) -> Iterator[None]:
+    def checkpoint(self) -> Steps[None]:
         """Note how far each log is on stable storage, and ask for the syncs of segments that were sealed since."""
         for partition in self.checkpoints.touched():
             if partition.offline is None and partition.log.has_unsynced_segments:

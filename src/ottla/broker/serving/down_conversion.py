@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.partitions.partitions import Partition
-from ottla.broker.slices import Steps
+from ottla.broker.scheduler import Steps
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
@@ -28,7 +28,7 @@ FetchPartition = FetchRequest.FetchPartition
 PartitionData = FetchResponse.PartitionData
 
 
-def down_converted(broker: Broker, body: FetchRequest, version: int, response: FetchResponse) -> Steps:
+def down_converted(broker: Broker, body: FetchRequest, version: int, response: FetchResponse) -> Steps[FetchResponse]:
     """The response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
     Up to version 2 bytes are cut off there, within the first message even, and a client that gets no whole one asks for more. From

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Promised, Ready, Waiting
-from ottla.broker.timers import Timers
 from ottla.ports import Now
 
 Deliver = Callable[[Ready], None]
@@ -28,8 +28,8 @@ class Waits:
     `wake` only notes the key: the retries happen in `settle`, outside of any handler, so that many changes cost one retry.
     """
 
-    def __init__(self, timers: Timers) -> None:
-        self._timers = timers
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._by_key: dict[Hashable, dict[Wait, None]] = {}
         self._woken: dict[Hashable, None] = {}
         self._count = 0
@@ -47,10 +47,6 @@ class Waits:
         if key in self._by_key:
             self._woken[key] = None
 
-    def is_held(self, key: Hashable) -> bool:
-        """Whether any reply still waits on this key."""
-        return key in self._by_key
-
     def settle(self, now: Now) -> None:
         """Retry all that wait on a woken key."""
         while self._woken:
@@ -60,17 +56,20 @@ class Waits:
                     self._retry(wait, now, expired=False)
 
     def drop(self, wait: Wait) -> None:
-        """Forget a reply that nobody is left to receive."""
+        """Forget a reply that nobody is left to receive, and drop the job that computes it."""
         self._release(wait)
+        for key in wait.waiting.on:
+            if key not in self._by_key:
+                self._scheduler.drop(key)
 
     def _hold(self, wait: Wait) -> None:
         for key in wait.waiting.on:
             self._by_key.setdefault(key, {})[wait] = None
         if wait.waiting.until_ms is not None:
-            self._timers.at(wait, wait.waiting.until_ms, lambda now: self._retry(wait, now, expired=True))
+            self._scheduler.at(wait, wait.waiting.until_ms, lambda now: self._retry(wait, now, expired=True))
 
     def _release(self, wait: Wait) -> None:
-        self._timers.cancel(wait)
+        self._scheduler.cancel(wait)
         for key in wait.waiting.on:
             waits = self._by_key.get(key)
             if waits is not None:

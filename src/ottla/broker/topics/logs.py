@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ottla.broker.failures import CONFLICTS
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.request import Reply, Waiting
 from ottla.cluster.image import TopicImage
 from ottla.log.names import DELETING, STRAY, set_aside_name
@@ -90,12 +91,12 @@ class TopicLogs:
         """The response, once the logs of these topics follow. That goes on whether or not somebody waits for it."""
         key, followed = ("logs", next(self._replies)), list[bool]()
 
-        def steps() -> Iterator[None]:
+        def steps() -> Steps[None]:
             yield from self.follow(names, now)
             followed.append(True)
             self._broker.wake(key)
 
-        self._broker.chores.begin(f"logs {key[1]}", steps())
+        self._broker.scheduler.begin(f"logs {key[1]}", steps())
 
         return response if followed else Waiting((key,), None, lambda now, expired: response if followed else None)
 

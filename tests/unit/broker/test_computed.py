@@ -1,16 +1,14 @@
-"""Long computations take turns in slices, keep their client's order, and end when nobody waits for them any more."""
+"""Replies that take long to compute take turns in slices, keep their client's order, and end when nobody waits for them."""
 
 from __future__ import annotations
-
-from collections.abc import Generator
 
 import pytest
 
 from ottla.broker.broker import Pending
+from ottla.broker.scheduler import MOST_STEPS, Scheduler, Steps
+from ottla.broker.serving.computed import Computed
 from ottla.broker.serving.request import NO_REPLY, Close, Ready, Reply, Waiting
 from ottla.broker.serving.waits import Waits
-from ottla.broker.slices import MOST_STEPS, Slices
-from ottla.broker.timers import Timers
 from ottla.ports import Now, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build
@@ -26,48 +24,48 @@ from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, machine
 
 
 class World:
-    """Slices on a clock that tests move."""
+    """Computed replies on a clock that tests move."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
-        self.timers = Timers()
-        self.waits = Waits(self.timers)
-        self.slices = Slices(self.clock, self.timers, self.waits)
+        self.scheduler = Scheduler(self.clock)
+        self.waits = Waits(self.scheduler)
+        self.computed = Computed(self.scheduler, self.waits)
         self.done: list[str] = []
 
-    def steps(self, name: str, count: int, ms: int = 0) -> Generator[None, None, Reply]:
+    def steps(self, name: str, count: int, ms: int = 0) -> Steps[Reply]:
         for _ in range(count):
             self.clock.advance(ms)
-            yield
+            yield None
         self.done.append(name)
         return NO_REPLY
 
     def ask(self, name: str, count: int, ms: int = 0) -> Reply:
-        reply = self.slices.reply(self.steps(name, count, ms))
+        reply = self.computed.reply(self.steps(name, count, ms))
         if isinstance(reply, Waiting):
             self.waits.add(reply, lambda ready: self.done.append(f"{name} told"))
         return reply
 
     def turn(self) -> None:
         now = self.clock.advance(1)
-        self.timers.run_due(now)
+        self.scheduler.run_due(now)
         self.waits.settle(now)
 
 
 def test_a_short_computation_is_done_at_once() -> None:
     world = World()
     assert world.ask("short", MOST_STEPS - 1) is NO_REPLY
-    assert not world.slices.busy
-    assert world.timers.next_ms() is None
+    assert not world.scheduler.busy
+    assert world.scheduler.next_ms() is None
 
 
 def test_a_long_one_goes_on_a_slice_at_a_time() -> None:
     world = World()
     assert isinstance(world.ask("long", 9, ms=1), Waiting)
     began = world.clock.now().mono_ms
-    assert world.timers.next_ms() == began + 1, "others have a millisecond in between"
+    assert world.scheduler.next_ms() == began + 1, "others have a millisecond in between"
     turns = 0
-    while world.slices.busy:
+    while world.scheduler.busy:
         world.turn()
         turns += 1
     assert world.done == ["long", "long told"]
@@ -78,22 +76,22 @@ def test_computations_take_turns_so_that_a_short_one_need_not_wait_for_a_long_on
     world = World()
     world.ask("long", 30, ms=2)
     world.ask("short", 3, ms=2)
-    while world.slices.busy:
+    while world.scheduler.busy:
         world.turn()
     assert world.done == ["short", "short told", "long", "long told"]
 
 
 def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:
     world = World()
-    reply = world.slices.reply(world.steps("gone", 1000, ms=1))
+    reply = world.computed.reply(world.steps("gone", 1000, ms=1))
     assert isinstance(reply, Waiting)
     wait = world.waits.add(reply, lambda ready: None)
     world.turn()
     world.waits.drop(wait)
     world.turn()
-    assert not world.slices.busy
+    assert not world.scheduler.busy
     assert not world.done
-    assert world.timers.next_ms() is None
+    assert world.scheduler.next_ms() is None
 
 
 BIG = [bytes((n % 251,)) * 1000 for n in range(6000)]
@@ -113,7 +111,7 @@ class Hasty:
 def slow() -> Machine:
     """A machine whose slices are over after two looks at the clock."""
     machine = machine_with("t")
-    machine.broker.slices = Slices(Hasty(machine.clock), machine.broker.timers, machine.broker.waits)
+    machine.broker.scheduler._clock = Hasty(machine.clock)
     return machine
 
 
@@ -188,13 +186,13 @@ def test_what_was_converted_on_terms_that_hold_no_more_is_converted_again(slow: 
 def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_other_back() -> None:
     world = World()
 
-    def refused() -> Generator[None, None, Reply]:
+    def refused() -> Steps[Reply]:
         for _ in range(MOST_STEPS):
-            yield
+            yield None
         raise StorageFailed("t-0/0.log", "Input/output error")
 
     told: list[Ready] = []
-    reply = world.slices.reply(refused())
+    reply = world.computed.reply(refused())
     assert isinstance(reply, Waiting)
     world.waits.add(reply, told.append)
     world.ask("other", 3 * MOST_STEPS)

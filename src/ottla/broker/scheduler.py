@@ -1,0 +1,230 @@
+"""What happens later, and what takes long: deadlines by key, and background work in slices of a few milliseconds.
+
+Knows the clock and generators; knows nothing of what they do. An expected failure in one of them never silences the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Hashable
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from ottla.broker.failures import EXPECTED
+from ottla.ports import Clock, Now, StorageFailed
+
+log = logging.getLogger("ottla.broker")
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Due = Callable[[Now], None]
+Done = Callable[[StorageFailed | None], None]
+
+Pause = Callable[[Done], None] | None
+"""Why a job pauses: None lets others have their turn; a callable starts what the job has to wait for.
+
+The callable is given `done`, which has to be called once and later, with None or the failure. A `StorageFailed` that it raises
+counts as its result. `partial(disk.sync_soon, files)` is such a callable.
+"""
+
+Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
+"""A job. Each `yield None` comes after at most a few milliseconds of work; each `yield start` returns the failure or None."""
+
+SLICE_MS = 2
+URGENT_SLICE_MS = 3
+MOST_STEPS = 256
+"""A slice ends after so many milliseconds or steps, whichever comes first: a simulated clock may stand still."""
+
+
+class Job(Generic[T_co]):
+    """A generator under way. `result` is what its next step is resumed with."""
+
+    __slots__ = ("done", "failed", "is_urgent", "name", "result", "steps")
+
+    def __init__(
+        self,
+        name: Hashable,
+        steps: Steps[T_co],
+        done: Callable[[T_co], None] | None,
+        failed: Callable[[Exception], None] | None,
+        *,
+        is_urgent: bool,
+    ) -> None:
+        self.name = name
+        self.steps = steps
+        self.done = done
+        self.failed = failed
+        self.is_urgent = is_urgent
+        self.result: StorageFailed | None = None
+
+
+class Scheduler:
+    """Deadlines, at most one per key, and jobs, at most one per name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[int, int, Hashable]] = []
+        self._live: dict[Hashable, tuple[int, Due]] = {}
+        self._count = 0
+        self._jobs: dict[Hashable, Job[object]] = {}
+        self._turns: deque[Job[object]] = deque()
+
+    def at(self, key: Hashable, mono_ms: int, due: Due) -> None:
+        """Call `due(now)` once the monotonic clock has reached `mono_ms`; this replaces an earlier deadline of the same key."""
+        self._count += 1
+        self._live[key] = (self._count, due)
+        heapq.heappush(self._heap, (mono_ms, self._count, key))
+        if len(self._heap) > 64 and len(self._heap) > 4 * len(self._live):
+            self._forget_cancelled()
+
+    def every(self, key: Hashable, period_ms: Callable[[], int], due: Due, now: Now) -> None:
+        """Call `due(now)` every `period_ms()`, whatever comes of each call."""
+
+        def again(now: Now) -> None:
+            self.every(key, period_ms, due, now)
+            due(now)
+
+        self.at(key, now.mono_ms + max(1, period_ms()), again)
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget the deadline of this key, if there is one."""
+        self._live.pop(key, None)
+
+    def next_ms(self) -> int | None:
+        """The earliest deadline, or None if there is none."""
+        while self._heap:
+            mono_ms, count, key = self._heap[0]
+            live = self._live.get(key)
+            if live is not None and live[0] == count:
+                return mono_ms
+            heapq.heappop(self._heap)
+        return None
+
+    def run_due(self, now: Now) -> None:
+        """Call everything whose deadline has passed, in order of the deadlines; log expected failures."""
+        while (mono_ms := self.next_ms()) is not None and mono_ms <= now.mono_ms:
+            _, _, key = heapq.heappop(self._heap)
+            _, due = self._live.pop(key)
+            try:
+                due(now)
+            except EXPECTED as failure:
+                log.error("%s failed: %s", key, failure)
+
+    def _forget_cancelled(self) -> None:
+        self._heap = [entry for entry in self._heap if self._live.get(entry[2], (0,))[0] == entry[1]]
+        heapq.heapify(self._heap)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an urgent job is ready to go on."""
+        return bool(self._turns)
+
+    def begin(
+        self,
+        name: Hashable,
+        steps: Steps[T],
+        done: Callable[[T], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+        *,
+        urgent: bool = False,
+    ) -> bool:
+        """Do the first slice of a job at once, and the others later. False if one of this name is under way; nothing begins then.
+
+        `done` gets what the generator returns, perhaps before this method returns. `failed` gets an expected failure that the
+        generator raises; without it the failure is logged. Either way a job of this name can begin again.
+
+        Housekeeping rests after each slice for as long as the slice took. Somebody waits for an `urgent` job: it takes turns with
+        the other urgent ones, and only a millisecond lies between two slices.
+        """
+        if name in self._jobs:
+            return False
+        job: Job[T] = Job(name, steps, done, failed, is_urgent=urgent)
+        self._jobs[name] = job
+        self._go_on(job)
+        return True
+
+    def drop(self, name: Hashable) -> None:
+        """End a job where it is, if there is one of this name: its generator is closed, neither `done` nor `failed` is called."""
+        job = self._jobs.pop(name, None)
+        if job is None:
+            return
+        self.cancel(job)
+        try:
+            job.steps.close()
+        except EXPECTED as failure:
+            log.error("%s was dropped and could not clean up: %s", name, failure)
+
+    def close(self) -> None:
+        """Drop every job and forget every deadline."""
+        for name in list(self._jobs):
+            self.drop(name)
+        self._live.clear()
+
+    def _go_on(self, job: Job[object]) -> None:
+        if job.is_urgent:
+            alone = deque((job,))
+            self._slice(alone, URGENT_SLICE_MS)
+            if alone:
+                self._turns.append(job)
+                self._take_turns_later()
+            return
+        began_ms = self._clock.now().mono_ms
+        if self._slice(deque((job,)), SLICE_MS):
+            now_ms = self._clock.now().mono_ms
+            self.at(job, now_ms + max(1, now_ms - began_ms), lambda now: self._go_on(job))
+
+    def _take_turns_later(self) -> None:
+        self.at("urgent jobs", self._clock.now().mono_ms + 1, self._take_turns)
+
+    def _take_turns(self, now: Now) -> None:
+        if self._slice(self._turns, URGENT_SLICE_MS):
+            self._take_turns_later()
+
+    def _slice(self, turns: deque[Job[object]], slice_ms: int) -> bool:
+        """Let jobs take turns for one slice. Whether any is left that can go on."""
+        deadline_ms = self._clock.now().mono_ms + slice_ms
+        for _ in range(MOST_STEPS):
+            if not turns:
+                return False
+            job = turns.popleft()
+            if self._jobs.get(job.name) is job and self._step(job):
+                turns.append(job)
+            if self._clock.now().mono_ms >= deadline_ms:
+                break
+        return bool(turns)
+
+    def _step(self, job: Job[object]) -> bool:
+        """Work up to the next pause. Whether the job can go on at once: False if it is over, or waits for what it started."""
+        result, job.result = job.result, None
+        try:
+            start = job.steps.send(result)
+        except StopIteration as end:
+            del self._jobs[job.name]
+            if job.done is not None:
+                job.done(end.value)
+            return False
+        except EXPECTED as failure:
+            del self._jobs[job.name]
+            if job.failed is not None:
+                job.failed(failure)
+            else:
+                log.error("%s failed: %s; it starts again when it is next due", job.name, failure)
+            return False
+        return start is None or self._is_refused(job, start)
+
+    def _is_refused(self, job: Job[object], start: Callable[[Done], None]) -> bool:
+        """Start what the job has to wait for. True if that fails at once."""
+        try:
+            start(partial(self._resume, job))
+        except StorageFailed as failure:
+            job.result = failure
+            return True
+        return False
+
+    def _resume(self, job: Job[object], result: StorageFailed | None) -> None:
+        if self._jobs.get(job.name) is job:
+            job.result = result
+            self._go_on(job)
