@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metadata import metadata_request
 from ottla.client.versions import METADATA
 from ottla.net.client.link import Link
@@ -112,7 +113,7 @@ def test_an_exception_of_on_assigned_reaches_poll_and_the_member_leaves(
 
 
 def test_an_exception_of_on_revoked_reaches_poll(broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
-    settings = {"group_id": unique("group"), "heartbeat_interval_ms": 50}
+    settings: ConsumerKeywords = {"group_id": unique("group"), "heartbeat_interval_ms": 50}
 
     def broken(partitions: list[ottla.TopicPartition]) -> None:
         raise MineError
@@ -217,7 +218,7 @@ def test_a_client_that_cannot_be_made_leaves_no_thread(make: Callable[[], object
 
 
 def test_a_consumer_that_cannot_begin_leaves_nothing_behind(broker: Peer, unique: Callable[[str], str]) -> None:
-    settings: dict[str, Any] = {
+    settings: ConsumerKeywords = {
         "bootstrap_servers": broker.address,
         "allow_auto_create_topics": False,
         "default_api_timeout_ms": 500,

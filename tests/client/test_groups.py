@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import ottla
+from ottla.client.keywords import ConsumerKeywords
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
@@ -68,7 +69,7 @@ def test_committing_in_a_loop_counts_the_record_in_hand(broker: Peer, topic: str
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_two_members_share_and_the_one_that_stays_takes_over(broker: Peer, topic: str, group: str, strategy: str) -> None:
     heard: list[tuple[str, frozenset[ottla.TopicPartition]]] = []
-    settings = {"group_id": group, "partition_assignment_strategy": strategy, "heartbeat_interval_ms": 100}
+    settings: ConsumerKeywords = {"group_id": group, "partition_assignment_strategy": strategy, "heartbeat_interval_ms": 100}
     with reader(
         broker,
         topic,
@@ -94,11 +95,17 @@ def test_two_members_share_and_the_one_that_stays_takes_over(broker: Peer, topic
 
 
 def test_a_member_that_works_too_long_gives_way_and_comes_back(broker: Peer, topic: str, group: str) -> None:
-    settings = {"group_id": group, "max_poll_interval_ms": 1_000, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 100}
+    settings: ConsumerKeywords = {
+        "group_id": group,
+        "enable_auto_commit": False,
+        "max_poll_interval_ms": 1_000,
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 100,
+    }
     fill(broker, topic, 10)
-    with reader(broker, topic, enable_auto_commit=False, **settings) as slow:
+    with reader(broker, topic, **settings) as slow:
         assert drain(slow, 10)
-        with reader(broker, topic, enable_auto_commit=False, **settings) as quick:
+        with reader(broker, topic, **settings) as quick:
             found = eventually(lambda: len(drain(quick, 10)) == 10, what="the records that the slow member holds")
             assert found
             with pytest.raises(ottla.CommitFailed):
@@ -108,7 +115,7 @@ def test_a_member_that_works_too_long_gives_way_and_comes_back(broker: Peer, top
 
 def test_what_is_in_hand_is_finished_and_committed_before_its_partition_goes(broker: Peer, topic: str, group: str) -> None:
     """A rebalance in the middle of a loop repeats nothing, wherever the partitions go."""
-    settings = {"group_id": group, "heartbeat_interval_ms": 50}
+    settings: ConsumerKeywords = {"group_id": group, "heartbeat_interval_ms": 50}
     with reader(broker, topic, **settings) as one, ottla.Producer(broker.address) as producer:
         for number in range(600):
             producer.send(topic, b"%d" % number, partition=number % 3)

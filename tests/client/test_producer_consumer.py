@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Unpack
 
 import pytest
 
 import ottla
+from ottla.client.keywords import ConsumerKeywords, ProducerKeywords
+from ottla.net.client.async_consumer import Listener
 from ottla.records.columns import murmur2
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
 
 
-def fill(broker: Peer, topic: str, count: int, **settings: object) -> None:
+def fill(broker: Peer, topic: str, count: int, **settings: Unpack[ProducerKeywords]) -> None:
     with ottla.Producer(broker.address, **settings) as producer:
         for number in range(count):
             producer.send(topic, str(number).encode(), key=str(number % 7).encode())
 
 
-def reader(broker: Peer, *topics: str, **settings: object) -> ottla.Consumer:
-    return ottla.Consumer(*topics, bootstrap_servers=broker.address, **{"auto_offset_reset": "earliest", **settings})
+def reader(
+    broker: Peer,
+    *topics: str,
+    on_assigned: Listener | None = None,
+    on_revoked: Listener | None = None,
+    **settings: Unpack[ConsumerKeywords],
+) -> ottla.Consumer:
+    chosen: ConsumerKeywords = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest", **settings}
+    return ottla.Consumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **chosen)
 
 
 def drain(consumer: ottla.Consumer, count: int) -> list[ottla.ConsumerRecord]:

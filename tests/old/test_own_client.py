@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from ottla.client.errors import NotSupported, SettingError
+from ottla.client.keywords import ProducerKeywords
 from tests.old.conftest import ManyReleases
 from tests.old.today import COUNT
 from tests.support.old_kafka import RELEASES, started
@@ -163,7 +164,7 @@ def test_a_broker_that_cannot_be_asked_is_an_error_that_says_what_to_set(release
     ],
 )
 def test_what_a_release_cannot_do_is_said_before_it_is_tried(
-    kind: type[ottla.Producer], settings: dict[str, object], match: str
+    kind: type[ottla.Producer], settings: ProducerKeywords, match: str
 ) -> None:
     with pytest.raises(SettingError, match=match):
         kind("localhost:1", **settings)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ottla.client.errors import SettingError
 
 DEFAULT_PORT = 9092
 
 
-def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
-    """("host:port,[::1]:9092" or a list of such) -> [(host, port)]. Raises `SettingError`."""
-    words = servers.split(",") if isinstance(servers, str) else list(servers)
-    found = [_parse(word.strip()) for word in words if word.strip()]
+def parse_servers(servers: str) -> list[tuple[str, int]]:
+    """From "host:port,[::1]:9092" to [(host, port)]. Raises `SettingError`."""
+    found = [_parse(word.strip()) for word in servers.split(",") if word.strip()]
     if not found:
         raise SettingError("bootstrap_servers is empty: give it as host:port, several separated by commas.")
     return found

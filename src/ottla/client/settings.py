@@ -1,14 +1,14 @@
-"""The settings of producer, consumer and admin: each declared once, with Kafka's name, default, check and a sentence.
+"""The settings of producer, consumer and admin client: each declared once, with Kafka's name, default, check and a sentence.
 
-Knows names and values; what a setting does is known where it is used. An unknown name is an error that names the nearest.
+Knows names and values, not what a setting does. `ottla.client.keywords` is written from these declarations for type checkers.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.assignors import STRATEGIES
@@ -23,12 +23,21 @@ IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 """Until that release a broker refuses sessions longer than this."""
 
-Check = Callable[[str, Any], Any]
+CLIENT_ID: str | None = "ottla"
+
+T = TypeVar("T")
+Check = Callable[[str, object], T]
+"""From a setting's name and the value given to the value kept. Raises `SettingError`."""
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
-def _number(least: int) -> Check:
-    def check(name: str, value: Any) -> int:
+def setting(default: T, check: Check[T], sentence: str, *, given: str = "") -> T:
+    """Declare a setting. `given` is the type of what may be given for it, where that is more than the type of what is kept."""
+    return field(default=default, metadata={"check": check, "sentence": sentence, "given": given})
+
+
+def _at_least(least: int) -> Check[int]:
+    def check(name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise SettingError(f"{name} must be a whole number of at least {least}, not {value!r}.")
         return value
@@ -36,22 +45,22 @@ def _number(least: int) -> Check:
     return check
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise SettingError(f"{name} must be True or False, not {value!r}.")
     return value
 
 
-def _text(name: str, value: Any) -> str | None:
+def _text(name: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise SettingError(f"{name} must be a string, not {value!r}.")
     return value
 
 
-def _one_of(choices: Iterable[str]) -> Check:
+def _one_of(choices: Iterable[str]) -> Check[str]:
     allowed = list(choices)
 
-    def check(name: str, value: Any) -> str:
+    def check(name: str, value: object) -> str:
         if str(value) not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
         return str(value)
@@ -59,8 +68,15 @@ def _one_of(choices: Iterable[str]) -> Check:
     return check
 
 
-def _assignors(name: str, value: Any) -> tuple[str, ...]:
-    names = tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else tuple(value)
+def _words(name: str, value: object) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, Iterable):
+        raise SettingError(f"{name} must be a string or several, not {value!r}.")
+    return tuple(str(word).strip() for word in words)
+
+
+def _strategies(name: str, value: object) -> tuple[str, ...]:
+    names = _words(name, value)
     for word in names:
         _one_of(STRATEGIES)(name, word)
     if not names:
@@ -68,7 +84,7 @@ def _assignors(name: str, value: Any) -> tuple[str, ...]:
     return names
 
 
-def _release(name: str, value: Any) -> str | None:
+def _release(name: str, value: object) -> str | None:
     if value is None:
         return None
     try:
@@ -77,97 +93,133 @@ def _release(name: str, value: Any) -> str | None:
         raise SettingError(f"{name}: {error}") from None
 
 
-def _servers(name: str, value: Any) -> str:
-    joined = value if isinstance(value, str) else ",".join(value)
+def _servers(name: str, value: object) -> str:
+    joined = ",".join(_words(name, value))
     parse_servers(joined)
     return joined
-
-
-def setting(default: Any, check: Check, sentence: str) -> Any:
-    """A setting: its default, what turns a given value into the one kept (or raises `SettingError`), and what it is for."""
-    return field(default=default, metadata={"check": check, "sentence": sentence})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
     """What every client needs. Times in ms, sizes in bytes."""
 
-    bootstrap_servers: str = setting("localhost:9092", _servers, "Brokers to begin with, as host:port, separated by commas.")
-    client_id: str | None = setting("ottla", _text, "The name that brokers log and count by.")
-    request_timeout_ms: int = setting(30_000, _number(1), "How long one request may take.")
-    retry_backoff_ms: int = setting(100, _number(0), "The pause before a request is tried again.")
-    reconnect_backoff_ms: int = setting(50, _number(0), "The pause before a broken connection is opened again.")
-    reconnect_backoff_max_ms: int = setting(1_000, _number(0), "What that pause grows to while a broker stays unreachable.")
-    metadata_max_age_ms: int = setting(300_000, _number(1), "When metadata is asked for anew though nothing failed.")
-    default_api_timeout_ms: int = setting(60_000, _number(1), "How long a call may take with all its retries.")
+    bootstrap_servers: str = setting(
+        "localhost:9092",
+        _servers,
+        "The brokers to contact first, as host:port; several as a list, or separated by commas.",
+        given="str | Iterable[str]",
+    )
+    client_id: str | None = setting(CLIENT_ID, _text, "The name under which brokers log this client.")
+    request_timeout_ms: int = setting(30_000, _at_least(1), "How long one request may take.")
+    retry_backoff_ms: int = setting(100, _at_least(0), "The pause before a failed request is sent again.")
+    reconnect_backoff_ms: int = setting(50, _at_least(0), "The pause before connecting to a broker again.")
+    reconnect_backoff_max_ms: int = setting(1_000, _at_least(0), "The longest that pause grows while a broker stays unreachable.")
+    metadata_max_age_ms: int = setting(300_000, _at_least(1), "How old metadata may grow before it is refreshed.")
+    default_api_timeout_ms: int = setting(60_000, _at_least(1), "How long a call may take, retries included.")
     api_version: str | None = setting(
-        None, _release, "The release of Kafka to hold to, such as 0.9.0; none: brokers are asked, as is possible since 0.10."
+        None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."
     )
     security_protocol: str = setting(
-        "PLAINTEXT", _one_of(["PLAINTEXT"]), "How connections are secured; TLS and SASL are not there yet."
+        "PLAINTEXT", _one_of(["PLAINTEXT"]), "How connections are secured; TLS and SASL are not supported yet."
     )
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """These settings with defaults that fit those `given`. Raises `SettingError` where two of them contradict each other."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(ClientSettings):
     """A producer's settings. `batch_size` is larger than Kafka's 16384: a batch costs more here than a record."""
 
-    acks: str | int = setting(
-        "all", _one_of(ACKS), "Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody)."
+    acks: str = setting(
+        "all",
+        _one_of(ACKS),
+        "Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody).",
+        given="str | int",
     )
-    enable_idempotence: bool = setting(True, _flag, "Whether a batch sent twice is written once; needs acks=all.")
-    linger_ms: int = setting(5, _number(0), "How long a batch waits for more records.")
-    batch_size: int = setting(262_144, _number(1), "When a batch is full.")
-    buffer_memory: int = setting(67_108_864, _number(1), "How much may wait to be written before send() waits.")
-    max_block_ms: int = setting(60_000, _number(0), "How long send() may wait for metadata or memory.")
-    compression_type: str = setting("none", _one_of(COMPRESSIONS), "The codec of batches.")
-    max_request_size: int = setting(1_048_576, _number(1), "The largest record or request.")
+    enable_idempotence: bool = setting(True, _flag, "Write each batch once even if it is sent twice; needs acks=all.")
+    linger_ms: int = setting(5, _at_least(0), "How long a batch waits for more records.")
+    batch_size: int = setting(262_144, _at_least(1), "The size at which a batch is full.")
+    buffer_memory: int = setting(67_108_864, _at_least(1), "The bytes of unsent records beyond which send() waits.")
+    max_block_ms: int = setting(60_000, _at_least(0), "How long send() may wait for metadata or for memory.")
+    compression_type: str = setting("none", _one_of(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    max_request_size: int = setting(1_048_576, _at_least(1), "The largest record and the largest request.")
     max_in_flight_requests_per_connection: int = setting(
-        5, _number(1), "How many requests may be unanswered; idempotence allows 5."
+        5, _at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
     )
-    delivery_timeout_ms: int = setting(120_000, _number(1), "How long a record may take to be acknowledged, with all retries.")
+    delivery_timeout_ms: int = setting(120_000, _at_least(1), "How long a record may take to be acknowledged, retries included.")
 
     @property
     def acks_code(self) -> int:
-        """As a Produce request has it: 0, 1, or -1 for all."""
-        return ACKS[str(self.acks)]
+        """As in a Produce request: 0, 1, or -1 for all."""
+        return ACKS[self.acks]
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Idempotence is switched off where other settings rule it out, unless it was asked for."""
+        if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):
+            raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={self.api_version}: choose lz4.")
+        too_old = _before(self.api_version, IDEMPOTENCE)
+        possible = self.acks_code == -1 and self.max_in_flight_requests_per_connection <= 5 and not too_old
+        if not self.enable_idempotence or possible:
+            return self
+        if "enable_idempotence" not in given:
+            return replace(self, enable_idempotence=False)
+        if too_old:
+            raise SettingError(f"enable_idempotence needs Kafka {IDEMPOTENCE}, and api_version={self.api_version}: leave it out.")
+        raise SettingError(
+            "enable_idempotence needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
     """A consumer's settings."""
 
-    group_id: str | None = setting(None, _text, "The group that shares the topics' partitions; none: all partitions are read.")
-    group_instance_id: str | None = setting(None, _text, "A name that outlives restarts: a static member (KIP-345).")
-    auto_offset_reset: str = setting(
-        "latest", _one_of(["earliest", "latest", "none"]), "Where to begin where no offset is committed, or it is gone."
+    group_id: str | None = setting(
+        None, _text, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
-    enable_auto_commit: bool = setting(True, _flag, "Whether the offsets of records handed out are committed by themselves.")
-    auto_commit_interval_ms: int = setting(5_000, _number(1), "How often they are.")
+    group_instance_id: str | None = setting(None, _text, "A name that survives restarts: makes this a static member (KIP-345).")
+    auto_offset_reset: str = setting(
+        "latest",
+        _one_of(["earliest", "latest", "none"]),
+        "Where to start without a valid committed offset: earliest, latest, or none (an error).",
+    )
+    enable_auto_commit: bool = setting(True, _flag, "Commit the offsets of processed records periodically and on close.")
+    auto_commit_interval_ms: int = setting(5_000, _at_least(1), "How often offsets are committed automatically.")
     isolation_level: str = setting(
         "read_uncommitted",
         _one_of(["read_uncommitted", "read_committed"]),
-        "Whether records of open and aborted transactions show.",
+        "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
-    check_crcs: bool = setting(True, _flag, "Whether each batch's checksum is compared.")
-    fetch_min_bytes: int = setting(1, _number(0), "How much a broker gathers before it answers.")
-    fetch_max_bytes: int = setting(52_428_800, _number(1), "The most that one answer holds.")
-    fetch_max_wait_ms: int = setting(500, _number(0), "How long a broker gathers at most.")
-    max_partition_fetch_bytes: int = setting(1_048_576, _number(1), "The most that one answer holds of one partition.")
-    max_poll_records: int = setting(500, _number(1), "The most that poll() hands out.")
+    check_crcs: bool = setting(True, _flag, "Verify the checksum of each batch.")
+    fetch_min_bytes: int = setting(1, _at_least(0), "How much data a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = setting(52_428_800, _at_least(1), "The most data in one answer.")
+    fetch_max_wait_ms: int = setting(500, _at_least(0), "How long a broker waits for fetch_min_bytes.")
+    max_partition_fetch_bytes: int = setting(1_048_576, _at_least(1), "The most data of one partition in one answer.")
+    max_poll_records: int = setting(500, _at_least(1), "The most records that poll() returns.")
     max_poll_interval_ms: int = setting(
-        300_000, _number(1), "How long a member may be busy with records before the group goes on without it."
+        300_000, _at_least(1), "How long a member may take between polls before the group goes on without it."
     )
-    session_timeout_ms: int = setting(45_000, _number(1), "How long a silent member counts as alive.")
-    heartbeat_interval_ms: int = setting(3_000, _number(1), "How often a member says that it is.")
+    session_timeout_ms: int = setting(45_000, _at_least(1), "How long a member may be silent before the group goes on without it.")
+    heartbeat_interval_ms: int = setting(3_000, _at_least(1), "How often a member sends a heartbeat.")
     partition_assignment_strategy: tuple[str, ...] = setting(
-        ("range", "cooperative-sticky"), _assignors, "How partitions are shared out, the preferred way first."
+        ("range", "cooperative-sticky"),
+        _strategies,
+        "How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
+        given="str | Iterable[str]",
     )
-    allow_auto_create_topics: bool = setting(True, _flag, "Whether subscribing may create a topic, where brokers do that.")
+    allow_auto_create_topics: bool = setting(True, _flag, "Let brokers create a topic that is subscribed to but does not exist.")
 
     @property
     def read_committed(self) -> bool:
         return self.isolation_level == "read_committed"
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Brokers before 0.10.1 refuse sessions as long as today's default."""
+        if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
+            return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,42 +227,22 @@ class AdminSettings(ClientSettings):
     """An admin client's settings."""
 
 
-def parse(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Settings from keyword arguments. Raises `SettingError`, which names the nearest known setting."""
-    known: dict[str, Field[Any]] = {declared.name: declared for declared in fields(kind)}
-    values = {name: _known(kind, known, name).metadata["check"](name, value) for name, value in given.items()}
-    made = kind(**values)
-    if isinstance(made, ProducerSettings):
-        return _consistent(made, values)  # type: ignore[return-value]  # kind is ProducerSettings here
-    if isinstance(made, ConsumerSettings) and _before(made.api_version, LONG_SESSIONS) and "session_timeout_ms" not in values:
-        return kind(**{**values, "session_timeout_ms": LONGEST_SESSION_MS})
-    return made
+def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
+    """Settings from keyword arguments. Raises `SettingError`; for an unknown name it suggests the nearest one."""
+    checks = {declared.name: declared.metadata["check"] for declared in fields(kind)}
+    values: dict[str, Any] = {}  # each check returns what its field holds
+    for name, value in given.items():
+        if name not in checks:
+            raise SettingError(_unknown(kind, checks, name))
+        values[name] = checks[name](name, value)
+    return kind(**values).consistent(values)
+
+
+def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str:
+    close = difflib.get_close_matches(name.replace(".", "_"), known, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]}?" if close else f"it knows {', '.join(sorted(known))}."
+    return f"{kind.__name__.removesuffix('Settings')} has no setting {name}; {hint}"
 
 
 def _before(release: str | None, other: str) -> bool:
     return release is not None and releases.NAMES.index(release) < releases.NAMES.index(other)
-
-
-def _known(kind: type, known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
-    found = known.get(name)
-    if found is None or found.default is MISSING:
-        close = difflib.get_close_matches(name.replace(".", "_"), list(known), n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]}?" if close else f"it knows {', '.join(sorted(known))}."
-        raise SettingError(f"{kind.__name__.removesuffix('Settings')} has no setting {name}; {hint}")
-    return found
-
-
-def _consistent(made: ProducerSettings, given: Mapping[str, Any]) -> ProducerSettings:
-    too_many = made.max_in_flight_requests_per_connection > 5
-    too_old = _before(made.api_version, IDEMPOTENCE)
-    if made.compression_type == "zstd" and _before(made.api_version, ZSTD_SINCE):
-        raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={made.api_version}: choose lz4.")
-    if not made.enable_idempotence or (made.acks_code == -1 and not too_many and not too_old):
-        return made
-    if "enable_idempotence" in given:
-        if too_old:
-            raise SettingError(f"enable_idempotence needs Kafka {IDEMPOTENCE}, and api_version={made.api_version}: leave it out.")
-        raise SettingError(
-            "enable_idempotence needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out."
-        )
-    return ProducerSettings(**{**given, "enable_idempotence": False})

@@ -8,12 +8,17 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.broker.releases import TODAY, find
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.consumer.assign import Assignor
 from ottla.net.start import Listen, Running, start
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ottla.net.broker_keywords import BrokerKeywords
 
 STOP_TIMEOUT_S = 10
 
@@ -41,7 +46,7 @@ class Broker:
         port: int = 0,
         release: str | None = None,
         assignors: Sequence[str | Assignor] | None = None,
-        **settings: object,
+        **settings: Unpack[BrokerKeywords],
     ) -> None:
         be = TODAY if release is None else find(release)
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}

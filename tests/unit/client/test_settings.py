@@ -67,6 +67,12 @@ def test_every_setting_has_a_sentence_and_a_default_that_passes_its_own_check(ki
         assert declared.metadata["check"](declared.name, declared.default) == declared.default
 
 
+@pytest.mark.parametrize("given", [7, [7], object()])
+def test_values_of_another_type_are_refused_as_settings_are(given: object) -> None:
+    with pytest.raises(SettingError, match="partition_assignment_strategy"):
+        parse(ConsumerSettings, {"partition_assignment_strategy": given})
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

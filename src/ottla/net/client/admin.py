@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, GroupDescription, GroupListing, NewTopic
+from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
@@ -19,7 +20,7 @@ class Admin:
     Every method raises `KafkaError`: the first that any topic or group asked about met.
     """
 
-    def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
         self._async = AsyncAdmin(bootstrap_servers, **settings)
         self._background = BackgroundLoop.begin("ottla-admin", self._async.start)
         self._closed = False

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 from ottla.client import admin
 from ottla.client.admin import ConfigEntry, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import UNKNOWN_SERVER_ERROR, broker_error, raise_for
+from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import fetch_offsets_request, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
@@ -48,10 +49,9 @@ class AsyncAdmin:
     Every method raises `KafkaError`: the first that any topic or group asked about met.
     """
 
-    def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
-        if bootstrap_servers is not None:
-            settings["bootstrap_servers"] = bootstrap_servers
-        self.settings = parse(AdminSettings, settings)
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
+        servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+        self.settings = parse(AdminSettings, {**settings, **servers})
 
     async def start(self) -> Self:
         """Begin, without a `with` statement; nothing is sent before something is asked for."""

@@ -9,11 +9,12 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client.cursor import Cursor
 from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.fetcher import UNKNOWN_OFFSET
+from ottla.client.keywords import ConsumerKeywords
 from ottla.client.progress import Progress
 from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import (
@@ -53,7 +54,11 @@ class AsyncConsumer:
     """
 
     def __init__(
-        self, *topics: str, on_assigned: Listener | None = None, on_revoked: Listener | None = None, **settings: Any
+        self,
+        *topics: str,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        **settings: Unpack[ConsumerKeywords],
     ) -> None:
         self.settings = parse(ConsumerSettings, settings)
         self._first_topics = topics

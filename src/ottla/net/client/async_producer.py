@@ -10,12 +10,14 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
 from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut, raise_for
+from ottla.client.keywords import ProducerKeywords
 from ottla.client.lane import Identity, Outgoing
 from ottla.client.partitioner import Partitioner
 from ottla.client.sender import Send, Sender, SendSettings
@@ -39,10 +41,9 @@ class AsyncProducer:
     Leaving the context waits until everything is written or given up. Raises `SettingError` for a setting it does not know.
     """
 
-    def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
-        if bootstrap_servers is not None:
-            settings["bootstrap_servers"] = bootstrap_servers
-        self.settings = parse(ProducerSettings, settings)
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
+        servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+        self.settings = parse(ProducerSettings, {**settings, **servers})
         self.lock = threading.Lock()
         self.drafts = Accumulator(
             batch_size=self.settings.batch_size,

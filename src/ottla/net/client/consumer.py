@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
+from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from ottla.net.client.async_consumer import AsyncConsumer, Partition
+from ottla.net.client.async_consumer import AsyncConsumer, Listener, Partition
 from ottla.net.client.background import BackgroundLoop
 
 if TYPE_CHECKING:
@@ -26,8 +27,14 @@ class Consumer:
     Behaves as `AsyncConsumer`; `on_assigned` and `on_revoked` are called on the client's own thread. For one thread.
     """
 
-    def __init__(self, *topics: str, **settings: Any) -> None:
-        self._async = AsyncConsumer(*topics, **settings)
+    def __init__(
+        self,
+        *topics: str,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        **settings: Unpack[ConsumerKeywords],
+    ) -> None:
+        self._async = AsyncConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings)
         self._background = BackgroundLoop.begin("ottla-consumer", self._async.start)
         self._closed = False
 

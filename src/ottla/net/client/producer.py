@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from ottla.client.accumulator import Headers
+from ottla.client.keywords import ProducerKeywords
 from ottla.client.types import TopicPartition
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.net.client.background import BackgroundLoop
@@ -21,7 +23,7 @@ class Producer:
     Leaving the context waits until everything is written or given up. Threads may share one. Raises `SettingError`.
     """
 
-    def __init__(self, bootstrap_servers: str | None = None, **settings: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         self._async = AsyncProducer(bootstrap_servers, **settings)
         self._background = BackgroundLoop.begin("ottla-producer", self._async.start)
         self._closed = False

@@ -1,0 +1,99 @@
+"""The settings of clients as keyword arguments. Written by `tools/keywords.py`: change the declarations, not this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+
+class ClientKeywords(TypedDict, total=False):
+    """Settings of every client."""
+
+    client_id: str | None
+    """The name under which brokers log this client."""
+    request_timeout_ms: int
+    """How long one request may take."""
+    retry_backoff_ms: int
+    """The pause before a failed request is sent again."""
+    reconnect_backoff_ms: int
+    """The pause before connecting to a broker again."""
+    reconnect_backoff_max_ms: int
+    """The longest that pause grows while a broker stays unreachable."""
+    metadata_max_age_ms: int
+    """How old metadata may grow before it is refreshed."""
+    default_api_timeout_ms: int
+    """How long a call may take, retries included."""
+    api_version: str | None
+    """The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."""
+    security_protocol: str
+    """How connections are secured; TLS and SASL are not supported yet."""
+
+
+class ProducerKeywords(ClientKeywords, total=False):
+    """Settings of a producer."""
+
+    acks: str | int
+    """Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody)."""
+    enable_idempotence: bool
+    """Write each batch once even if it is sent twice; needs acks=all."""
+    linger_ms: int
+    """How long a batch waits for more records."""
+    batch_size: int
+    """The size at which a batch is full."""
+    buffer_memory: int
+    """The bytes of unsent records beyond which send() waits."""
+    max_block_ms: int
+    """How long send() may wait for metadata or for memory."""
+    compression_type: str
+    """The codec of batches: none, gzip, snappy, lz4 or zstd."""
+    max_request_size: int
+    """The largest record and the largest request."""
+    max_in_flight_requests_per_connection: int
+    """How many requests to one broker may be unanswered; at most 5 with idempotence."""
+    delivery_timeout_ms: int
+    """How long a record may take to be acknowledged, retries included."""
+
+
+class ConsumerKeywords(ClientKeywords, total=False):
+    """Settings of a consumer."""
+
+    group_id: str | None
+    """The group whose members share the topics' partitions; without one, all partitions are read."""
+    group_instance_id: str | None
+    """A name that survives restarts: makes this a static member (KIP-345)."""
+    auto_offset_reset: str
+    """Where to start without a valid committed offset: earliest, latest, or none (an error)."""
+    enable_auto_commit: bool
+    """Commit the offsets of processed records periodically and on close."""
+    auto_commit_interval_ms: int
+    """How often offsets are committed automatically."""
+    isolation_level: str
+    """read_committed hides records of open and aborted transactions; read_uncommitted shows them."""
+    check_crcs: bool
+    """Verify the checksum of each batch."""
+    fetch_min_bytes: int
+    """How much data a broker gathers before it answers a fetch."""
+    fetch_max_bytes: int
+    """The most data in one answer."""
+    fetch_max_wait_ms: int
+    """How long a broker waits for fetch_min_bytes."""
+    max_partition_fetch_bytes: int
+    """The most data of one partition in one answer."""
+    max_poll_records: int
+    """The most records that poll() returns."""
+    max_poll_interval_ms: int
+    """How long a member may take between polls before the group goes on without it."""
+    session_timeout_ms: int
+    """How long a member may be silent before the group goes on without it."""
+    heartbeat_interval_ms: int
+    """How often a member sends a heartbeat."""
+    partition_assignment_strategy: str | Iterable[str]
+    """How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky."""
+    allow_auto_create_topics: bool
+    """Let brokers create a topic that is subscribed to but does not exist."""
+    bootstrap_servers: str | Iterable[str]
+    """The brokers to contact first, as host:port; several as a list, or separated by commas."""
+
+
+class AdminKeywords(ClientKeywords, total=False):
+    """Settings of an admin."""
