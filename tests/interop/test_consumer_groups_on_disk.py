@@ -12,8 +12,8 @@ import pytest
 
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.records import EpochStored
-from ottla.coord.consumer.topics import Topics
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import Asked
 from ottla.coord.records import decode_record, encode_record
 from ottla.coord.settings import GroupSettings
@@ -63,10 +63,10 @@ class Performed:
             self.logs = sorted(path for path in home.rglob("__consumer_offsets-*/*.log") if path.stat().st_size)
             self.records = [record for path in self.logs for record in stored(path)]
 
-    def known(self) -> Topics:
+    def known(self) -> KnownTopics:
         """The topics under their real ids."""
         named = (self.topics.named(name) for name in self.topics.names)
-        return Topics(topic._replace(topic_id=self.ids[topic.topic_id]) for topic in named if topic is not None)
+        return KnownTopics(topic._replace(topic_id=self.ids[topic.topic_id]) for topic in named if topic is not None)
 
 
 def stored(path: Path) -> list[tuple[bytes, bytes | None]]:
@@ -105,7 +105,7 @@ def places(assignment: ConsumerGroupDescribeResponse.Assignment) -> set[tuple[st
 
 def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> None:
     performed = Performed("apache-kafka", tmp_path)
-    machine = Coordinator(GroupSettings(), lambda: "new")
+    machine = GroupMachine(GroupSettings(), lambda: "new")
     machine.apply(TopicsSeen(performed.known(), frozenset(), new=False))
     kinds: Counter[str] = Counter()
     for key, value in performed.records:
@@ -125,7 +125,7 @@ def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> N
     assert len(living.members) == 3
 
 
-def goes_on(machine: Coordinator, member_id: str, epoch: int, instance_id: str | None) -> None:
+def goes_on(machine: GroupMachine, member_id: str, epoch: int, instance_id: str | None) -> None:
     """A member that lives on sees no new epoch: the topics have the hash that Apache Kafka gave them."""
     body = ConsumerGroupHeartbeatRequest(group_id="x", member_id=member_id, member_epoch=epoch, instance_id=instance_id)
     outcome = machine.decide(Asked(body, 1, "live", "/127.0.0.1", 1), Now(1, 1))

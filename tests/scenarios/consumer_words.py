@@ -15,7 +15,7 @@ from typing import Any
 from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
-from ottla.coord.consumer.topics import Topic
+from ottla.coord.consumer.topics import KnownTopic
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -35,8 +35,8 @@ def topic_name(of: bytes) -> str:
     return of.rstrip(b"\0").decode()
 
 
-def topic(name: str, partitions: int) -> Topic:
-    return Topic(name, topic_id(name), TopicShape(partitions))
+def topic(name: str, partitions: int) -> KnownTopic:
+    return KnownTopic(name, topic_id(name), TopicShape(partitions))
 
 
 def heartbeat(options: Mapping[str, str], group: str, identity: Mapping[str, Any], epoch: int, timeout_ms: int) -> Any:

@@ -25,9 +25,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from ottla.coord.classic.events import Member
+from ottla.coord.classic.events import ClassicMember
 from ottla.coord.consumer.events import TopicsSeen
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import ExpiryKey, Outcome, TimerKey, TopicsChanged, TopicsDeleted
 from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored, is_stored
 from ottla.coord.settings import GroupSettings
@@ -112,7 +112,7 @@ class Play:
         self.stage = Stage(GroupSettings(), self._came_out, self._due)
         self.clients: dict[tuple[str, str], Client] = {}
         self.names: dict[int, tuple[str, str]] = {}
-        self.topics = Topics()
+        self.topics = KnownTopics()
         self._out: list[str] = []
         self._asking: tuple[str, str] = ("", "")
 
@@ -328,7 +328,7 @@ def shown_event(event: Any) -> str:
         return f"TopicsSeen {', '.join(sorted(event.names))}" + (", some of them new" if event.new else "")
     shown = []
     for name, value in zip(event._fields, event, strict=True):
-        if isinstance(value, Member):
+        if isinstance(value, ClassicMember):
             shown.append(value.member_id)
         elif name not in ("group_id", "token", "wall_ms", "protocols", "protocol_type"):
             shown.append(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.coord.classic.events import RebalanceBegun
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import NEXT, State
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.records import EpochForgotten
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.topics import Topics
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import Asked, Due, Outcome, Reply, TimerKey, TopicsChanged
 from ottla.coord.records import GroupStored, decode_record, encode_record, is_stored
 from ottla.coord.settings import GroupSettings
@@ -45,7 +45,7 @@ class Stage:
         self.timers: dict[TimerKey, int] = {}
         self.waiting: dict[int, Any] = {}
         self.heard: dict[int, Any] = {}
-        self.topics = Topics()
+        self.topics = KnownTopics()
         self._ids = 0
         self._tokens = 0
         self.machine = self._new_machine()
@@ -92,8 +92,8 @@ class Stage:
             self.machine.apply(record)
         self._carry_out(self.machine.recall(self.now))
 
-    def _new_machine(self) -> Coordinator:
-        return Coordinator(self.settings, self._new_id)
+    def _new_machine(self) -> GroupMachine:
+        return GroupMachine(self.settings, self._new_id)
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -156,8 +156,8 @@ class Stage:
             assert live_group is None or kept_group is None or stored_state(live_group) == stored_state(kept_group)
 
 
-def fingerprint(machine: Coordinator) -> Any:
-    groups = [[repr(getattr(group, name)) for name in Group.__slots__] for group in machine.groups.values()]
+def fingerprint(machine: GroupMachine) -> Any:
+    groups = [[repr(getattr(group, name)) for name in ClassicGroup.__slots__] for group in machine.groups.values()]
     groups += [[repr(getattr(group, name)) for name in ConsumerGroup.__slots__] for group in machine.consumers.groups.values()]
     return groups, list(machine.offsets.everything())
 
@@ -167,7 +167,7 @@ def stored_state(group: ConsumerGroup) -> Any:
     return [getattr(group, name) for name in ConsumerGroup.__slots__ if name not in volatile]
 
 
-def at_rest(group: Group) -> Any:
+def at_rest(group: ClassicGroup) -> Any:
     assignments = {member.member_id: member.assignment for member in group.members.values()}
     return group.state, group.topics, group.at_rest(assignments, group.state_timestamp_ms)
 
@@ -188,7 +188,7 @@ def error_of(reply: Reply) -> int:
     return error_code
 
 
-def check_group(group: Group, before: State) -> None:
+def check_group(group: ClassicGroup, before: State) -> None:
     """What is true of a group after every single record."""
     members = set(group.members)
     assert group.state is before or (before, group.state) in MOVES, f"{before} -> {group.state}"
@@ -222,7 +222,7 @@ def check_consumers(group: ConsumerGroup) -> None:
         assert bool(member.revoking) == (member.state is MemberState.UNREVOKED_PARTITIONS)
 
 
-def check_settled(group: Group) -> None:
+def check_settled(group: ClassicGroup) -> None:
     """What is true of a group whenever a decision has been carried out."""
     if group.state is State.STABLE:
         assert group.leader is not None

@@ -11,7 +11,7 @@ from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.flushing import Flushes
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.scheduler import Steps
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import NOTHING
 from ottla.log.log import Log
 from ottla.log.segment import Segment
@@ -75,7 +75,7 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
     "writes no checkpoints": ("checkpoints are new", Checkpoints, "write_soon", nothing),
     "answers before the sync": ("nothing is lost", Partition, "must_sync", lambda partition, acks_all: False),
     "forgets flush.ms": ("flush.ms is kept", Flushes, "appended", lambda flushes, partition, now: None),
-    "expires no offsets": ("offsets expire", Coordinator, "_expire", lambda machine, key, now: NOTHING),
+    "expires no offsets": ("offsets expire", GroupMachine, "_expire", lambda machine, key, now: NOTHING),
 }  # fmt: skip
 
 

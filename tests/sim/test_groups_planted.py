@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.partitions import Partition
-from ottla.coord import coordinator
+from ottla.coord import group_machine
 from ottla.coord.classic import rebalance
 from ottla.coord.consumer import reconcile
-from ottla.coord.consumer.assign.draft import Draft
+from ottla.coord.consumer.assign.draft import AssignmentDraft
 from ottla.coord.consumer.commits import commit_error
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.groups import ConsumerGroups
@@ -22,7 +22,7 @@ from ottla.sim.seeds import Violation
 from ottla.wire.errors import NONE, UNKNOWN_MEMBER_ID
 
 MOST_SEEDS = 150
-GIVE = Draft.give
+GIVE = AssignmentDraft.give
 FILE = Offsets._file
 COMMIT_ERROR = commit_error
 
@@ -47,7 +47,7 @@ def found(kind: str, name: str) -> set[str]:
     return names
 
 
-def leave_one_out(draft: Draft, member_id: str, partition: Any) -> None:
+def leave_one_out(draft: AssignmentDraft, member_id: str, partition: Any) -> None:
     if partition.number:
         GIVE(draft, member_id, partition)
 
@@ -65,12 +65,12 @@ def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
 MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
     "gives what others have": ("consumer", "one owner", ConsumerGroup, "owner", lambda group, topic_id, partition: None),
     "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
-    "obeys everybody": ("consumer", "commits grow", coordinator, "commit_error", lambda group, body, version: NONE),
-    "obeys who is out": ("consumer", "the fenced are deaf", coordinator, "commit_error", obey_who_is_out),
+    "obeys everybody": ("consumer", "commits grow", group_machine, "commit_error", lambda group, body, version: NONE),
+    "obeys who is out": ("consumer", "the fenced are deaf", group_machine, "commit_error", obey_who_is_out),
     "answers before the sync": ("consumer", "commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
     "loses some commits": ("classic", "commits stay", Offsets, "_file", file_most),
     "ends no session": ("classic", "soon settled", rebalance, "session_timed_out", lambda draft, member_id: None),
-    "leaves partitions out": ("consumer", "soon settled", Draft, "give", leave_one_out),
+    "leaves partitions out": ("consumer", "soon settled", AssignmentDraft, "give", leave_one_out),
     "forgets sessions at a restart": ("consumer", "soon settled", ConsumerGroups, "recall", lambda consumers, now: []),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.records import (
     BARE_V3,
     BARE_V4,
@@ -132,7 +132,7 @@ PAIRS: st.SearchStrategy[Pair] = st.one_of(SOUND, SOUND, SOUND, NEAR, DAMAGED, A
 """A key and a value as they may lie in the log: mostly sound, of few groups and topics, so that they have to do with each other."""
 
 
-def state(machine: Coordinator) -> object:
+def state(machine: GroupMachine) -> object:
     """All that a coordinator knows of groups and offsets, in its order, as something that can be compared."""
     return _known([machine.groups, machine.consumers.groups, machine.offsets])
 

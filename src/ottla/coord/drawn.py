@@ -53,7 +53,7 @@ def _classic_requests() -> Iterator[str]:
     for state in classic.HEARTBEAT:
         code = classic.HEARTBEAT[state]
         heartbeat = "is taken" if code == NONE else ERRORS[code].name
-        sync = classic.SYNC.get(state)
+        sync = classic.SYNC_GROUP.get(state)
         yield f"| {state.value} | {heartbeat} | {_words(classic.REJOIN[state])} | {'refuse' if sync is None else _words(sync)} |"
 
 

@@ -10,17 +10,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.migrate import tombstones
 from ottla.coord.consumer.records import ConsumerStored
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.offsets import ByTopic, Committed, Offsets
 from ottla.coord.outcome import ExpiryKey, TopicsKey
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, OffsetForgotten
 
-AnyGroup = Group | ConsumerGroup
+AnyGroup = ClassicGroup | ConsumerGroup
 Since = Callable[[Committed], int]
 Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
 
@@ -34,7 +34,7 @@ PAUSE_MS = 2
 """Between two slices, for others to have their turn."""
 
 
-class Rules(NamedTuple):
+class ExpiryRules(NamedTuple):
     """What the present moment makes of each offset."""
 
     wall_ms: int
@@ -48,7 +48,7 @@ class Looked(NamedTuple):
     following: ExpiryKey | None
 
 
-def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: Rules, key: ExpiryKey) -> Looked:
+def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
     """The tombstones of what has expired, from where `key` says; an empty group goes with the last of its offsets."""
     names = key.groups or tuple(groups)
     records: list[Tombstone] = []
@@ -71,7 +71,7 @@ def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: Rules, key: Ex
 class _Part:
     """One group's share of a slice: `records` are its tombstones, `looked_at` the number of its offsets that were looked at."""
 
-    def __init__(self, group: AnyGroup, offsets: Offsets, rules: Rules) -> None:
+    def __init__(self, group: AnyGroup, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Tombstone] = []
         self.looked_at = 0
         self._group = group
@@ -111,10 +111,10 @@ class _Part:
         group = self._group
         lost_all = len(topics) <= len(self.records) == sum(map(len, topics.values()))
         if lost_all and _is_deserted(group) and not self._offsets.pending.places(group.group_id):
-            self.records += [GroupForgotten(group.group_id)] if isinstance(group, Group) else tombstones(group)
+            self.records += [GroupForgotten(group.group_id)] if isinstance(group, ClassicGroup) else tombstones(group)
 
 
-def forget_topics(offsets: Offsets, key: TopicsKey, topics: Topics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
+def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
     """The tombstones of what groups, from where `key` says, have committed for topics that are no more; where to go on, if so.
 
     What was committed for those that have their names now, which `topics` tells, stays: it has their ids.
@@ -137,7 +137,7 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: Topics) -> tuple[lis
 
 def _is_deserted(group: AnyGroup) -> bool:
     """Whether a group has no members, and nobody is about to become one."""
-    return group.state is State.EMPTY and not group.invited if isinstance(group, Group) else not group.members
+    return group.state is State.EMPTY and not group.invited if isinstance(group, ClassicGroup) else not group.members
 
 
 def _retained_since(group: AnyGroup) -> Since | None:
@@ -163,7 +163,7 @@ def _commit_time(committed: Committed) -> int:
     return committed.commit_timestamp_ms
 
 
-def _is_expired(committed: Committed, since: Since, rules: Rules) -> bool:
+def _is_expired(committed: Committed, since: Since, rules: ExpiryRules) -> bool:
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
         return rules.wall_ms >= committed.expire_timestamp_ms
     return rules.wall_ms - since(committed) >= rules.retention_ms

@@ -43,7 +43,7 @@ _new = tuple.__new__
 """A NamedTuple's own constructor takes twice as long."""
 
 
-class Rows(NamedTuple):
+class RecordRows(NamedTuple):
     """Records by where their keys and values lie in `data`; a size of -1 is null."""
 
     data: bytes
@@ -79,7 +79,7 @@ class OffsetReader:
         topic_id = self._topic_ids.setdefault(_TOPIC_ID_TAG + record.topic_id, record.topic_id)
         return record._replace(topic=topic, topic_id=topic_id)
 
-    def read_all(self, rows: Rows, other: Callable[[int], Stored | None]) -> Iterator[Stored]:  # noqa: C901 - called by the million
+    def read_all(self, rows: RecordRows, other: Callable[[int], Stored | None]) -> Iterator[Stored]:  # noqa: C901 - called by the million
         """The records of all `rows` in order: offsets of one group and topic that follow one another as one, and what `other` makes
         of those of any other shape, by their row."""
         data, places, topic_ids = rows[0], self._places, self._topic_ids

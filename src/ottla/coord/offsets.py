@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.pending import PendingOffsets
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -14,7 +14,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE, UNSTABLE_OFFSET_COMMIT
 
 NO_OFFSET = -1
-NO_TOPICS: Final = Topics()
+NO_TOPICS: Final = KnownTopics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
 """The end of time: where a retention reaches beyond it, Apache Kafka begins anew at its start, and forgets at once."""
@@ -214,7 +214,7 @@ def _is_longer(text: str, limit: int) -> bool:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def fetch(offsets: Offsets, wanted: FetchGroup, present: Topics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
+def fetch(offsets: Offsets, wanted: FetchGroup, present: KnownTopics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
     """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error.
 
     Nothing is shown that was committed for a former topic of the same name: `present` tells the ids of those that there are. Where
@@ -234,7 +234,7 @@ def fetch(offsets: Offsets, wanted: FetchGroup, present: Topics = NO_TOPICS, *, 
     return FetchedGroup(group_id=wanted.group_id, topics=topics)
 
 
-def _all_topics(held: ByTopic, present: Topics) -> list[FetchedTopic]:
+def _all_topics(held: ByTopic, present: KnownTopics) -> list[FetchedTopic]:
     topics = []
     for name, partitions in held.items():
         topic_id = _id_of(name, NO_TOPIC_ID, present)
@@ -244,7 +244,7 @@ def _all_topics(held: ByTopic, present: Topics) -> list[FetchedTopic]:
     return topics
 
 
-def _id_of(name: str, asked: bytes, present: Topics) -> bytes:
+def _id_of(name: str, asked: bytes, present: KnownTopics) -> bytes:
     """The id that was asked for, or else that of the topic which has the name now."""
     topic = present.named(name) if asked == NO_TOPIC_ID else None
     return asked if topic is None else topic.topic_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import Stored, is_stored
 
 Body = TypeVar("Body")
@@ -30,7 +30,7 @@ class JoinKey:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncKey:
+class SyncGroupKey:
     """The deadline by which the members of one generation must have asked for their assignment."""
 
     group_id: str
@@ -53,7 +53,7 @@ class RejoinKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ResyncKey:
+class MemberSyncGroupKey:
     """The deadline by which such a member must have asked for its assignment."""
 
     group_id: str
@@ -97,7 +97,7 @@ class PatternsKey:
 
 
 # Keys are no tuples: those of two kinds must never be equal.
-TimerKey = SessionKey | JoinKey | SyncKey | RebalanceKey | RejoinKey | ResyncKey | PatternsKey | ExpiryKey | TopicsKey
+TimerKey = SessionKey | JoinKey | SyncGroupKey | RebalanceKey | RejoinKey | MemberSyncGroupKey | PatternsKey | ExpiryKey | TopicsKey
 
 
 class Due(NamedTuple):
@@ -115,7 +115,7 @@ class TopicsDeleted(NamedTuple):
 class TopicsChanged(NamedTuple):
     """An input: these are the topics now; `names` came, changed or went since the last time, and `new` says whether any came."""
 
-    topics: Topics
+    topics: KnownTopics
     names: frozenset[str]
     new: bool
 

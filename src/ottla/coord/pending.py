@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded
 
 
-class Place(NamedTuple):
+class OffsetKey(NamedTuple):
     """What an offset is filed under."""
 
     group_id: str
@@ -22,8 +22,8 @@ class PendingOffsets:
     __slots__ = ("_by_place", "_by_producer")
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, dict[Place, OffsetCommitted | None]] = {}
-        self._by_place: dict[Place, dict[int, None]] = {}
+        self._by_producer: dict[int, dict[OffsetKey, OffsetCommitted | None]] = {}
+        self._by_place: dict[OffsetKey, dict[int, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -31,13 +31,13 @@ class PendingOffsets:
     def __contains__(self, place: tuple[str, str, int]) -> bool:
         return place in self._by_place
 
-    def places(self, group_id: str) -> Iterable[Place]:
+    def places(self, group_id: str) -> Iterable[OffsetKey]:
         """Where a group has offsets that are pending."""
         return [place for place in self._by_place if place.group_id == group_id]
 
     def add(self, record: OffsetPending) -> None:
         offset = record.offset
-        place = Place(offset.group_id, offset.topic, offset.partition)
+        place = OffsetKey(offset.group_id, offset.topic, offset.partition)
         self._by_producer.setdefault(record.producer_id, {})[place] = offset
         holders = self._by_place.setdefault(place, {})
         holders.pop(record.producer_id, None)
@@ -56,17 +56,17 @@ class PendingOffsets:
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
         """Let all that is pending at a place lose to a newer record: a plain one, or that of this producer."""
-        for holder in self._by_place.get(Place(*place), ()):
+        for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
                 return
-            self._by_producer[holder][Place(*place)] = None
+            self._by_producer[holder][OffsetKey(*place)] = None
 
     def forget(self, place: tuple[str, str, int]) -> None:
         """A tombstone takes with it what is pending at its place."""
-        for holder in self._by_place.pop(Place(*place), ()):
-            del self._by_producer[holder][Place(*place)]
+        for holder in self._by_place.pop(OffsetKey(*place), ()):
+            del self._by_producer[holder][OffsetKey(*place)]
 
-    def _let_go(self, place: Place, producer_id: int) -> None:
+    def _let_go(self, place: OffsetKey, producer_id: int) -> None:
         holders = self._by_place[place]
         del holders[producer_id]
         if not holders:

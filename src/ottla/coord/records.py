@@ -34,7 +34,7 @@ EMPTY_V4 = (1,)
 ONE_TAG = (1, 0, 16)
 
 
-class Unreadable(ValueError):
+class UnreadableRecord(ValueError):
     """A stored record is not what its kind says: one sentence that tells why."""
 
 
@@ -137,13 +137,13 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
         if kind in consumer.KINDS:
             return consumer.decode_record(kind, key, value)
     except Malformed as malformed:
-        raise Unreadable(str(malformed)) from malformed
+        raise UnreadableRecord(str(malformed)) from malformed
     return None
 
 
 def _prefix(data: bytes) -> int:
     if len(data) < 2:
-        raise Unreadable(f"a coordinator record of {len(data)} bytes has no kind or version")
+        raise UnreadableRecord(f"a coordinator record of {len(data)} bytes has no kind or version")
     number: int = _SHORT.unpack_from(data)[0]
     return number
 
@@ -151,7 +151,7 @@ def _prefix(data: bytes) -> int:
 def _version(value: bytes) -> int:
     version = _prefix(value)
     if not OLDEST_READ <= version <= NEWEST_READ:
-        raise Unreadable(f"a coordinator record's value has version {version}; {NEWEST_READ} is the newest that is read")
+        raise UnreadableRecord(f"a coordinator record's value has version {version}; {NEWEST_READ} is the newest that is read")
     return version
 
 

@@ -18,7 +18,7 @@ from ottla.sim.network import ClientLink
 from ottla.sim.world import World
 
 
-class ClassicMember(SimMember):
+class SimClassicMember(SimMember):
     """A member of the classic protocol."""
 
     def __init__(

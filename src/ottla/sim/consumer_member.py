@@ -22,7 +22,7 @@ FATAL = frozenset({codes.FENCED_INSTANCE_ID, codes.GROUP_MAX_SIZE_REACHED, codes
 """Answers to a heartbeat after which clients give up; the last one if the group has become a classic one without them."""
 
 
-class ConsumerMember(SimMember):
+class SimConsumerMember(SimMember):
     """A member of the consumer protocol. `topics`: names, or a pattern for the broker to match."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from ottla.client.types import TopicPartition
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.states import GroupState
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.wire import errors as codes
@@ -186,7 +186,7 @@ def named(where: TopicPartition) -> str:
     return f"{where.topic}-{where.partition}"
 
 
-def knows(machine: Coordinator, reader: GroupReader) -> bool:
+def knows(machine: GroupMachine, reader: GroupReader) -> bool:
     """Whether a coordinator would obey the reader: it has its member id, and if that is a classic one, its generation."""
     consumers = machine.consumers.groups.get(reader.group_id)
     if consumers is not None:
@@ -198,13 +198,13 @@ def knows(machine: Coordinator, reader: GroupReader) -> bool:
     return reader.generation == classic.generation
 
 
-def member_ids(machine: Coordinator) -> list[str]:
+def member_ids(machine: GroupMachine) -> list[str]:
     """Everybody that a coordinator takes for a member of some group."""
     classic = [member_id for group in machine.groups.values() for member_id in group.members]
     return classic + [member_id for consumers in machine.consumers.groups.values() for member_id in consumers.members]
 
 
-def restless(machine: Coordinator) -> list[str]:
+def restless(machine: GroupMachine) -> list[str]:
     """The groups that have members and are about to change."""
     classic = [group_id for group_id, group in machine.groups.items() if group.state not in (State.STABLE, State.EMPTY)]
     quiet = GroupState.STABLE, GroupState.EMPTY

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.sim.classic_member import ClassicMember
-from ottla.sim.consumer_member import ConsumerMember
+from ottla.sim.classic_member import SimClassicMember
+from ottla.sim.consumer_member import SimConsumerMember
 from ottla.sim.group_ledger import GroupLedger, member_ids, restless
 from ottla.sim.group_members import SimMember
 from ottla.sim.host import Host
@@ -192,11 +192,11 @@ class GroupLife:
                 request_timeout_ms=2_000,
                 partition_assignment_strategy=group.strategy,
             )
-            member = ClassicMember(*shared, settings, name, topics)
+            member = SimClassicMember(*shared, settings, name, topics)
         else:
             wanted = "t.*" if topics == sorted(self._counts) and chance.random() < 0.5 else topics
             assignor = chance.choice((None, "uniform", "range"))
-            member = ConsumerMember(
+            member = SimConsumerMember(
                 *shared, group.group_id, name, wanted, instance_id=instance_id, rebalance_timeout_ms=REBALANCE_MS, assignor=assignor
             )
         self.members[name] = member
@@ -319,7 +319,9 @@ class GroupLife:
         """
         if self._restless() or self._strangers() or not all(member.is_settled for member in self.members.values()):
             return False
-        readers = [member for member in self.members.values() if isinstance(member, ClassicMember) and member.machine.cooperative]
+        readers = [
+            member for member in self.members.values() if isinstance(member, SimClassicMember) and member.machine.cooperative
+        ]
         static = {member.group_id for member in readers if member.instance_id is not None}
         stirred = [member for member in readers if member.group_id in static]
         for member in stirred:

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.broker.broker import Broker, Pending
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.ports import Now
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.registry import MemoryRegistry
@@ -105,7 +105,7 @@ class Host:
         """What is written from now on is written now."""
         self.disk.wall_ms = self.world.clock.now().wall_ms
 
-    def coordinators(self) -> list[Coordinator]:
+    def coordinators(self) -> list[GroupMachine]:
         """Of the groups whose offsets partitions are loaded; none while the broker is down."""
         return [] if self.broker is None else self.broker.coordination.coordinators
 

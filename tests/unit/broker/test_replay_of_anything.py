@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.coordination.replay import Replay, Replayed
-from ottla.coord.coordinator import Coordinator
-from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, Unreadable, decode_record
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, UnreadableRecord, decode_record
 from ottla.coord.settings import GroupSettings
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import stamp
@@ -98,7 +98,7 @@ def slowly(batches: list[Batch], from_offset: int, words: list[tuple[str, int, s
                 continue
             try:
                 record = decode_record(key or b"", value)
-            except Unreadable as unreadable:
+            except UnreadableRecord as unreadable:
                 words.append(("record", offset, str(unreadable)))
                 continue
             if isinstance(record, OffsetCommitted) and batch.producer_id is not None:
@@ -108,7 +108,7 @@ def slowly(batches: list[Batch], from_offset: int, words: list[tuple[str, int, s
 
 
 def after(records: Iterator[Replayed]) -> object:
-    machine = Coordinator(GroupSettings(), lambda: "id")
+    machine = GroupMachine(GroupSettings(), lambda: "id")
     for record in records:
         machine.apply(record)
     return state(machine)

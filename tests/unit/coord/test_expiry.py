@@ -9,8 +9,8 @@ import pytest
 from ottla.coord import expiry
 from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.events import TopicsSeen
-from ottla.coord.consumer.topics import Topic, Topics
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.consumer.topics import KnownTopic, KnownTopics
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import Asked, Due, ExpiryKey, Outcome, TopicsDeleted, TopicsKey
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
 from ottla.coord.settings import GroupSettings
@@ -22,9 +22,9 @@ LATE = Now(5_000, 5_000)
 OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 
-def coordinator(groups: int, offsets: int, *, seed: int = 0) -> Coordinator:
+def coordinator(groups: int, offsets: int, *, seed: int = 0) -> GroupMachine:
     """Simple groups with so many offsets in all, of which about half have expired when it is `LATE`."""
-    machine, chance = Coordinator(SETTINGS, lambda: "id"), random.Random(seed)
+    machine, chance = GroupMachine(SETTINGS, lambda: "id"), random.Random(seed)
     for number in range(offsets):
         commit_ms = chance.choice((100, 4_900))
         topic = f"t{number // groups // 10}"
@@ -32,7 +32,7 @@ def coordinator(groups: int, offsets: int, *, seed: int = 0) -> Coordinator:
     return machine
 
 
-def run(machine: Coordinator, outcome: Outcome) -> list[Outcome]:
+def run(machine: GroupMachine, outcome: Outcome) -> list[Outcome]:
     """Apply an outcome, and all slices that follow it."""
     outcomes = [outcome]
     while True:
@@ -45,7 +45,7 @@ def run(machine: Coordinator, outcome: Outcome) -> list[Outcome]:
         outcomes.append(outcome)
 
 
-def look(machine: Coordinator) -> list[Outcome]:
+def look(machine: GroupMachine) -> list[Outcome]:
     return run(machine, machine.decide(Asked(Due(ExpiryKey())), LATE))
 
 
@@ -81,7 +81,7 @@ def test_what_is_committed_between_two_slices_stays() -> None:
 
 
 def test_a_pending_offset_keeps_its_group_and_what_stands_in_its_place() -> None:
-    machine = Coordinator(SETTINGS, lambda: "id")
+    machine = GroupMachine(SETTINGS, lambda: "id")
     machine.apply(OffsetCommitted("g", "t", 0, 1, 0, "", 100))
     machine.apply(OffsetCommitted("g", "t", 1, 1, 0, "", 100))
     machine.apply(OffsetPending(9, OffsetCommitted("g", "t", 0, 2, 0, "", 100)))
@@ -99,8 +99,8 @@ def test_deleted_topics_are_forgotten_in_slices() -> None:
 
 
 def test_what_was_committed_for_a_topic_of_the_same_name_stays_whatever_the_clock_showed() -> None:
-    machine = Coordinator(SETTINGS, lambda: "id")
-    machine.apply(TopicsSeen(Topics([Topic("t", NEW_ID, TopicShape(1))]), frozenset("t"), new=True))
+    machine = GroupMachine(SETTINGS, lambda: "id")
+    machine.apply(TopicsSeen(KnownTopics([KnownTopic("t", NEW_ID, TopicShape(1))]), frozenset("t"), new=True))
     machine.apply(OffsetCommitted("old", "t", 0, 1, 0, "", 200, topic_id=OLD_ID))
     machine.apply(OffsetCommitted("older", "t", 0, 1, 0, "", 200))
     machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 100, topic_id=NEW_ID))

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offset_reader import OffsetReader
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
 from ottla.coord.settings import GroupSettings
@@ -34,7 +34,7 @@ def records(number: int, *, stable: bool) -> list[Stored]:
 @pytest.mark.parametrize("stable", [False, True], ids=["empty", "one member"])
 def test_an_idle_group_takes_less_than_four_kilobytes(stable: bool) -> None:
     stored = [encode_record(record) for number in range(GROUPS) for record in records(number, stable=stable)]
-    machine, reader = Coordinator(GroupSettings(), lambda: "id"), OffsetReader()
+    machine, reader = GroupMachine(GroupSettings(), lambda: "id"), OffsetReader()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.coordinator import Coordinator
-from ottla.coord.offset_reader import OffsetReader, Rows
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.offset_reader import OffsetReader, RecordRows
 from ottla.coord.offsets import Offsets, OffsetsCommitted
 from ottla.coord.records import (
     BARE_V3,
@@ -20,7 +20,7 @@ from ottla.coord.records import (
     OffsetPending,
     Stored,
     TransactionEnded,
-    Unreadable,
+    UnreadableRecord,
     decode_record,
     encode_record,
 )
@@ -30,7 +30,7 @@ from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.support.coordinator_records import COMMITTED, DAMAGED, NEAR, NEAR_KEYS, NEAR_VALUES, PAIRS, Pair, state
 
 
-def rows(pairs: list[Pair], gap: bytes = b"\0") -> Rows:
+def rows(pairs: list[Pair], gap: bytes = b"\0") -> RecordRows:
     """The pairs as they lie in a batch, with this between the key and the value of each."""
     data, spans = bytearray(b"header"), []
     for key, value in pairs:
@@ -38,7 +38,7 @@ def rows(pairs: list[Pair], gap: bytes = b"\0") -> Rows:
         data += (key or b"") + gap
         spans.append((key_at, -1 if key is None else len(key), len(data), -1 if value is None else len(value)))
         data += value or b""
-    return Rows(bytes(data), *([span[column] for span in spans] for column in range(4)))
+    return RecordRows(bytes(data), *([span[column] for span in spans] for column in range(4)))
 
 
 Said = Stored | str | None
@@ -49,7 +49,7 @@ def slowly(pairs: list[Pair]) -> Iterator[Said]:
     for key, value in pairs:
         try:
             yield decode_record(key or b"", value)
-        except Unreadable as unreadable:
+        except UnreadableRecord as unreadable:
             yield str(unreadable)
 
 
@@ -61,7 +61,7 @@ def quickly(pairs: list[Pair], gap: bytes = b"\0") -> tuple[list[Stored], list[S
     def other(row: int) -> Stored | None:
         try:
             record = reader.read(*lying.record(row))
-        except Unreadable as unreadable:
+        except UnreadableRecord as unreadable:
             left.append(str(unreadable))
             return None
         left.append(record)
@@ -75,7 +75,7 @@ def one_by_one(records: Iterable[Stored]) -> list[Stored]:
 
 
 def after(records: Iterable[Stored]) -> object:
-    machine = Coordinator(GroupSettings(), lambda: "id")
+    machine = GroupMachine(GroupSettings(), lambda: "id")
     for record in records:
         machine.apply(record)
     return state(machine)
@@ -130,7 +130,7 @@ def test_what_is_written_is_what_the_declared_messages_write(record: OffsetCommi
 
 @pytest.mark.parametrize("size", [BARE_V3.size, BARE_V4.size])
 def test_a_null_key_is_unreadable(size: int) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableRecord):
         OffsetReader().read(None, bytes(size))
     quick, (left,) = quickly([(None, bytes(size))])
     assert not quick
@@ -152,7 +152,7 @@ def test_offsets_in_a_row_are_one_record_for_each_group_and_topic() -> None:
 
 def test_of_offsets_that_come_again_the_last_one_counts() -> None:
     again = [encode_record(OffsetCommitted("g", "t", partition, 99, 0, "", 7)) for partition in (1, 2)]
-    machine = Coordinator(GroupSettings(), lambda: "id")
+    machine = GroupMachine(GroupSettings(), lambda: "id")
     for record in quickly([*offsets("g", "t", [0, 1]), *offsets("h", "t", [0]), *again])[0]:
         machine.apply(record)
     held = machine.offsets.of("g")["t"]
@@ -182,7 +182,7 @@ def test_offsets_read_back_together_leave_no_pending_one_of_their_places() -> No
 
 def bytes_taken(read: Callable[[list[Pair]], Iterable[Said]], pairs: list[Pair]) -> int:
     """What a coordinator takes in the end that applies what is read of these pairs."""
-    machine = Coordinator(GroupSettings(), lambda: "id")
+    machine = GroupMachine(GroupSettings(), lambda: "id")
     tracemalloc.start()
     try:
         for record in read(pairs):

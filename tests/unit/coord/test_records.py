@@ -13,7 +13,7 @@ from ottla.coord.records import (
     OffsetCommitted,
     OffsetForgotten,
     StoredMember,
-    Unreadable,
+    UnreadableRecord,
     decode_record,
     encode_record,
     is_stored,
@@ -59,20 +59,20 @@ def test_damaged_bytes_are_a_record_or_unreadable_and_nothing_worse(
     read = (bytes(damaged), None) if value is None else (key, bytes(damaged))
     try:
         found = decode_record(*read)
-    except Unreadable:
+    except UnreadableRecord:
         return
     assert found is None or is_stored(found)
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\1\0"])
 def test_a_key_that_is_too_short_is_unreadable(key: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableRecord):
         decode_record(key, None)
 
 
 def test_a_newer_version_is_unreadable_and_said_so() -> None:
     key, _ = encode_record(GroupForgotten("g"))
-    with pytest.raises(Unreadable, match="version 9"):
+    with pytest.raises(UnreadableRecord, match="version 9"):
         decode_record(key, b"\0\x09rest")
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.coord.classic import rebalance
-from ottla.coord.classic.draft import Draft
-from ottla.coord.classic.states import HEARTBEAT, NEXT, REJOIN, SYNC, Cause, State
+from ottla.coord.classic.draft import ClassicDraft
+from ottla.coord.classic.states import HEARTBEAT, NEXT, REJOIN, SYNC_GROUP, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
-from ottla.coord.outcome import JoinKey, SessionKey, SyncKey
+from ottla.coord.outcome import JoinKey, SessionKey, SyncGroupKey
 from ottla.coord.refusal import refused
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
@@ -34,7 +34,7 @@ LIVING = (State.EMPTY, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, St
 
 def test_every_state_has_an_answer_to_every_request() -> None:
     assert set(HEARTBEAT) == set(REJOIN) == set(LIVING)
-    assert set(SYNC) == set(LIVING) - {State.EMPTY}
+    assert set(SYNC_GROUP) == set(LIVING) - {State.EMPTY}
 
 
 def test_every_state_can_be_reached_and_left() -> None:
@@ -43,7 +43,7 @@ def test_every_state_can_be_reached_and_left() -> None:
 
 
 def test_deadlines_of_different_kinds_are_never_the_same() -> None:
-    assert len({JoinKey("g"), SyncKey("g"), SessionKey("g", "")}) == 3
+    assert len({JoinKey("g"), SyncGroupKey("g"), SessionKey("g", "")}) == 3
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -114,6 +114,6 @@ def test_a_decision_that_changes_nothing_copies_nothing() -> None:
         "client",
     )
     group = stage.machine.groups["g"]
-    draft = Draft(group, "g", GroupSettings(), Now(0, 0))
+    draft = ClassicDraft(group, "g", GroupSettings(), Now(0, 0))
     rebalance.sync_timed_out(draft)
     assert draft.group is group

@@ -20,7 +20,7 @@ from ottla.broker.settings.group import in_force
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.groups import BUILT_IN
-from ottla.coord.coordinator import Coordinator
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import Asked, Due, Outcome, Timer, TimerKey, TopicsDeleted, TopicsKey
 from ottla.coord.outcome import Reply as Told
 from ottla.coord.partitioning import partition_of
@@ -91,7 +91,7 @@ class Shard:
 
     __slots__ = ("commits", "machine", "owed", "partition")
 
-    def __init__(self, partition: Partition, machine: Coordinator) -> None:
+    def __init__(self, partition: Partition, machine: GroupMachine) -> None:
         self.partition = partition
         self.machine = machine
         self.owed: dict[int, Owed] = {}
@@ -111,7 +111,7 @@ class Coordination:
         self._forgetting: dict[int, set[str]] = {}
 
     @property
-    def coordinators(self) -> list[Coordinator]:
+    def coordinators(self) -> list[GroupMachine]:
         """The machines of the partitions that are loaded, to be looked at only."""
         return [shard.machine for shard in self._shards.values()]
 
@@ -201,7 +201,7 @@ class Coordination:
         return shard or self._load(partition, now)
 
     def _load(self, partition: Partition, now: Now) -> Shard | None:
-        machine = Coordinator(self._group_settings(), self._new_id, self._assignors(), self._of_group)
+        machine = GroupMachine(self._group_settings(), self._new_id, self._assignors(), self._of_group)
         machine.apply(TopicsSeen(self._topics.known(), frozenset(), new=False))
         try:
             for record in stored_records(partition):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster.image import TopicImage
 from ottla.coord.consumer.assign import TopicShape
-from ottla.coord.consumer.topics import Topic, Topics
+from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.outcome import TopicsChanged
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ class GroupTopics:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._topics: Topics | None = None
+        self._topics: KnownTopics | None = None
         self._noted: set[str] = set()
 
     def note(self, names: Iterable[str]) -> None:
         """These topics came, changed or went."""
         self._noted.update(names)
 
-    def known(self) -> Topics:
+    def known(self) -> KnownTopics:
         """The topics as coordinators were told last; the first to ask is told all there are."""
         if self._topics is None:
             self._noted.clear()
-            self._topics = Topics(self._seen(image) for image in self._broker.topics.image.topics.values())
+            self._topics = KnownTopics(self._seen(image) for image in self._broker.topics.image.topics.values())
         return self._topics
 
     def changed(self) -> TopicsChanged | None:
@@ -44,8 +44,8 @@ class GroupTopics:
         self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
         return TopicsChanged(self._topics, names, new)
 
-    def _seen(self, image: TopicImage) -> Topic:
-        return Topic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
+    def _seen(self, image: TopicImage) -> KnownTopic:
+        return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
 
     def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
         """Where each partition's replicas are; nothing if no broker says where it is."""

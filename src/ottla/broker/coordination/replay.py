@@ -8,9 +8,9 @@ from struct import Struct
 from typing import Final
 
 from ottla.broker.partitions.partitions import Partition
-from ottla.coord.offset_reader import OffsetReader, Rows
+from ottla.coord.offset_reader import OffsetReader, RecordRows
 from ottla.coord.offsets import OffsetsCommitted
-from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, Unreadable
+from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, UnreadableRecord
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import (
     CONTROL_BIT,
@@ -110,7 +110,7 @@ class Replay:
             if run.data is not data:
                 data, raw = run.data, bytes(run.data)
             part = slice(run.first - columns.first, run.end - columns.first)
-            rows = Rows(raw, *(column[part] for column in spans))
+            rows = RecordRows(raw, *(column[part] for column in spans))
             if run.header.is_control:
                 yield from _ended(run.header.producer_id, rows)
             elif run.header.is_transactional:
@@ -118,11 +118,11 @@ class Replay:
             else:
                 yield from self._decoded(rows, columns.offsets[part])
 
-    def _decoded(self, rows: Rows, offsets: Sequence[int]) -> Iterator[Stored]:
+    def _decoded(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Stored]:
         def unusual(row: int) -> Stored | None:
             try:
                 decoded = self._reader.read(*rows.record(row))
-            except Unreadable as unreadable:
+            except UnreadableRecord as unreadable:
                 self.pass_over("record", offsets[row], unreadable)
                 return None
             self._unknown += decoded is None
@@ -149,7 +149,7 @@ def _opened(view: memoryview, offset: int) -> Columns:
     return open_batches(view, from_offset=offset, control=True, check_crcs=True)
 
 
-def _ended(producer_id: int, rows: Rows) -> Iterator[TransactionEnded]:
+def _ended(producer_id: int, rows: RecordRows) -> Iterator[TransactionEnded]:
     for row in range(len(rows.keys_at)):
         key = rows.record(row)[0] or b""
         if len(key) >= _MARKER.size:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.group import ClassicGroup
 from ottla.wire.errors import FENCED_INSTANCE_ID, ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
 
 
-def member_error(group: Group, member_id: str, group_instance_id: str | None) -> int:
+def member_error(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> int:
     """A static member is known by its instance id, and fenced if somebody came after it under a newer member id (KIP-345)."""
     if group_instance_id is not None:
         holder = group.static.get(group_instance_id)
@@ -17,7 +17,7 @@ def member_error(group: Group, member_id: str, group_instance_id: str | None) ->
     return NONE if member_id in group.members else UNKNOWN_MEMBER_ID
 
 
-def generation_error(group: Group, member_id: str, group_instance_id: str | None, generation: int) -> int:
+def generation_error(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int) -> int:
     """As `member_error`; then the member must know the present generation."""
     error_code = member_error(group, member_id, group_instance_id)
     if error_code == NONE and generation != group.generation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import State
 from ottla.wire.api.describe_groups import DescribeGroupsResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
@@ -14,7 +14,7 @@ NOT_FOUND_FROM = 6
 Described = DescribeGroupsResponse.DescribedGroup
 
 
-def listed(group: Group) -> ListGroupsResponse.ListedGroup:
+def listed(group: ClassicGroup) -> ListGroupsResponse.ListedGroup:
     return ListGroupsResponse.ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -23,7 +23,7 @@ def listed(group: Group) -> ListGroupsResponse.ListedGroup:
     )
 
 
-def described(group: Group) -> Described:
+def described(group: ClassicGroup) -> Described:
     """What members sent along is shown while the group is stable only."""
     is_stable = group.state is State.STABLE
     members = [

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coord.classic.events import Event
-from ottla.coord.classic.group import Group, apply
+from ottla.coord.classic.events import ClassicEvent
+from ottla.coord.classic.group import ClassicGroup, apply
 from ottla.coord.outcome import NOBODY, Outcome, Reply, SessionKey, Timer, TimerKey
 from ottla.coord.records import GroupStored
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 
 
-class Draft:
+class ClassicDraft:
     """Collects records, replies and timers.
 
     `group` is the group as it will be once all that happened so far is applied: the real one, which nobody may change, until
@@ -24,17 +24,17 @@ class Draft:
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token")
 
-    def __init__(self, group: Group | None, group_id: str, settings: GroupSettings, now: Now, token: int = NOBODY) -> None:
+    def __init__(self, group: ClassicGroup | None, group_id: str, settings: GroupSettings, now: Now, token: int = NOBODY) -> None:
         self._private = group is None
-        self.group = Group(group_id) if group is None else group
+        self.group = ClassicGroup(group_id) if group is None else group
         self.settings = settings
         self.now = now
         self.token = token
-        self._records: list[Event | GroupStored] = []
+        self._records: list[ClassicEvent | GroupStored] = []
         self._replies: list[Reply] = []
         self._timers: dict[TimerKey, int | None] = {}
 
-    def happen(self, event: Event | GroupStored) -> None:
+    def happen(self, event: ClassicEvent | GroupStored) -> None:
         if not self._private:
             self.group = self.group.copy()
             self._private = True

@@ -13,7 +13,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ClassicMember:
     """One member of a classic group, as it last joined."""
 
     member_id: str
@@ -48,7 +48,7 @@ class MemberJoined(NamedTuple):
     """A new member; its reply, wanted under `token`, waits until the join phase is over."""
 
     group_id: str
-    member: Member
+    member: ClassicMember
     protocol_type: str
     token: int
 
@@ -111,7 +111,7 @@ class JoinAnswered(NamedTuple):
     member_id: str
 
 
-class SyncAwaited(NamedTuple):
+class SyncGroupAwaited(NamedTuple):
     """A member asked for its assignment, which is not known yet."""
 
     group_id: str
@@ -119,14 +119,14 @@ class SyncAwaited(NamedTuple):
     token: int
 
 
-class SyncSeen(NamedTuple):
+class SyncGroupSeen(NamedTuple):
     """A member asked for its assignment, and had it at once."""
 
     group_id: str
     member_id: str
 
 
-Event = (
+ClassicEvent = (
     MemberIdGiven
     | MemberJoined
     | MemberRejoined
@@ -137,6 +137,6 @@ Event = (
     | InitialDelaySet
     | JoinCompleted
     | JoinAnswered
-    | SyncAwaited
-    | SyncSeen
+    | SyncGroupAwaited
+    | SyncGroupSeen
 )

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.coord.classic.events import (
-    Event,
+    ClassicEvent,
+    ClassicMember,
     InitialDelay,
     InitialDelaySet,
     JoinAnswered,
     JoinCompleted,
     LeaderElected,
-    Member,
     MemberGone,
     MemberIdGiven,
     MemberJoined,
@@ -21,15 +21,15 @@ from ottla.coord.classic.events import (
     MemberReplaced,
     Protocols,
     RebalanceBegun,
-    SyncAwaited,
-    SyncSeen,
+    SyncGroupAwaited,
+    SyncGroupSeen,
 )
 from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.records import GroupStored, StoredMember
 
 
-class Group:
+class ClassicGroup:
     """One classic group.
 
     Members are immutable values, so that a copy of a group costs a few dictionaries. `joining` and `syncing` hold the tokens of
@@ -68,7 +68,7 @@ class Group:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.state_timestamp_ms = -1
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static: dict[str, str] = {}
         self.supported: dict[str, int] = {}
         self.joining: dict[str, int] = {}
@@ -80,10 +80,10 @@ class Group:
         self.delay: InitialDelay | None = None
         self.more_came = False
 
-    def copy(self) -> Group:
+    def copy(self) -> ClassicGroup:
         """A group that can be changed without this one noticing."""
-        twin = Group.__new__(Group)
-        for name in Group.__slots__:
+        twin = ClassicGroup.__new__(ClassicGroup)
+        for name in ClassicGroup.__slots__:
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, dict) else value)
         return twin
@@ -149,23 +149,23 @@ class Group:
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
 
 
-def apply(group: Group, event: Event | GroupStored) -> None:
+def apply(group: ClassicGroup, event: ClassicEvent | GroupStored) -> None:
     """Let one event change the group."""
     _APPLY[type(event)](group, event)
 
 
-def _count(group: Group, protocols: Iterable[tuple[str, bytes]], by: int) -> None:
+def _count(group: ClassicGroup, protocols: Iterable[tuple[str, bytes]], by: int) -> None:
     for name in dict(protocols):
         group.supported[name] = group.supported.get(name, 0) + by
         if not group.supported[name]:
             del group.supported[name]
 
 
-def _id_given(group: Group, event: MemberIdGiven) -> None:
+def _id_given(group: ClassicGroup, event: MemberIdGiven) -> None:
     group.invited[event.member_id] = None
 
 
-def _joined(group: Group, event: MemberJoined) -> None:
+def _joined(group: ClassicGroup, event: MemberJoined) -> None:
     member = event.member
     if not group.members:
         group.protocol_type = event.protocol_type
@@ -180,7 +180,7 @@ def _joined(group: Group, event: MemberJoined) -> None:
     group.more_came = group.is_initial_rebalance
 
 
-def _rejoined(group: Group, event: MemberRejoined) -> None:
+def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
     member = group.members[event.member_id]
     _count(group, member.protocols, -1)
     _count(group, event.protocols, 1)
@@ -193,7 +193,7 @@ def _rejoined(group: Group, event: MemberRejoined) -> None:
     group.joining[event.member_id] = event.token
 
 
-def _replaced(group: Group, event: MemberReplaced) -> None:
+def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
     """The newcomer takes the old one's seat in the order of members too: who is first may become leader."""
     seated = {}
     for member_id, member in group.members.items():
@@ -210,7 +210,7 @@ def _replaced(group: Group, event: MemberReplaced) -> None:
         awaited.pop(event.member_id, None)
 
 
-def _gone(group: Group, event: MemberGone) -> None:
+def _gone(group: ClassicGroup, event: MemberGone) -> None:
     member = group.members.pop(event.member_id, None)
     if member is not None:
         _count(group, member.protocols, -1)
@@ -222,11 +222,11 @@ def _gone(group: Group, event: MemberGone) -> None:
         awaited.pop(event.member_id, None)
 
 
-def _elected(group: Group, event: LeaderElected) -> None:
+def _elected(group: ClassicGroup, event: LeaderElected) -> None:
     group.leader = event.member_id
 
 
-def _rebalance_begun(group: Group, event: RebalanceBegun) -> None:
+def _rebalance_begun(group: ClassicGroup, event: RebalanceBegun) -> None:
     if group.state is State.COMPLETING_REBALANCE:
         group.members = {member_id: replace(member, assignment=b"") for member_id, member in group.members.items()}
     group.syncing.clear()
@@ -235,12 +235,12 @@ def _rebalance_begun(group: Group, event: RebalanceBegun) -> None:
     group.move(Cause.MEMBERSHIP_CHANGED, event.wall_ms)
 
 
-def _delay_set(group: Group, event: InitialDelaySet) -> None:
+def _delay_set(group: ClassicGroup, event: InitialDelaySet) -> None:
     group.delay = event.delay
     group.more_came = False
 
 
-def _join_completed(group: Group, event: JoinCompleted) -> None:
+def _join_completed(group: ClassicGroup, event: JoinCompleted) -> None:
     group.generation += 1
     group.protocol = event.protocol
     group.delay = None
@@ -251,20 +251,20 @@ def _join_completed(group: Group, event: JoinCompleted) -> None:
     group.remember_topics()
 
 
-def _join_answered(group: Group, event: JoinAnswered) -> None:
+def _join_answered(group: ClassicGroup, event: JoinAnswered) -> None:
     group.joining.pop(event.member_id, None)
 
 
-def _sync_awaited(group: Group, event: SyncAwaited) -> None:
+def _sync_awaited(group: ClassicGroup, event: SyncGroupAwaited) -> None:
     group.syncing[event.member_id] = event.token
     group.unsynced.pop(event.member_id, None)
 
 
-def _sync_seen(group: Group, event: SyncSeen) -> None:
+def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
     group.unsynced.pop(event.member_id, None)
 
 
-def _stored(group: Group, event: GroupStored) -> None:
+def _stored(group: ClassicGroup, event: GroupStored) -> None:
     """Take over a group at rest. Members known already keep the protocols that the record does not hold."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
@@ -287,12 +287,12 @@ def _stored(group: Group, event: GroupStored) -> None:
     group.remember_topics()
 
 
-def _restored(stored: StoredMember, known: Member | None, protocol: str | None) -> Member:
+def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
     """A member as stored; all its protocols are known only if this very subscription came with them."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
         protocols = known.protocols
-    return Member(
+    return ClassicMember(
         stored.member_id,
         stored.group_instance_id,
         stored.client_id,
@@ -304,7 +304,7 @@ def _restored(stored: StoredMember, known: Member | None, protocol: str | None) 
     )
 
 
-_APPLY: dict[type, Callable[[Group, Any], None]] = {
+_APPLY: dict[type, Callable[[ClassicGroup, Any], None]] = {
     MemberIdGiven: _id_given,
     MemberJoined: _joined,
     MemberRejoined: _rejoined,
@@ -315,7 +315,7 @@ _APPLY: dict[type, Callable[[Group, Any], None]] = {
     InitialDelaySet: _delay_set,
     JoinCompleted: _join_completed,
     JoinAnswered: _join_answered,
-    SyncAwaited: _sync_awaited,
-    SyncSeen: _sync_seen,
+    SyncGroupAwaited: _sync_awaited,
+    SyncGroupSeen: _sync_seen,
     GroupStored: _stored,
 }

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ottla.coord.classic import rebalance
 from ottla.coord.classic.checks import member_error
-from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import (
-    Member,
+    ClassicMember,
     MemberGone,
     MemberIdGiven,
     MemberJoined,
@@ -16,7 +16,7 @@ from ottla.coord.classic.events import (
     MemberReplaced,
     Protocols,
 )
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import REJOIN, Rejoin, State
 from ottla.coord.outcome import Asked, SessionKey
@@ -45,7 +45,7 @@ LONGEST_NAME = 8_000
 Ask = Asked[JoinGroupRequest]
 
 
-def join(draft: Draft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
+def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
     """Decide a JoinGroup. `exists` is False if the draft's group is only about to be made."""
     body = ask.body
     error_code = request_error(body, draft.settings)
@@ -72,11 +72,11 @@ def request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
     return NONE
 
 
-def _refuse(draft: Draft, error_code: int, member_id: str = "") -> None:
+def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
     draft.answer(join_error(error_code, member_id))
 
 
-def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """While members join, only those who have joined already count: the last to come have no place, whoever they are."""
     if group.state is State.EMPTY:
         return True
@@ -85,7 +85,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member_id in group.members or len(group.members) < max_size
 
 
-def _turn_away(draft: Draft, member_id: str) -> None:
+def _turn_away(draft: ClassicDraft, member_id: str) -> None:
     """The group is full; nobody shall wait for the one who is turned away."""
     if member_id in draft.group.members or member_id in draft.group.invited:
         draft.happen(MemberGone(draft.group.group_id, member_id))
@@ -94,7 +94,7 @@ def _turn_away(draft: Draft, member_id: str) -> None:
     rebalance.complete_if_all_joined(draft)
 
 
-def _join_new(draft: Draft, ask: Ask, new_id: Callable[[], str]) -> None:
+def _join_new(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str]) -> None:
     """Somebody without a member id. A static member is known by its instance id, a dynamic one must first take its id (KIP-394)."""
     instance = ask.body.group_instance_id
     name = ask.client_id if instance is None else instance
@@ -109,7 +109,7 @@ def _join_new(draft: Draft, ask: Ask, new_id: Callable[[], str]) -> None:
         _add(draft, ask, member_id)
 
 
-def _join_known(draft: Draft, ask: Ask) -> None:
+def _join_known(draft: ClassicDraft, ask: Ask) -> None:
     body = ask.body
     group = draft.group
     if body.member_id in group.invited and body.group_instance_id is None:
@@ -131,17 +131,17 @@ def _join_known(draft: Draft, ask: Ask) -> None:
         draft.answer(told)
 
 
-def _has_reason(group: Group, ask: Ask, rejoin: Rejoin) -> bool:
+def _has_reason(group: ClassicGroup, ask: Ask, rejoin: Rejoin) -> bool:
     member_id = ask.body.member_id
     if rejoin is Rejoin.JOIN_IF_CHANGED_OR_LEADER and group.leader == member_id:
         return True
     return group.members[member_id].protocols != protocols_of(ask.body)
 
 
-def _add(draft: Draft, ask: Ask, member_id: str) -> None:
+def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
     """A new member joins: nothing tells that it goes away while its reply waits, so the wait has an end of its own."""
     body = ask.body
-    member = Member(
+    member = ClassicMember(
         member_id,
         body.group_instance_id,
         ask.client_id,
@@ -155,7 +155,7 @@ def _add(draft: Draft, ask: Ask, member_id: str) -> None:
     rebalance.begin_or_complete(draft, _reason(ask, f"member {member_id} joins"))
 
 
-def _rejoin(draft: Draft, ask: Ask, member_id: str | None = None) -> None:
+def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None:
     """Note a member's join; one that it sent before, and whose reply still waits, is answered so that nothing waits for ever."""
     member_id = member_id or ask.body.member_id
     superseded = draft.group.joining.get(member_id)
@@ -171,7 +171,7 @@ def _rejoin(draft: Draft, ask: Ask, member_id: str | None = None) -> None:
     draft.happen(event)
 
 
-def _replace(draft: Draft, ask: Ask, old_id: str, member_id: str) -> None:
+def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None:
     """A static member is back under a new member id: fence the old one; a stable group need not rebalance for it."""
     group = draft.group
     former_leader = group.leader or ""
@@ -188,7 +188,7 @@ def _replace(draft: Draft, ask: Ask, old_id: str, member_id: str) -> None:
         rebalance.begin_or_complete(draft, _reason(ask, f"static member {member_id} is back"))
 
 
-def _take_seat(draft: Draft, ask: Ask, member_id: str, former_leader: str) -> None:
+def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
     """Keep the assignments, and tell the newcomer without a rebalance.
 
     A leader that is back would assign anew: where its version allows, it is told to skip that (KIP-814); else it is told that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.coord.classic import rebalance
 from ottla.coord.classic.checks import member_error
-from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.states import REBALANCES_FROM, State
 from ottla.coord.outcome import Asked
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -15,7 +15,7 @@ MANY_MEMBERS_FROM = 3
 Identity = LeaveGroupRequest.MemberIdentity
 
 
-def leave(draft: Draft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
+def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
     """Decide a LeaveGroup: each member has its own error code; below version 3 there is one member, and its code is the reply's."""
     body = ask.body
     if not body.group_id:
@@ -32,14 +32,14 @@ def leave(draft: Draft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
         _go_on(draft, f"{', '.join(gone)} left; client reason: {leaving[0].reason or 'not provided'}")
 
 
-def _go_on(draft: Draft, reason: str) -> None:
+def _go_on(draft: ClassicDraft, reason: str) -> None:
     if draft.group.state in REBALANCES_FROM and draft.group.state is not State.EMPTY:
         rebalance.begin(draft, reason)
     else:
         rebalance.complete_if_all_joined(draft)
 
 
-def _remove(draft: Draft, identity: Identity) -> LeaveGroupResponse.MemberResponse:
+def _remove(draft: ClassicDraft, identity: Identity) -> LeaveGroupResponse.MemberResponse:
     """An operator removes a static member by its instance id alone; the member id is empty then."""
     group = draft.group
     member_id = identity.member_id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from ottla.coord.classic.draft import Draft
+from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import (
     InitialDelay,
     InitialDelaySet,
@@ -17,7 +17,7 @@ from ottla.coord.classic.events import (
     RebalanceBegun,
 )
 from ottla.coord.classic.states import REBALANCES_FROM, State
-from ottla.coord.outcome import JoinKey, SyncKey
+from ottla.coord.outcome import JoinKey, SyncGroupKey
 from ottla.coord.records import GroupStored
 from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.sync_group import SyncGroupResponse
@@ -26,7 +26,7 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 log = logging.getLogger("ottla.coord")
 
 
-def begin_or_complete(draft: Draft, reason: str) -> None:
+def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
     """Members have changed: begin a rebalance, or see whether the one under way is done."""
     if draft.group.state in REBALANCES_FROM:
         begin(draft, reason)
@@ -34,14 +34,14 @@ def begin_or_complete(draft: Draft, reason: str) -> None:
         complete_if_all_joined(draft)
 
 
-def begin(draft: Draft, reason: str) -> None:
+def begin(draft: ClassicDraft, reason: str) -> None:
     """Have every member join again. The first rebalance of an empty group waits a while, so that many can come together."""
     group = draft.group
     log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason)
     for member_id, token in group.syncing.items():
         draft.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
         draft.expect(member_id)
-    draft.cancel(SyncKey(group.group_id))
+    draft.cancel(SyncGroupKey(group.group_id))
     was_empty = group.state is State.EMPTY
     draft.happen(RebalanceBegun(group.group_id, draft.now.wall_ms))
     if was_empty:
@@ -53,13 +53,13 @@ def begin(draft: Draft, reason: str) -> None:
         draft.after(JoinKey(group.group_id), draft.group.rebalance_timeout_ms)
 
 
-def complete_if_all_joined(draft: Draft) -> None:
+def complete_if_all_joined(draft: ClassicDraft) -> None:
     group = draft.group
     if group.state is State.PREPARING_REBALANCE and not group.is_initial_rebalance and group.all_joined:
         complete(draft)
 
 
-def join_timed_out(draft: Draft) -> None:
+def join_timed_out(draft: ClassicDraft) -> None:
     """The time to join is over; an initial delay goes on while members keep coming."""
     group = draft.group
     if group.state is not State.PREPARING_REBALANCE:
@@ -72,12 +72,12 @@ def join_timed_out(draft: Draft) -> None:
         complete(draft)
 
 
-def _delay(draft: Draft, delay: InitialDelay) -> None:
+def _delay(draft: ClassicDraft, delay: InitialDelay) -> None:
     draft.happen(InitialDelaySet(draft.group.group_id, delay))
     draft.after(JoinKey(draft.group.group_id), delay.delay_ms)
 
 
-def complete(draft: Draft) -> None:
+def complete(draft: ClassicDraft) -> None:
     """End the join phase: whoever has not joined is out, unless it is a static member, whose session alone counts (KIP-345)."""
     group_id = draft.group.group_id
     draft.cancel(JoinKey(group_id))
@@ -92,14 +92,14 @@ def complete(draft: Draft) -> None:
         draft.after(JoinKey(group_id), draft.group.rebalance_timeout_ms)
 
 
-def _store_empty(draft: Draft) -> None:
+def _store_empty(draft: ClassicDraft) -> None:
     group = draft.group
     log.info("group %s: empty after generation %d", group.group_id, group.generation)
     stored = GroupStored(group.group_id, group.protocol_type or "", group.generation + 1, None, None, draft.now.wall_ms, ())
     draft.happen(stored)
 
 
-def _elect_leader(draft: Draft) -> bool:
+def _elect_leader(draft: ClassicDraft) -> bool:
     """Keep the leader if it has joined, else take the first that has; False if nobody has."""
     group = draft.group
     if group.leader not in group.joining:
@@ -110,7 +110,7 @@ def _elect_leader(draft: Draft) -> bool:
     return True
 
 
-def _begin_generation(draft: Draft) -> None:
+def _begin_generation(draft: ClassicDraft) -> None:
     waiting = dict(draft.group.joining)
     draft.happen(JoinCompleted(draft.group.group_id, draft.group.choose_protocol(), draft.now.wall_ms))
     group = draft.group
@@ -118,10 +118,10 @@ def _begin_generation(draft: Draft) -> None:
     for member_id in group.members:
         draft.answer_to(waiting.get(member_id), joined_reply(draft, member_id))
         draft.expect(member_id)
-    draft.after(SyncKey(group.group_id), group.rebalance_timeout_ms)
+    draft.after(SyncGroupKey(group.group_id), group.rebalance_timeout_ms)
 
 
-def joined_reply(draft: Draft, member_id: str) -> JoinGroupResponse:
+def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
     """What a member is told of the present generation; the leader is told who the members are."""
     group = draft.group
     return JoinGroupResponse(
@@ -139,7 +139,7 @@ def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
 
 
-def everybody(draft: Draft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
+def everybody(draft: ClassicDraft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
     group = draft.group
     return [
         JoinGroupResponse.JoinGroupResponseMember(
@@ -151,7 +151,7 @@ def everybody(draft: Draft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
     ]
 
 
-def sync_timed_out(draft: Draft) -> None:
+def sync_timed_out(draft: ClassicDraft) -> None:
     """Whoever has not asked for its assignment in time is out; this leaves the others to share anew."""
     group = draft.group
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced:
@@ -162,7 +162,7 @@ def sync_timed_out(draft: Draft) -> None:
     begin(draft, f"{len(absent)} members did not ask for their assignment in time")
 
 
-def session_timed_out(draft: Draft, member_id: str) -> None:
+def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
     """A member was not heard of in time, unless it is us who owe it a reply."""
     group = draft.group
     if member_id in group.invited:
@@ -178,13 +178,13 @@ def session_timed_out(draft: Draft, member_id: str) -> None:
         complete(draft)
 
 
-def _is_owed(draft: Draft, member_id: str) -> bool:
+def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
     """Only a new member can time out while its join waits: nothing else would ever tell that it went away."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 
 
-def remove(draft: Draft, member_id: str) -> None:
+def remove(draft: ClassicDraft, member_id: str) -> None:
     """Take a member out; a reply that it still waits for says so."""
     group = draft.group
     draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
@@ -193,7 +193,7 @@ def remove(draft: Draft, member_id: str) -> None:
     draft.forget(member_id)
 
 
-def recall(draft: Draft) -> None:
+def recall(draft: ClassicDraft) -> None:
     """After a restart: members have their full session timeout to be heard of. A group that is over its size shrinks.
 
     One without a leader was a consumer group until shortly before, and its members have not shared out yet what others left.

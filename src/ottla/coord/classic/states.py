@@ -70,7 +70,7 @@ REJOIN: dict[State, Rejoin] = {
 new assignment, for a reason that he alone sees (such as more partitions)."""
 
 
-class Sync(Enum):
+class SyncGroupAnswer(Enum):
     """What becomes of a member's SyncGroup."""
 
     REBALANCE = auto()
@@ -78,8 +78,8 @@ class Sync(Enum):
     ANSWER = auto()
 
 
-SYNC: dict[State, Sync] = {
-    State.PREPARING_REBALANCE: Sync.REBALANCE,
-    State.COMPLETING_REBALANCE: Sync.WAIT,
-    State.STABLE: Sync.ANSWER,
+SYNC_GROUP: dict[State, SyncGroupAnswer] = {
+    State.PREPARING_REBALANCE: SyncGroupAnswer.REBALANCE,
+    State.COMPLETING_REBALANCE: SyncGroupAnswer.WAIT,
+    State.STABLE: SyncGroupAnswer.ANSWER,
 }

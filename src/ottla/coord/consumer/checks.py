@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ottla.coord.consumer.draft import Refused
+from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.group import ConsumerGroup
-from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, Member
+from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import (
     FENCED_INSTANCE_ID,
@@ -28,7 +28,7 @@ Owned = Mapping[Uuid, Collection[int]]
 _BLANKS = "".join(map(chr, range(33)))
 
 
-def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refused | None:
+def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refusal | None:
     """What is wrong with a request, whatever the group."""
     epoch = body.member_epoch
     needs_id = version >= OWN_MEMBER_ID_FROM or epoch > 0 or epoch == LEAVING_EPOCH
@@ -39,49 +39,49 @@ def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: 
         ("RackId", body.rack_id),
     ):
         if text is not None and not text.strip(_BLANKS):
-            return Refused(INVALID_REQUEST, f"{name} can't be empty: give one, or none at all where that is allowed.")
+            return Refusal(INVALID_REQUEST, f"{name} can't be empty: give one, or none at all where that is allowed.")
     return _epoch_error(body) or _assignor_error(body.server_assignor, assignors)
 
 
-def _epoch_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
+def _epoch_error(body: ConsumerGroupHeartbeatRequest) -> Refusal | None:
     epoch = body.member_epoch
     if epoch == JOINING_EPOCH:
         return _joining_error(body)
     if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
-        return Refused(INVALID_REQUEST, "InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
+        return Refusal(INVALID_REQUEST, "InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
     if epoch < STATIC_LEAVING_EPOCH:
-        return Refused(
+        return Refusal(
             INVALID_REQUEST, f"MemberEpoch is invalid: {epoch} is neither the member's own, nor 0 to join, nor -1 or -2 to leave."
         )
     return None
 
 
-def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refused | None:
+def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refusal | None:
     if body.rebalance_timeout_ms == -1:
-        return Refused(INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request: a member that joins has to say it.")
+        return Refusal(INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request: a member that joins has to say it.")
     if body.topic_partitions is None or body.topic_partitions:
-        return Refused(INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining: a member that joins owns nothing yet.")
+        return Refusal(INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining: a member that joins owns nothing yet.")
     if body.subscribed_topic_names is None and body.subscribed_topic_regex is None:
-        return Refused(
+        return Refusal(
             INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining: give one."
         )
     return None
 
 
-def _assignor_error(name: str | None, assignors: Collection[str]) -> Refused | None:
+def _assignor_error(name: str | None, assignors: Collection[str]) -> Refusal | None:
     if name is None or name in assignors:
         return None
-    return Refused(UNSUPPORTED_ASSIGNOR, f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
+    return Refusal(UNSUPPORTED_ASSIGNOR, f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
 
-def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refused | None:
+def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
     """Whether the group is full for somebody who is no member; a static member that comes back takes nobody's room."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None
-    return Refused(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
+    return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
 
 
-def epoch_error(member: Member, epoch: int, owned: Owned | None) -> Refused | None:
+def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
     """A member must know its epoch, or join anew (0).
 
     One that comes with its previous epoch may have lost the reply that told the new one: it is believed as long as it owns nothing
@@ -96,34 +96,34 @@ def epoch_error(member: Member, epoch: int, owned: Owned | None) -> Refused | No
         f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
         f"({member.epoch}): let it give up its partitions and join anew."
     )
-    return Refused(FENCED_MEMBER_EPOCH, message)
+    return Refusal(FENCED_MEMBER_EPOCH, message)
 
 
-def _has_all(member: Member, owned: Owned) -> bool:
+def _has_all(member: ConsumerMember, owned: Owned) -> bool:
     return all(partition in member.assigned.get(topic_id, {}) for topic_id, partitions in owned.items() for partition in partitions)
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
-    return Refused(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: let it join.")
+def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
+    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: let it join.")
 
 
-def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refused | None:
+def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
     """Whether somebody may speak for a static member: it is known, and nobody came after it under a newer member id."""
     holder = group.static.get(instance_id)
     if holder is None:
-        return Refused(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
+        return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
     if holder != member_id:
-        return Refused(
+        return Refusal(
             FENCED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which came later.",
         )
     return None
 
 
-def release_error(holder: Member, member_id: str) -> Refused | None:
+def release_error(holder: ConsumerMember, member_id: str) -> Refusal | None:
     """A static member may be replaced once it has said that it is away (-2)."""
     if holder.epoch == STATIC_LEAVING_EPOCH:
         return None
     reason = f"because the instance id is owned by {holder.member_id} member, which has not left."
     message = f"Static member {member_id} with instance id {holder.instance_id} cannot join the group {reason}"
-    return Refused(UNRELEASED_INSTANCE_ID, message)
+    return Refusal(UNRELEASED_INSTANCE_ID, message)

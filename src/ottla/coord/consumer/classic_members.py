@@ -12,19 +12,19 @@ from ottla.coord.classic.join import MEMBER_ID_REQUIRED_FROM, protocols_of, reba
 from ottla.coord.classic.leave import MANY_MEMBERS_FROM
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.consumer.checks import room_error, static_error, unknown_member
-from ottla.coord.consumer.draft import Draft, Refused, member_record
-from ottla.coord.consumer.embedded import PROTOCOL_TYPE, Subscription, read_subscription, write_assignment
+from ottla.coord.consumer.draft import ConsumerDraft, Refusal, member_record
+from ottla.coord.consumer.embedded import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
 from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.heartbeat import lead, replace_member
 from ottla.coord.consumer.leave import fence
-from ottla.coord.consumer.member import Classic, Member
+from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.migrate import can_downgrade, downgrade_with, may_be_classic
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import Look, look
+from ottla.coord.consumer.subscription import Outlook, look
 from ottla.coord.consumer.target import target
-from ottla.coord.outcome import Asked, RejoinKey, ResyncKey
+from ottla.coord.outcome import Asked, MemberSyncGroupKey, RejoinKey
 from ottla.wire import Malformed
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -42,7 +42,7 @@ from ottla.wire.errors import (
 Identity = LeaveGroupRequest.MemberIdentity
 
 
-def join(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
+def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     """Decide a JoinGroup to a consumer group that has members. It is answered at once; there is no generation to wait for."""
     body = ask.body
     refused = _join_error(draft, ask)
@@ -54,29 +54,29 @@ def join(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
     try:
         subscription = read_subscription(bytes(body.protocols[0].metadata), draft.context.topics)
     except Malformed as malformed:
-        return Refused(INCONSISTENT_GROUP_PROTOCOL, f"The subscription can't be read: {malformed}")
+        return Refusal(INCONSISTENT_GROUP_PROTOCOL, f"The subscription can't be read: {malformed}")
     member = _joining_member(draft, body)
-    if isinstance(member, Refused):
+    if isinstance(member, Refusal):
         return member
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
         # It was out and does not know: what it still reads belongs to others, and it must hear of that before it is obeyed.
-        return Refused(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
+        return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
     updated = _told(member, ask, subscription)
     if updated != member:
         draft.store(member_record(draft.group_id, updated))
     looked = look(draft, member, updated)
-    if isinstance(looked, Refused):
+    if isinstance(looked, Refusal):
         return looked
     return _settle(draft, ask, member, updated, looked, subscription)
 
 
-def _join_error(draft: Draft, ask: Asked[JoinGroupRequest]) -> Refused | None:
+def _join_error(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     body, most = ask.body, draft.context.settings.group_consumer_max_size
     refused = room_error(draft.group, body.member_id, body.group_instance_id, most)
     if refused is not None:
         return refused
     if not _supports(draft.group, body):
-        return Refused(INCONSISTENT_GROUP_PROTOCOL, "The other members of the classic protocol know none of these protocols.")
+        return Refusal(INCONSISTENT_GROUP_PROTOCOL, "The other members of the classic protocol know none of these protocols.")
     return None
 
 
@@ -85,20 +85,20 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
     return body.protocol_type == PROTOCOL_TYPE and any(known)
 
 
-def _joining_member(draft: Draft, body: JoinGroupRequest) -> Member | Refused:
+def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
     """Who joins. Any member id is taken: whoever has one was given it here."""
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerMember(member_id)
     if body.member_id:
         return static_error(group, body.member_id, instance_id) or group.members[body.member_id]
     holder = group.static_member(instance_id)
     member_id = f"{instance_id}-{draft.context.new_id()}"
-    return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
+    return ConsumerMember(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
-def _told(member: Member, ask: Asked[JoinGroupRequest], subscription: Subscription) -> Member:
+def _told(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription: EmbeddedSubscription) -> ConsumerMember:
     timeout_ms = rebalance_timeout_ms(ask)
     return replace(
         member,
@@ -114,8 +114,13 @@ def _told(member: Member, ask: Asked[JoinGroupRequest], subscription: Subscripti
 
 
 def _settle(
-    draft: Draft, ask: Asked[JoinGroupRequest], member: Member, updated: Member, looked: Look, subscription: Subscription
-) -> Refused | None:
+    draft: ConsumerDraft,
+    ask: Asked[JoinGroupRequest],
+    member: ConsumerMember,
+    updated: ConsumerMember,
+    looked: Outlook,
+    subscription: EmbeddedSubscription,
+) -> Refusal | None:
     """Lead the member on, unless its coming back leaves no member of the consumer protocol at all."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
@@ -123,58 +128,58 @@ def _settle(
         settled = group.assignment_epoch >= looked.epoch
         aim = Target(group.assignment_epoch, group.targets.get(holder.member_id, NO_TARGET))
         led = lead(draft, looked, updated, aim, subscription.owned) if settled else updated
-        if isinstance(led, Refused):
+        if isinstance(led, Refusal):
             return led
         downgrade_with(draft, led, settled=settled)
     else:
         led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
-        if isinstance(led, Refused):
+        if isinstance(led, Refusal):
             return led
         draft.expect(led)
-        draft.after(ResyncKey(group.group_id, led.member_id), led.rebalance_timeout_ms)
+        draft.after(MemberSyncGroupKey(group.group_id, led.member_id), led.rebalance_timeout_ms)
         _seen(draft, led.member_id)
     draft.answer(_joined(led))
     return None
 
 
-def _leaves_only_classic(draft: Draft, holder: Member) -> bool:
+def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
     """As it takes the holder's seat: were it a member more, the group would not become classic by this."""
     alone = len(draft.group.members) == 1
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
 
-def _seen(draft: Draft, member_id: str) -> None:
+def _seen(draft: ConsumerDraft, member_id: str) -> None:
     if member_id in draft.group.rejoining:
         draft.store(RejoinSeen(draft.group_id, member_id))
         draft.cancel(RejoinKey(draft.group_id, member_id))
 
 
-def _joined(member: Member) -> JoinGroupResponse:
+def _joined(member: ConsumerMember) -> JoinGroupResponse:
     """Nobody leads: the coordinator assigns."""
     return JoinGroupResponse(
         member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
     )
 
 
-def _protocol(member: Member) -> str:
+def _protocol(member: ConsumerMember) -> str:
     assert member.classic is not None
     return member.classic.protocols[0][0]
 
 
-def sync(draft: Draft, ask: Asked[SyncGroupRequest]) -> Refused | None:
+def sync_group(draft: ConsumerDraft, ask: Asked[SyncGroupRequest]) -> Refusal | None:
     """Decide a SyncGroup: the member is told what it has, unless there is a newer target to join for."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
-    if isinstance(member, Refused):
+    if isinstance(member, Refusal):
         return member
     if _differs(body.protocol_type, PROTOCOL_TYPE) or _differs(body.protocol_name, _protocol(member)):
-        return Refused(INCONSISTENT_GROUP_PROTOCOL, "The member joined with another protocol.")
+        return Refusal(INCONSISTENT_GROUP_PROTOCOL, "The member joined with another protocol.")
     if draft.group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _await_rejoin(draft, member)
         draft.answer(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
         return None
     assert member.classic is not None
-    draft.cancel(ResyncKey(draft.group_id, member.member_id))
+    draft.cancel(MemberSyncGroupKey(draft.group_id, member.member_id))
     draft.expect(member)
     assignment = write_assignment(member.assigned, draft.context.topics, member.classic.protocols[0][1])
     draft.answer(SyncGroupResponse(protocol_type=body.protocol_type, protocol_name=body.protocol_name, assignment=assignment))
@@ -185,7 +190,7 @@ def _differs(said: str | None, known: str) -> bool:
     return said is not None and said != known
 
 
-def _known(draft: Draft, member_id: str, instance_id: str | None, generation: int) -> Member | Refused:
+def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
     """The member that asks, if it is of the classic protocol and knows its generation."""
     group = draft.group
     if instance_id is not None:
@@ -196,15 +201,15 @@ def _known(draft: Draft, member_id: str, instance_id: str | None, generation: in
     if member is None or member.classic is None:
         return unknown_member(group, member_id)
     if member.epoch != generation:
-        return Refused(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, and not {generation}.")
+        return Refusal(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, and not {generation}.")
     return member
 
 
-def heartbeat(draft: Draft, ask: Asked[HeartbeatRequest]) -> Refused | None:
+def heartbeat(draft: ConsumerDraft, ask: Asked[HeartbeatRequest]) -> Refusal | None:
     """Decide a Heartbeat: the member lives, and is told to join again when it has to give something back, or can get something."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
-    if isinstance(member, Refused):
+    if isinstance(member, Refusal):
         return member
     draft.expect(member)
     must_join = _must_join(draft.group, member)
@@ -214,13 +219,13 @@ def heartbeat(draft: Draft, ask: Asked[HeartbeatRequest]) -> Refused | None:
     return None
 
 
-def _must_join(group: ConsumerGroup, member: Member) -> bool:
+def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
 
 
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether anything that it shall have is still with somebody else."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
@@ -229,22 +234,22 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def _await_rejoin(draft: Draft, member: Member) -> None:
+def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
     """Give a member its rebalance timeout to join again, counted from when it was first told to."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
-def leave(draft: Draft, ask: Asked[LeaveGroupRequest]) -> None:
+def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
     """Decide a LeaveGroup: each member has its own error code, and members of both protocols may be put out by it."""
     leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
-    going: dict[str, Member] = {}
+    going: dict[str, ConsumerMember] = {}
     results = []
     for identity in leaving:
         member = _leaving(draft.group, identity)
-        error_code = member.error_code if isinstance(member, Refused) else NONE
-        if isinstance(member, Member):
+        error_code = member.error_code if isinstance(member, Refusal) else NONE
+        if isinstance(member, ConsumerMember):
             going[member.member_id] = member
         results.append(
             LeaveGroupResponse.MemberResponse(
@@ -258,12 +263,12 @@ def leave(draft: Draft, ask: Asked[LeaveGroupRequest]) -> None:
     fence(draft, list(going.values()), f"left; client reason: {leaving[0].reason or 'not provided'}" if leaving else "left")
 
 
-def _leaving(group: ConsumerGroup, identity: Identity) -> Member | Refused:
+def _leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | Refusal:
     """An operator removes a static member by its instance id alone; the member id is empty then."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.members.get(identity.member_id) or unknown_member(group, identity.member_id)
     if not identity.member_id:
         held = group.static_member(instance_id)
-        return held or Refused(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
+        return held or Refusal(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
     return static_error(group, identity.member_id, instance_id) or group.members[identity.member_id]

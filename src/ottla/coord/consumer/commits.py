@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.coord.consumer.group import ConsumerGroup
-from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import (
@@ -41,7 +41,7 @@ def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) 
     return _stale(member)
 
 
-def _had_all(member: Member, epoch: int, places: Iterable[Place]) -> bool:
+def _had_all(member: ConsumerMember, epoch: int, places: Iterable[Place]) -> bool:
     """Whether a member that has not yet heard of its epoch was given all these at the one it knows, or before."""
     for topic_id, partition in places:
         given_at = member.given_at(topic_id, partition)
@@ -50,7 +50,7 @@ def _had_all(member: Member, epoch: int, places: Iterable[Place]) -> bool:
     return True
 
 
-def _stale(member: Member) -> int:
+def _stale(member: ConsumerMember) -> int:
     return STALE_MEMBER_EPOCH if member.classic is None else ILLEGAL_GENERATION
 
 

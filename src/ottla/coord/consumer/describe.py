@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ottla.coord.consumer.embedded import PROTOCOL_TYPE
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.member import Member
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.member import ConsumerMember
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND
@@ -27,7 +27,7 @@ def listed(group: ConsumerGroup) -> ListGroupsResponse.ListedGroup:
     )
 
 
-def described(group: ConsumerGroup, topics: Topics, assignor: str) -> Described:
+def described(group: ConsumerGroup, topics: KnownTopics, assignor: str) -> Described:
     return Described(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -42,7 +42,7 @@ def not_found(group_id: str, message: str) -> Described:
     return Described(group_id=group_id, error_code=GROUP_ID_NOT_FOUND, error_message=message)
 
 
-def _member(group: ConsumerGroup, member: Member, topics: Topics) -> DescribedMember:
+def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> DescribedMember:
     """What a member has includes what it has to give back: until it does, it reads it."""
     held: dict[Uuid, set[int]] = {}
     for part in (member.assigned, member.revoking):
@@ -63,7 +63,7 @@ def _member(group: ConsumerGroup, member: Member, topics: Topics) -> DescribedMe
     )
 
 
-def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: Topics) -> Assignment:
+def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics) -> Assignment:
     """Topics that are no more are left out: they have no name to be shown by."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     return Assignment(

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ottla.coord.classic.events import Event as ClassicEvent
+from ottla.coord.classic.events import ClassicEvent
 from ottla.coord.consumer.assign import Assignor
-from ottla.coord.consumer.events import Event
+from ottla.coord.consumer.events import ConsumerEvent
 from ottla.coord.consumer.group import ConsumerGroup, apply
-from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberStored
-from ottla.coord.consumer.topics import Topics
-from ottla.coord.outcome import NOBODY, Outcome, RebalanceKey, RejoinKey, Reply, ResyncKey, SessionKey, Timer, TimerKey
+from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.outcome import NOBODY, MemberSyncGroupKey, Outcome, RebalanceKey, RejoinKey, Reply, SessionKey, Timer, TimerKey
 from ottla.coord.records import GroupForgotten, GroupStored
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
@@ -24,12 +24,12 @@ from ottla.ports import Now
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
-Happening = ConsumerStored | Event | GroupStored | GroupForgotten | ClassicEvent
+GroupEvent = ConsumerStored | ConsumerEvent | GroupStored | GroupForgotten | ClassicEvent
 OfGroup = Callable[[str], Mapping[str, int]]
 """Group id -> what was set for this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """Why a request can't be granted: nothing of what was decided so far holds. `message` is one sentence for the client's log."""
 
     error_code: int
@@ -43,11 +43,11 @@ class Context:
     settings: GroupSettings
     of_group: OfGroup
     assignors: Mapping[str, Assignor]
-    topics: Topics
+    topics: KnownTopics
     new_id: Callable[[], str]
 
 
-class Draft:
+class ConsumerDraft:
     """Collects what is decided.
 
     `group` is the group as it is, which nobody may change; `replaced` the member whose seat somebody else takes; `unsettled` says
@@ -64,7 +64,7 @@ class Draft:
         self.replaced: str | None = None
         self.unsettled = False
         self._of_group: Mapping[str, int] | None = None
-        self._records: list[Happening] = []
+        self._records: list[GroupEvent] = []
         self._replies: list[Reply] = []
         self._timers: dict[TimerKey, int | None] = {}
 
@@ -72,7 +72,7 @@ class Draft:
     def group_id(self) -> str:
         return self.group.group_id
 
-    def store(self, record: Happening) -> None:
+    def store(self, record: GroupEvent) -> None:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
@@ -104,15 +104,15 @@ class Draft:
             self._of_group = self.context.of_group(self.group_id)
         return self._of_group.get(name, otherwise)
 
-    def expect(self, member: Member) -> None:
+    def expect(self, member: ConsumerMember) -> None:
         """Begin a member's session timeout anew. Those that speak the classic protocol ask for their own."""
         timeout_ms = self.context.settings.group_consumer_session_timeout_ms
         timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
         self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
 
-    def forget(self, member: Member) -> None:
+    def forget(self, member: ConsumerMember) -> None:
         """Stop all that waits for a member."""
-        for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, ResyncKey):
+        for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, MemberSyncGroupKey):
             self.cancel(kind(self.group_id, member.member_id))
 
     def outcome(self) -> Outcome:
@@ -120,7 +120,7 @@ class Draft:
         return Outcome(tuple(self._records), tuple(self._replies), timers)
 
 
-def member_record(group_id: str, member: Member) -> MemberStored:
+def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
     """The record that keeps what a member said of itself."""
     return MemberStored(
         group_id,
@@ -137,7 +137,7 @@ def member_record(group_id: str, member: Member) -> MemberStored:
     )
 
 
-def current_record(group_id: str, member: Member) -> CurrentStored:
+def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
     """The record that keeps what a member has."""
     return CurrentStored(
         group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking

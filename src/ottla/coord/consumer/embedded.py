@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.wire import Malformed
 from ottla.wire.data import decode_from_member, encode_value, peek
 from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -16,7 +16,7 @@ PROTOCOL_TYPE = "consumer"
 NEWEST = 3
 
 
-class Subscription(NamedTuple):
+class EmbeddedSubscription(NamedTuple):
     """What a member wants and has; `owned`, by the id of topics that there are, was assigned in `generation` (-1: not said)."""
 
     topics: frozenset[str]
@@ -29,14 +29,14 @@ class UnreadableAssignment(ValueError):
     """An assignment of the classic protocol that the coordinator can't take over: one sentence that tells why."""
 
 
-def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
+def read_subscription(metadata: bytes, topics: KnownTopics) -> EmbeddedSubscription:
     """Raises `Malformed`."""
     _, held = decode_from_member(ConsumerProtocolSubscription, metadata)
     owned = topics.by_id({each.topic: each.partitions for each in held.owned_partitions})
-    return Subscription(frozenset(held.topics), held.rack_id or None, owned, held.generation_id)
+    return EmbeddedSubscription(frozenset(held.topics), held.rack_id or None, owned, held.generation_id)
 
 
-def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
+def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
     """The partitions that a member was assigned; none if it never was. Raises `Malformed` and `UnreadableAssignment`."""
     if not assignment:
         return {}
@@ -46,7 +46,7 @@ def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
     return topics.by_id({each.topic: each.partitions for each in held.assigned_partitions})
 
 
-def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: Topics, metadata: bytes) -> bytes:
+def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics, metadata: bytes) -> bytes:
     """An assignment in the version of the member's own subscription; topics that are no more are left out."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     held = ConsumerProtocolAssignment.TopicPartition

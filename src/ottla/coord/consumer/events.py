@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 
 
 class TopicsSeen(NamedTuple):
     """These are the topics now; `names` are those that came, changed or went, and `new` says whether any came."""
 
-    topics: Topics
+    topics: KnownTopics
     names: frozenset[str]
     new: bool
 
@@ -47,4 +47,4 @@ class RejoinSeen(NamedTuple):
     member_id: str
 
 
-Event = MetadataRefreshed | PatternsSought | PatternsFound | RejoinAwaited | RejoinSeen
+ConsumerEvent = MetadataRefreshed | PatternsSought | PatternsFound | RejoinAwaited | RejoinSeen

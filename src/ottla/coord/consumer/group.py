@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.events import Event, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
-from ottla.coord.consumer.member import LEAVING_EPOCH, Epochs, Member
+from ottla.coord.consumer.events import ConsumerEvent, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
+from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs
 from ottla.coord.consumer.records import (
     ConsumerStored,
     CurrentForgotten,
@@ -79,7 +79,7 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_wall_ms = 0
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         self.targets: dict[str, Partitions] = {}
         self.owners: dict[Uuid, dict[int, str]] = {}
@@ -105,7 +105,7 @@ class ConsumerGroup:
             return GroupState.STABLE
         return GroupState.RECONCILING
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
         """Who has this instance id now."""
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members[member_id]
@@ -118,13 +118,13 @@ class ConsumerGroup:
         """The member that has a partition, or has not given it back yet."""
         return self.owners.get(topic_id, {}).get(partition)
 
-    def topics_of(self, member: Member) -> frozenset[str]:
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The topics that a member subscribes to, by name or by its regular expression; an unresolved one stands for none."""
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
 
-def apply(group: ConsumerGroup, event: ConsumerStored | Event) -> None:
+def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
     """Let one record or event change the group."""
     _APPLY[type(event)](group, event)
 
@@ -138,7 +138,7 @@ def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
             counts.pop(name, None)
 
 
-def _reckon(group: ConsumerGroup, member: Member, by: int) -> None:
+def _reckon(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
     """Count a member in, or out."""
     _count(group.names, member.topics, by)
     if member.pattern:
@@ -180,7 +180,7 @@ def _epoch_stored(group: ConsumerGroup, event: EpochStored) -> None:
 def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
     member = group.members.get(event.member_id)
     if member is None:
-        member = Member(event.member_id)
+        member = ConsumerMember(event.member_id)
     else:
         _reckon(group, member, -1)
     member = described(member, event)
@@ -188,7 +188,7 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
     _reckon(group, member, 1)
 
 
-def described(member: Member, stored: MemberStored) -> Member:
+def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
     """A member that says this of itself, where it is as it was."""
     return replace(
         member,
@@ -232,7 +232,7 @@ def _target_forgotten(group: ConsumerGroup, event: TargetForgotten) -> None:
 
 
 def _current_stored(group: ConsumerGroup, event: CurrentStored) -> None:
-    member = group.members.get(event.member_id) or Member(event.member_id)
+    member = group.members.get(event.member_id) or ConsumerMember(event.member_id)
     _disown(group, event.member_id, member.assigned)
     _disown(group, event.member_id, member.revoking)
     group.members[event.member_id] = replace(

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.coord.classic.group import Group as ClassicGroup
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.join import request_error
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import State
-from ottla.coord.classic.sync import request_error as sync_request_error
+from ottla.coord.classic.sync_group import request_error as sync_request_error
 from ottla.coord.consumer import classic_members, describe, leave, migrate
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
@@ -20,24 +20,24 @@ from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.assign.range import RangeAssignor
 from ottla.coord.consumer.assign.uniform import UniformAssignor
 from ottla.coord.consumer.checks import request_error as heartbeat_error
-from ottla.coord.consumer.draft import Context, Draft, OfGroup, Refused
-from ottla.coord.consumer.events import Event, TopicsSeen
+from ottla.coord.consumer.draft import ConsumerDraft, Context, OfGroup, Refusal
+from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
 from ottla.coord.consumer.records import ConsumerStored, EpochForgotten
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import preferred, seek
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import (
     NOTHING,
     Asked,
     Due,
+    MemberSyncGroupKey,
     Outcome,
     PatternsKey,
     RebalanceKey,
     RejoinKey,
     Reply,
-    ResyncKey,
     SessionKey,
     TopicsChanged,
 )
@@ -53,7 +53,7 @@ from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 
 BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
-OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, ResyncKey, PatternsKey)
+OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, MemberSyncGroupKey, PatternsKey)
 
 ClassicGroups = Mapping[str, ClassicGroup]
 
@@ -74,7 +74,7 @@ class ConsumerGroups:
         of_group: OfGroup = nothing_of_its_own,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
-        self.topics = Topics()
+        self.topics = KnownTopics()
         self._settings = settings
         self._new_id = new_id
         self._assignors = {assignor.name: assignor for assignor in assignors}
@@ -89,7 +89,7 @@ class ConsumerGroups:
         decision = _DECISIONS.get(type(asked.body))
         return None if decision is None else decision(self, asked, now, classic)
 
-    def apply(self, record: ConsumerStored | Event | TopicsSeen) -> None:
+    def apply(self, record: ConsumerStored | ConsumerEvent | TopicsSeen) -> None:
         """Let one record, or event, take effect. What is taken away from a group that is not there changes nothing."""
         if isinstance(record, TopicsSeen):
             self._see(record)
@@ -129,9 +129,9 @@ class ConsumerGroups:
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or not event.names.isdisjoint(group.names)
 
-    def _draft(self, group: ConsumerGroup, now: Now, token: int = -1) -> Draft:
+    def _draft(self, group: ConsumerGroup, now: Now, token: int = -1) -> ConsumerDraft:
         context = Context(self._settings, self._of_group, self._assignors, self.topics, self._new_id)
-        return Draft(group, context, now, token)
+        return ConsumerDraft(group, context, now, token)
 
     def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> Outcome:
         body = asked.body
@@ -144,10 +144,10 @@ class ConsumerGroups:
             refused = leave.leave(draft, asked) if leaves else heartbeats.heartbeat(draft, asked)
         return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
 
-    def _begin(self, draft: Draft, epoch: int, known: ClassicGroup | None) -> Refused | None:
+    def _begin(self, draft: ConsumerDraft, epoch: int, known: ClassicGroup | None) -> Refusal | None:
         """Who joins begins a group, or has a classic one become a consumer group."""
         if epoch != JOINING_EPOCH:
-            return Refused(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
+            return Refusal(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
         if known is None:
             return None
         if known.state is not State.EMPTY:
@@ -179,21 +179,21 @@ class ConsumerGroups:
         refused = _CLASSIC[type(body)](self, draft, asked)
         return draft.outcome() if refused is None else _answered(asked, _REFUSED[type(body)](refused))
 
-    def _join(self, draft: Draft, asked: Asked[JoinGroupRequest]) -> Refused | None:
+    def _join(self, draft: ConsumerDraft, asked: Asked[JoinGroupRequest]) -> Refusal | None:
         error_code = request_error(asked.body, self._settings)
         if error_code:
             draft.answer(join_error(error_code, asked.body.member_id))
             return None
         return classic_members.join(draft, asked)
 
-    def _sync(self, draft: Draft, asked: Asked[SyncGroupRequest]) -> Refused | None:
+    def _sync(self, draft: ConsumerDraft, asked: Asked[SyncGroupRequest]) -> Refusal | None:
         error_code = sync_request_error(asked.body, asked.version)
-        return Refused(error_code, "") if error_code else classic_members.sync(draft, asked)
+        return Refusal(error_code, "") if error_code else classic_members.sync_group(draft, asked)
 
-    def _live(self, draft: Draft, asked: Asked[HeartbeatRequest]) -> Refused | None:
+    def _live(self, draft: ConsumerDraft, asked: Asked[HeartbeatRequest]) -> Refusal | None:
         return classic_members.heartbeat(draft, asked)
 
-    def _leave(self, draft: Draft, asked: Asked[LeaveGroupRequest]) -> Refused | None:
+    def _leave(self, draft: ConsumerDraft, asked: Asked[LeaveGroupRequest]) -> Refusal | None:
         classic_members.leave(draft, asked)
         return None
 
@@ -219,14 +219,14 @@ def _answered(asked: Asked[Any], message: Any) -> Outcome:
     return Outcome(replies=(Reply(asked.token, message),))
 
 
-_CLASSIC: dict[type, Callable[[ConsumerGroups, Draft, Asked[Any]], Refused | None]] = {
+_CLASSIC: dict[type, Callable[[ConsumerGroups, ConsumerDraft, Asked[Any]], Refusal | None]] = {
     JoinGroupRequest: ConsumerGroups._join,
     SyncGroupRequest: ConsumerGroups._sync,
     HeartbeatRequest: ConsumerGroups._live,
     LeaveGroupRequest: ConsumerGroups._leave,
 }
 
-_REFUSED: dict[type, Callable[[Refused], Any]] = {
+_REFUSED: dict[type, Callable[[Refusal], Any]] = {
     JoinGroupRequest: lambda refused: join_error(refused.error_code),
     SyncGroupRequest: lambda refused: SyncGroupResponse(error_code=refused.error_code),
     HeartbeatRequest: lambda refused: HeartbeatResponse(error_code=refused.error_code),

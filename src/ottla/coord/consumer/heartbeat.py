@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_error, static_error, unknown_member
-from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, Draft, Refused, current_record, member_record
+from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, Refusal, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
-from ottla.coord.consumer.member import JOINING_EPOCH, Member
+from ottla.coord.consumer.member import JOINING_EPOCH, ConsumerMember
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import Look, look
+from ottla.coord.consumer.subscription import Outlook, look
 from ottla.coord.consumer.target import target
-from ottla.coord.outcome import Asked, RebalanceKey, RejoinKey, ResyncKey
+from ottla.coord.outcome import Asked, MemberSyncGroupKey, RebalanceKey, RejoinKey
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.errors import FENCED_MEMBER_EPOCH
 from ottla.wire.schema import Uuid
@@ -24,11 +24,11 @@ Assignment = ConsumerGroupHeartbeatResponse.Assignment
 TopicPartitions = ConsumerGroupHeartbeatResponse.TopicPartitions
 
 
-def refusal(refused: Refused) -> ConsumerGroupHeartbeatResponse:
+def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=refused.error_code, error_message=refused.message)
 
 
-def heartbeat(draft: Draft, ask: Ask) -> Refused | None:
+def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     """Decide the heartbeat of somebody who joins, or is a member. The draft's group may be one that is only about to be."""
     body = ask.body
     refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
@@ -36,7 +36,7 @@ def heartbeat(draft: Draft, ask: Ask) -> Refused | None:
         return refused
     owned = None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
     member = _member(draft, body, owned)
-    if isinstance(member, Refused):
+    if isinstance(member, Refusal):
         return member
     updated = told(member, ask)
     if member.classic is not None:
@@ -44,28 +44,30 @@ def heartbeat(draft: Draft, ask: Ask) -> Refused | None:
     if updated is not member:
         draft.store(member_record(draft.group_id, updated))
     looked = look(draft, member, updated)
-    if isinstance(looked, Refused):
+    if isinstance(looked, Refusal):
         return looked
     settled = lead(draft, looked, updated, target(draft, looked, member, updated), owned)
-    if isinstance(settled, Refused):
+    if isinstance(settled, Refusal):
         return settled
     draft.expect(settled)
     draft.answer(_response(draft, body, member, settled))
     return None
 
 
-def _member(draft: Draft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> Member | Refused:
+def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
     """Who asks: a member as it is known, or a new one."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
     member_id = body.member_id or draft.context.new_id()
     member = draft.group.members.get(member_id)
     if member is None:
-        return Member(member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group, member_id)
+        return ConsumerMember(member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group, member_id)
     return epoch_error(member, body.member_epoch, owned) or member
 
 
-def _static_member(draft: Draft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None) -> Member | Refused:
+def _static_member(
+    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None
+) -> ConsumerMember | Refusal:
     """A static member is known by its instance id; one that joins takes the seat of whoever had it and is away (KIP-345)."""
     member_id = body.member_id or draft.context.new_id()
     holder = draft.group.static_member(instance_id)
@@ -73,7 +75,7 @@ def _static_member(draft: Draft, body: ConsumerGroupHeartbeatRequest, instance_i
         refused = static_error(draft.group, member_id, instance_id)
         return refused or epoch_error(draft.group.members[member_id], body.member_epoch, owned) or draft.group.members[member_id]
     if holder is None:
-        return draft.group.members.get(member_id) or Member(member_id)
+        return draft.group.members.get(member_id) or ConsumerMember(member_id)
     if holder.classic is None:
         refused = release_error(holder, member_id)
         if refused is not None:
@@ -81,7 +83,7 @@ def _static_member(draft: Draft, body: ConsumerGroupHeartbeatRequest, instance_i
     return replace_member(draft, holder, member_id)
 
 
-def replace_member(draft: Draft, holder: Member, member_id: str) -> Member:
+def replace_member(draft: ConsumerDraft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
     """Let somebody under a new member id have the seat of a static member, its target and its partitions."""
     newcomer = replace(holder, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     remove_member(draft, holder)
@@ -92,7 +94,7 @@ def replace_member(draft: Draft, holder: Member, member_id: str) -> Member:
     return newcomer
 
 
-def remove_member(draft: Draft, member: Member) -> None:
+def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
     """Let a member be no more, with all that waits for it."""
     draft.store(CurrentForgotten(draft.group_id, member.member_id))
     draft.store(TargetForgotten(draft.group_id, member.member_id))
@@ -100,7 +102,7 @@ def remove_member(draft: Draft, member: Member) -> None:
     draft.forget(member)
 
 
-def told(member: Member, ask: Ask) -> Member:
+def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
     """The member with what it says of itself now; what it does not say stays. The very same if nothing changes."""
     body = ask.body
     says: dict[str, Any] = {
@@ -119,15 +121,17 @@ def told(member: Member, ask: Ask) -> Member:
     return replace(member, **news) if news else member
 
 
-def _end_classic(draft: Draft, member: Member) -> None:
+def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
     """A member of the classic protocol speaks the other one now: it need neither join nor sync."""
     draft.cancel(RejoinKey(draft.group_id, member.member_id))
-    draft.cancel(ResyncKey(draft.group_id, member.member_id))
+    draft.cancel(MemberSyncGroupKey(draft.group_id, member.member_id))
     if member.member_id in draft.group.rejoining:
         draft.store(RejoinSeen(draft.group_id, member.member_id))
 
 
-def lead(draft: Draft, looked: Look, member: Member, aim: Target, owned: Owned | None) -> Member | Refused:
+def lead(
+    draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
+) -> ConsumerMember | Refusal:
     """Lead a member towards its target, as far as it can go now, and give it its time to revoke."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
@@ -139,7 +143,7 @@ def lead(draft: Draft, looked: Look, member: Member, aim: Target, owned: Owned |
 
     around = Surroundings(draft.group.owner, subscribes, owned, looked.changed)
     if must_begin_anew(member, around):
-        return Refused(FENCED_MEMBER_EPOCH, "The member's state is not known here: let it give up its partitions and join anew.")
+        return Refusal(FENCED_MEMBER_EPOCH, "The member's state is not known here: let it give up its partitions and join anew.")
     led = reconcile(member, aim, around)
     if led == member:
         return member
@@ -149,7 +153,7 @@ def lead(draft: Draft, looked: Look, member: Member, aim: Target, owned: Owned |
     return led
 
 
-def _time_revocation(draft: Draft, member: Member, led: Member) -> None:
+def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: ConsumerMember) -> None:
     """A member that has to give back has its rebalance timeout for it. Joins and syncs time those of the classic protocol."""
     key = RebalanceKey(draft.group_id, led.member_id)
     if led.state is MemberState.UNREVOKED_PARTITIONS:
@@ -158,7 +162,9 @@ def _time_revocation(draft: Draft, member: Member, led: Member) -> None:
         draft.cancel(key)
 
 
-def _response(draft: Draft, body: ConsumerGroupHeartbeatRequest, member: Member, settled: Member) -> ConsumerGroupHeartbeatResponse:
+def _response(
+    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, member: ConsumerMember, settled: ConsumerMember
+) -> ConsumerGroupHeartbeatResponse:
     """A member is told what it has when it joins, when it tells all of itself, and when that has changed."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ottla.coord.consumer.checks import static_error, unknown_member
-from ottla.coord.consumer.draft import Draft, Refused, current_record
+from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.heartbeat import Ask, remove_member
-from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH, Epochs, Member
+from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH, ConsumerMember, Epochs
 from ottla.coord.consumer.migrate import can_downgrade, downgrade
 from ottla.coord.consumer.records import PatternForgotten
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import bump_epoch
-from ottla.coord.outcome import RebalanceKey, RejoinKey, ResyncKey, SessionKey
+from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 log = logging.getLogger("ottla.coord")
 
 
-def leave(draft: Draft, ask: Ask) -> Refused | None:
+def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     """Decide a heartbeat that says goodbye: for good (-1), or as a static member that will be back (-2)."""
     body = ask.body
     group = draft.group
@@ -38,7 +38,7 @@ def leave(draft: Draft, ask: Ask) -> Refused | None:
     return None
 
 
-def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Refused | None:
+def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Refusal | None:
     if instance_id is not None:
         return static_error(group, member_id, instance_id)
     return None if member_id in group.members else unknown_member(group, member_id)
@@ -54,7 +54,7 @@ def _since_ever(held: Epochs) -> Epochs:
     return since
 
 
-def timed_out(draft: Draft, key: SessionKey | RebalanceKey | RejoinKey | ResyncKey) -> None:
+def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey) -> None:
     """A member's deadline has passed. That to revoke counts only while it still has to."""
     member = draft.group.members.get(key.member_id)
     if member is None:
@@ -68,11 +68,11 @@ _REASONS = {
     SessionKey: "was not heard of in time",
     RebalanceKey: "did not give back its partitions in time",
     RejoinKey: "did not join again in time",
-    ResyncKey: "did not ask for its assignment in time",
+    MemberSyncGroupKey: "did not ask for its assignment in time",
 }
 
 
-def fence(draft: Draft, members: Sequence[Member], reason: str) -> None:
+def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) -> None:
     """Put members out, which gives the group a new epoch; if only members of the classic protocol are left, it becomes theirs."""
     if not members:
         return
@@ -96,7 +96,7 @@ def _counts(names: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-def _names_without(group: ConsumerGroup, members: Sequence[Member]) -> set[str]:
+def _names_without(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> set[str]:
     """The topics that anybody subscribes to once these members are gone."""
     counts = dict(group.names)
     for member in members:

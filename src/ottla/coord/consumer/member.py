@@ -24,7 +24,7 @@ class Classic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerMember:
     """One member. `assigned` is what it may use, `revoking` what it must give back; nobody else may have either.
 
     `pattern` is a regular expression for topics, or empty. `classic` is None for a member that speaks the consumer protocol.

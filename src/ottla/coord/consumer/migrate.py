@@ -8,24 +8,23 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ottla.coord.classic import rebalance
-from ottla.coord.classic.draft import Draft as ClassicDraft
-from ottla.coord.classic.events import Member as ClassicMember
-from ottla.coord.classic.events import MemberJoined
-from ottla.coord.classic.group import Group as ClassicGroup
+from ottla.coord.classic.draft import ClassicDraft
+from ottla.coord.classic.events import ClassicMember, MemberJoined
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.group import apply as apply_classic
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.draft import Draft, Refused, current_record, member_record
+from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record, member_record
 from ottla.coord.consumer.embedded import (
     PROTOCOL_TYPE,
-    Subscription,
+    EmbeddedSubscription,
     UnreadableAssignment,
     read_assignment,
     read_subscription,
     write_assignment,
 )
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.member import Classic, Member
+from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.records import (
     ConsumerStored,
     CurrentForgotten,
@@ -39,8 +38,8 @@ from ottla.coord.consumer.records import (
     TargetForgotten,
     TargetStored,
 )
-from ottla.coord.consumer.topics import Topics
-from ottla.coord.outcome import NOBODY, JoinKey, SyncKey
+from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.outcome import NOBODY, JoinKey, SyncGroupKey
 from ottla.coord.records import GroupForgotten, GroupStored
 from ottla.wire import Malformed
 from ottla.wire.api.sync_group import SyncGroupResponse
@@ -51,7 +50,7 @@ log = logging.getLogger("ottla.coord")
 UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
 
 
-def upgrade(draft: Draft, classic: ClassicGroup) -> Refused | None:
+def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
     """Let a classic group with members be a consumer group, where everybody has what the classic group assigned.
 
     A rebalance that is under way ends: what it was for, the consumer group's first assignment does.
@@ -73,7 +72,7 @@ def upgrade(draft: Draft, classic: ClassicGroup) -> Refused | None:
     return None
 
 
-def _upgrade_error(draft: Draft, classic: ClassicGroup) -> Refused | None:
+def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
     settings = draft.context.settings
     if settings.group_consumer_migration_policy not in UPGRADES:
         return _not_a_consumer_group(classic, "online upgrade is disabled (group.consumer.migration.policy)")
@@ -84,12 +83,12 @@ def _upgrade_error(draft: Draft, classic: ClassicGroup) -> Refused | None:
     return None
 
 
-def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refused:
+def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refusal:
     """Kafka's own tests look for the beginning of the sentence."""
-    return Refused(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
+    return Refusal(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
 
 
-def _taken_over(classic: ClassicGroup, topics: Topics) -> list[Member]:
+def _taken_over(classic: ClassicGroup, topics: KnownTopics) -> list[ConsumerMember]:
     """The members as those of a consumer group, with what they were assigned, and with what else they still own.
 
     In a rebalance assignments may be none yet, but whoever rebalances cooperatively reads on meanwhile. Of two that say they own
@@ -109,13 +108,15 @@ def _taken_over(classic: ClassicGroup, topics: Topics) -> list[Member]:
     return [_as_member(member, classic, subscriptions[member_id], held[member_id]) for member_id, member in classic.members.items()]
 
 
-def _subscription(member: ClassicMember, classic: ClassicGroup, topics: Topics) -> Subscription:
+def _subscription(member: ClassicMember, classic: ClassicGroup, topics: KnownTopics) -> EmbeddedSubscription:
     return read_subscription(member.metadata(classic.protocol) or member.protocols[0][1], topics)
 
 
-def _as_member(member: ClassicMember, classic: ClassicGroup, subscription: Subscription, held: Partitions) -> Member:
+def _as_member(
+    member: ClassicMember, classic: ClassicGroup, subscription: EmbeddedSubscription, held: Partitions
+) -> ConsumerMember:
     generation = classic.generation
-    return Member(
+    return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id,
@@ -130,7 +131,7 @@ def _as_member(member: ClassicMember, classic: ClassicGroup, subscription: Subsc
     )
 
 
-def _send_away(draft: Draft, classic: ClassicGroup) -> None:
+def _send_away(draft: ConsumerDraft, classic: ClassicGroup) -> None:
     """Whoever waits in a rebalance of the classic group is told to join again."""
     waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
     for member_id, token in classic.joining.items():
@@ -138,11 +139,11 @@ def _send_away(draft: Draft, classic: ClassicGroup) -> None:
     for token in classic.syncing.values():
         waiting.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
     waiting.cancel(JoinKey(classic.group_id))
-    waiting.cancel(SyncKey(classic.group_id))
+    waiting.cancel(SyncGroupKey(classic.group_id))
     draft.take_over(waiting.outcome())
 
 
-def _beginning(draft: Draft, classic: ClassicGroup, members: Sequence[Member]) -> list[ConsumerStored]:
+def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
     """The records of a consumer group that begins where a classic one was."""
     group_id, epoch = classic.group_id, classic.generation
     names = {name for member in members for name in member.topics}
@@ -156,20 +157,20 @@ def _beginning(draft: Draft, classic: ClassicGroup, members: Sequence[Member]) -
     return records
 
 
-def can_downgrade(draft: Draft, leaving: Sequence[Member]) -> bool:
+def can_downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember]) -> bool:
     """Whether members of the classic protocol alone, and not too many, are left without these."""
     left = len(draft.group.members) - len(leaving)
     classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
     return 0 < left == classic_left and may_be_classic(draft, left)
 
 
-def may_be_classic(draft: Draft, members: int) -> bool:
+def may_be_classic(draft: ConsumerDraft, members: int) -> bool:
     """Whether the policy lets a consumer group become a classic one of so many members."""
     settings = draft.context.settings
     return settings.group_consumer_migration_policy in DOWNGRADES and members <= settings.group_max_size
 
 
-def downgrade(draft: Draft, leaving: Sequence[Member], reason: str) -> None:
+def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: str) -> None:
     """Let a consumer group be a classic one without these members, whose partitions the others share out anew."""
     gone = {member.member_id for member in leaving}
     members = [member for member_id, member in draft.group.members.items() if member_id not in gone]
@@ -180,7 +181,7 @@ def downgrade(draft: Draft, leaving: Sequence[Member], reason: str) -> None:
     _begin_classic(draft, members, draft.group.targets, reason)
 
 
-def downgrade_with(draft: Draft, joined: Member, *, settled: bool) -> None:
+def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
     """Let a consumer group be a classic one as its last member of the consumer protocol, a static one, came back with the classic.
 
     The records that put `joined` in its place are a part of the draft already. If the assignment is `settled` nobody need join.
@@ -209,7 +210,9 @@ def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str 
     return records
 
 
-def _begin_classic(draft: Draft, members: Sequence[Member], targets: Mapping[str, Partitions], reason: str | None) -> None:
+def _begin_classic(
+    draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], reason: str | None
+) -> None:
     """Store the classic group with what its members shall have; if all is not settled with what they have, and let them join again.
 
     What they have matters if the group becomes a consumer group once more before they have joined.
@@ -226,7 +229,7 @@ def _begin_classic(draft: Draft, members: Sequence[Member], targets: Mapping[str
     draft.take_over(waiting.outcome())
 
 
-def _held(member: Member) -> Partitions:
+def _held(member: ConsumerMember) -> Partitions:
     """What a member reads, or has yet to give back."""
     held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.revoking.items():
@@ -234,7 +237,9 @@ def _held(member: Member) -> Partitions:
     return held
 
 
-def _at_rest(draft: Draft, members: Sequence[Member], targets: Mapping[str, Partitions], *, is_settled: bool) -> GroupStored:
+def _at_rest(
+    draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], *, is_settled: bool
+) -> GroupStored:
     """The record of the classic group: the protocol that its members would choose, and their assignments as bytes.
 
     Of one that is not settled no leader is stored: whoever reads it back sees that its members have to join again.
@@ -254,7 +259,7 @@ def _at_rest(draft: Draft, members: Sequence[Member], targets: Mapping[str, Part
     return twin.at_rest(assignments, draft.now.wall_ms)
 
 
-def _classic(member: Member) -> ClassicMember:
+def _classic(member: ConsumerMember) -> ClassicMember:
     assert member.classic is not None, "only members of the classic protocol are left"
     return ClassicMember(
         member.member_id,

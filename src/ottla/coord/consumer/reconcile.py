@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.checks import Owned
-from ottla.coord.consumer.member import Epochs, Member
+from ottla.coord.consumer.member import ConsumerMember, Epochs
 from ottla.coord.consumer.states import MOVES, NEXT, Hindrance, Move
 from ottla.wire.schema import Uuid
 
@@ -38,12 +38,12 @@ class Surroundings(NamedTuple):
     changed: bool
 
 
-def must_begin_anew(member: Member, around: Surroundings) -> bool:
+def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
     """A member whose stored state nobody here knows can't go on while it owns, or may own, anything."""
     return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
-def reconcile(member: Member, target: Target, around: Surroundings) -> Member:
+def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
     """The member one step nearer to its target; the very same if it can't move."""
     move = MOVES[member.state]
     if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
@@ -60,7 +60,7 @@ def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
     return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
-def _without_unwanted(member: Member, around: Surroundings) -> Member:
+def _without_unwanted(member: ConsumerMember, around: Surroundings) -> ConsumerMember:
     """Take topics away to which the member no longer subscribes, without waiting for a new target."""
     unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
     if not unwanted:
@@ -75,7 +75,7 @@ def _without_unwanted(member: Member, around: Surroundings) -> Member:
     return replace(member, previous_epoch=member.epoch, state=state, assigned=assigned, revoking=revoking)
 
 
-def _next(member: Member, target: Target, around: Surroundings) -> Member:
+def _next(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
     kept: dict[Uuid, Mapping[int, int]] = {}
     revoking: dict[Uuid, Mapping[int, int]] = {}
     given: dict[Uuid, Mapping[int, int]] = {}

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.coord.consumer.draft import Draft, Refused
+from ottla.coord.consumer.draft import ConsumerDraft, Refusal
 from ottla.coord.consumer.events import MetadataRefreshed, PatternsFound, PatternsSought
 from ottla.coord.consumer.group import Resolved
-from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.patterns import IllegalPattern, matcher
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
 from ottla.coord.outcome import PatternsKey
@@ -30,22 +30,22 @@ SHORTEST_PATTERN_REFRESH_MS = 10_000
 """However fast topics come, a group's regular expressions are not looked up more often than this."""
 
 
-class Look(NamedTuple):
+class Outlook(NamedTuple):
     """The group's epoch and regular expressions as they will be; `changed` says whether the member's subscription has."""
 
     epoch: int
     resolved: Mapping[str, Resolved]
     changed: bool
 
-    def topics_of(self, member: Member) -> frozenset[str]:
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
 
-def look(draft: Draft, member: Member, updated: Member) -> Look | Refused:
+def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
     """What becomes of the group now that `member` is `updated`. The same when nobody's subscription, nor any topic, changed."""
     resolved = _resolve(draft, member, updated)
-    if isinstance(resolved, Refused):
+    if isinstance(resolved, Refusal):
         return resolved
     bump = _needs_new_epoch(draft, member, updated, resolved)
     metadata_hash = _hash(draft, member, updated, resolved)
@@ -54,10 +54,12 @@ def look(draft: Draft, member: Member, updated: Member) -> Look | Refused:
         epoch = bump_epoch(draft, metadata_hash)
     if draft.group.stale:
         draft.store(MetadataRefreshed(draft.group_id))
-    return Look(epoch, resolved, member.topics != updated.topics or member.pattern != updated.pattern)
+    return Outlook(epoch, resolved, member.topics != updated.topics or member.pattern != updated.pattern)
 
 
-def _needs_new_epoch(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> bool:
+def _needs_new_epoch(
+    draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
+) -> bool:
     """Whether somebody subscribes to other topics now, or all is to be shared out anyway.
 
     A regular expression that is new to the group and stands for no topic changes nothing yet; neither does another assignor,
@@ -71,7 +73,7 @@ def _needs_new_epoch(draft: Draft, member: Member, updated: Member, resolved: Ma
     return any(pattern in resolved and resolved[pattern].topics != known.topics for pattern, known in draft.group.resolved.items())
 
 
-def bump_epoch(draft: Draft, metadata_hash: int) -> int:
+def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
     """Give the group its next epoch, which asks for a new target assignment."""
     group = draft.group
     epoch = group.epoch + 1
@@ -82,7 +84,7 @@ def bump_epoch(draft: Draft, metadata_hash: int) -> int:
     return epoch
 
 
-def preferred(draft: Draft, member: Member | None = None, updated: Member | None = None) -> str:
+def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
     """The assignor that most members name, the earlier one in the settings if several do; the first one if nobody names any."""
     votes = draft.group.assignors
     if member is not None and updated is not None and member.assignor != updated.assignor:
@@ -93,7 +95,7 @@ def preferred(draft: Draft, member: Member | None = None, updated: Member | None
     return max(draft.context.assignors, key=lambda name: votes.get(name, 0))
 
 
-def _resolve(draft: Draft, member: Member, updated: Member) -> Mapping[str, Resolved] | Refused:
+def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Mapping[str, Resolved] | Refusal:
     """The group's regular expressions with the topics they stand for, looked up anew where that is due."""
     group = draft.group
     resolved: Mapping[str, Resolved] = group.resolved
@@ -107,12 +109,12 @@ def _resolve(draft: Draft, member: Member, updated: Member) -> Mapping[str, Reso
     return _refreshed(draft, resolved) if is_due else resolved
 
 
-def _with_new(draft: Draft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refused:
+def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
     """The expressions with a new one, if all topics can be matched at once; else it stands for none until they are."""
     try:
         matched, end = matcher(pattern).part(names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
-        return Refused(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {illegal}")
+        return Refusal(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {illegal}")
     if end == len(names):
         return {**resolved, pattern: _found(draft, pattern, matched)}
     if not draft.group.seeking:
@@ -121,12 +123,12 @@ def _with_new(draft: Draft, pattern: str, resolved: Mapping[str, Resolved]) -> M
     return resolved
 
 
-def _found(draft: Draft, pattern: str, matched: frozenset[str]) -> Resolved:
+def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resolved:
     draft.store(PatternStored(draft.group_id, pattern, matched, draft.context.topics.version, draft.now.wall_ms))
     return Resolved(matched, draft.now.wall_ms)
 
 
-def _is_due(draft: Draft, resolved: Mapping[str, Resolved]) -> bool:
+def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
     """Topics that are new count after a while, and all of them now and then; the first of the expressions waits longest.
 
     One that was never looked up was about to be as the coordinator began anew. One looked up in what is still to come was looked up
@@ -142,7 +144,7 @@ def _is_due(draft: Draft, resolved: Mapping[str, Resolved]) -> bool:
     return age_ms > draft.context.settings.group_consumer_regex_refresh_interval_ms
 
 
-def _refreshed(draft: Draft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
+def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
     """All expressions looked up anew: a single one now if that is quick, others bit by bit."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
@@ -155,7 +157,7 @@ def _refreshed(draft: Draft, resolved: Mapping[str, Resolved]) -> Mapping[str, R
     return resolved
 
 
-def _part(draft: Draft, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
+def _part(draft: ConsumerDraft, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
     """Some of the topics that an expression means. One that another broker stored, and this one can't read, means none."""
     try:
         return matcher(pattern).part(names, at)
@@ -164,7 +166,7 @@ def _part(draft: Draft, pattern: str, names: tuple[str, ...], at: int) -> tuple[
         return frozenset(), len(names)
 
 
-def seek(draft: Draft, key: PatternsKey) -> None:
+def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
     """Go on with looking up regular expressions; once through with all of them, let the group know what they stand for."""
     if not draft.group.seeking:
         return
@@ -177,20 +179,20 @@ def seek(draft: Draft, key: PatternsKey) -> None:
     draft.after(replace(key, at=end, matched=key.matched | matched), PAUSE_MS)
 
 
-def _take(draft: Draft, found: Mapping[str, frozenset[str]]) -> None:
+def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
     """Let regular expressions stand for these topics, as far as somebody still subscribes by them."""
     group = draft.group
     draft.store(PatternsFound(group.group_id))
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
     resolved = {**group.resolved, **taken}
-    nobody = Member("")
+    nobody = ConsumerMember("")
     metadata_hash = draft.context.topics.hash_of(_names(draft, nobody, nobody, resolved))
     changed = any(group.resolved.get(pattern, NOT_RESOLVED).topics != known.topics for pattern, known in taken.items())
     if changed or metadata_hash != group.metadata_hash:
         bump_epoch(draft, metadata_hash)
 
 
-def _hash(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> int:
+def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
     """The metadata hash, computed only if the topics that anybody subscribes to, or those topics themselves, may have changed."""
     group = draft.group
     same_names = resolved is group.resolved and not (updated.topics - group.names.keys()) and not _gone(draft, member, updated)
@@ -199,11 +201,11 @@ def _hash(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, 
     return draft.context.topics.hash_of(_names(draft, member, updated, resolved))
 
 
-def _gone(draft: Draft, member: Member, updated: Member) -> bool:
+def _gone(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> bool:
     return any(draft.group.names.get(name, 0) <= 1 for name in member.topics - updated.topics)
 
 
-def _names(draft: Draft, member: Member, updated: Member, resolved: Mapping[str, Resolved]) -> set[str]:
+def _names(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> set[str]:
     """All topics that anybody subscribes to, once `member` is `updated`."""
     group = draft.group
     counts = dict(group.names)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 
 from ottla.coord.consumer.assign import Partitions, Subscriber
-from ottla.coord.consumer.draft import ASSIGNMENT_INTERVAL, Draft
+from ottla.coord.consumer.draft import ASSIGNMENT_INTERVAL, ConsumerDraft
 from ottla.coord.consumer.group import NO_TARGET
-from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.records import TargetEpochStored, TargetStored
-from ottla.coord.consumer.subscription import Look, preferred
+from ottla.coord.consumer.subscription import Outlook, preferred
 from ottla.wire.schema import Uuid
 
 log = logging.getLogger("ottla.coord")
 
 
-def target(draft: Draft, look: Look, member: Member, updated: Member) -> Target:
+def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
     """What the member shall have: by the assignment as it is, or by a new one if the group's epoch asks for it and it is time."""
     group = draft.group
     if group.assignment_epoch >= look.epoch or not _is_time(draft):
@@ -24,7 +24,7 @@ def target(draft: Draft, look: Look, member: Member, updated: Member) -> Target:
     return _computed(draft, look, member, updated)
 
 
-def _is_time(draft: Draft) -> bool:
+def _is_time(draft: ConsumerDraft) -> bool:
     """Not all too often: many members that come at once share one assignment (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
@@ -32,7 +32,7 @@ def _is_time(draft: Draft) -> bool:
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
-def _computed(draft: Draft, look: Look, member: Member, updated: Member) -> Target:
+def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
     group, topics = draft.group, draft.context.topics
     members = {**group.members, updated.member_id: updated}
     targets = group.targets
@@ -50,7 +50,9 @@ def _computed(draft: Draft, look: Look, member: Member, updated: Member) -> Targ
     return Target(look.epoch, assigned.get(updated.member_id, NO_TARGET))
 
 
-def _subscribers(draft: Draft, look: Look, members: dict[str, Member], targets: dict[str, Partitions]) -> dict[str, Subscriber]:
+def _subscribers(
+    draft: ConsumerDraft, look: Outlook, members: dict[str, ConsumerMember], targets: dict[str, Partitions]
+) -> dict[str, Subscriber]:
     """The members as an assignor sees them; members with one subscription share one set of topics."""
     known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
     subscribers = {}

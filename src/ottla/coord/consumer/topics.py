@@ -14,7 +14,7 @@ _HASH_VERSION = b"\0"
 _SIGN, _RANGE = 1 << 63, 1 << 64
 
 
-class Topic(NamedTuple):
+class KnownTopic(NamedTuple):
     """One topic as it is now."""
 
     name: str
@@ -22,12 +22,12 @@ class Topic(NamedTuple):
     shape: TopicShape
 
 
-class Topics:
+class KnownTopics:
     """All topics, by name and by id. Never changed: `changed` makes another one. `version` grows with every change."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_names", "shapes", "version")
 
-    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
+    def __init__(self, topics: Iterable[KnownTopic] = (), version: int = 0) -> None:
         self.version = version
         self._by_name = {topic.name: topic for topic in topics}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
@@ -35,11 +35,11 @@ class Topics:
         self._hashes: dict[str, int] = {}
         self._names: tuple[str, ...] | None = None
 
-    def changed(self, topics: Iterable[Topic], gone: Collection[str] = ()) -> Topics:
+    def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
         """The topics after these came or became what they are now, and those are gone."""
         news = {topic.name: topic for topic in topics}
         left = {name: topic for name, topic in self._by_name.items() if name not in gone} | news
-        after = Topics(left.values(), self.version + 1)
+        after = KnownTopics(left.values(), self.version + 1)
         after._hashes = {name: hashed for name, hashed in self._hashes.items() if name in left and name not in news}
         return after
 
@@ -50,10 +50,10 @@ class Topics:
             self._names = tuple(self._by_name)
         return self._names
 
-    def named(self, name: str) -> Topic | None:
+    def named(self, name: str) -> KnownTopic | None:
         return self._by_name.get(name)
 
-    def with_id(self, topic_id: Uuid) -> Topic | None:
+    def with_id(self, topic_id: Uuid) -> KnownTopic | None:
         return self._by_id.get(topic_id)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[Uuid]:
@@ -80,7 +80,7 @@ class Topics:
         return known
 
 
-def _described(topic: Topic) -> bytes:
+def _described(topic: KnownTopic) -> bytes:
     """A topic as the bytes that are hashed: numbers little-endian, text in UTF-16 followed by its length."""
     racks = topic.shape.racks
     parts = [_HASH_VERSION, topic.topic_id[7::-1], topic.topic_id[:7:-1], _text(topic.name), pack("<i", topic.shape.partitions)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.states import GroupState
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import ExpiryKey, TopicsChanged
 from ottla.coord.settings import GroupSettings
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -61,7 +61,7 @@ class Client:
 class World:
     def __init__(self, group_settings: GroupSettings) -> None:
         self.stage = Stage(group_settings)
-        self.topics = Topics()
+        self.topics = KnownTopics()
         self.clients = [Client(number) for number in range(len(INSTANCES))]
         self.set_topic("a", 3)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.coord.consumer import patterns
 from ottla.coord.consumer.group import ConsumerGroup
-from ottla.coord.consumer.topics import Topics
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import TopicsChanged
 from ottla.wire.errors import NONE
 from tests.scenarios.consumer_words import heartbeat, topic
@@ -30,7 +30,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class World:
     def __init__(self) -> None:
         self.stage = Stage()
-        self.topics = Topics([topic(name, 1) for name in TOPICS])
+        self.topics = KnownTopics([topic(name, 1) for name in TOPICS])
         self.stage.tell(TopicsChanged(self.topics, frozenset(TOPICS), True))
         self.epochs: dict[str, int] = {}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.consumer.member import Member
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.states import MOVES, NEXT, Hindrance, MemberState
 
@@ -30,8 +30,8 @@ def around(
     return Surroundings(owner, lambda topic_id: topic_id in wants, owned, changed)
 
 
-def member(state: MemberState = STABLE, assigned: Any = None, revoking: Any = None) -> Member:
-    return Member("m", epoch=3, previous_epoch=2, state=state, assigned=assigned or {}, revoking=revoking or {})
+def member(state: MemberState = STABLE, assigned: Any = None, revoking: Any = None) -> ConsumerMember:
+    return ConsumerMember("m", epoch=3, previous_epoch=2, state=state, assigned=assigned or {}, revoking=revoking or {})
 
 
 def target(*partitions: int, epoch: int = 4) -> Target:

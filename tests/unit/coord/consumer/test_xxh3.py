@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coord.consumer.assign import TopicShape
-from ottla.coord.consumer.topics import Topic, Topics
+from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.consumer.xxh3 import xxh3_64
 
 KNOWN = {
@@ -38,7 +38,7 @@ KNOWN = {
 }
 """Length -> hash of the bytes 0, 1, 2 … 250, 0, 1 …; one length at least on each side of every bound of the algorithm."""
 
-KAFKAS_TOPIC = Topic("t031827087", bytes.fromhex("d6407fef344b42188b192e80c74c4f20"), TopicShape(4))
+KAFKAS_TOPIC = KnownTopic("t031827087", bytes.fromhex("d6407fef344b42188b192e80c74c4f20"), TopicShape(4))
 KAFKAS_HASH = 2700156928704655396
 
 
@@ -48,11 +48,11 @@ def test_the_hash_is_that_of_the_reference_implementation(size: int) -> None:
 
 
 def test_a_group_of_one_topic_has_the_hash_that_kafka_stored() -> None:
-    assert Topics([KAFKAS_TOPIC]).hash_of({"t031827087"}) == KAFKAS_HASH
+    assert KnownTopics([KAFKAS_TOPIC]).hash_of({"t031827087"}) == KAFKAS_HASH
 
 
 def test_a_group_without_topics_has_the_hash_zero() -> None:
-    assert Topics([KAFKAS_TOPIC]).hash_of({"elsewhere"}) == 0
+    assert KnownTopics([KAFKAS_TOPIC]).hash_of({"elsewhere"}) == 0
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,17 @@ def test_a_group_without_topics_has_the_hash_zero() -> None:
     ],
     ids=["made anew", "more partitions", "racks", "more racks"],
 )
-def test_what_a_group_must_notice_changes_the_hash(changed: Topic) -> None:
-    others = [KAFKAS_HASH, Topics([KAFKAS_TOPIC._replace(shape=TopicShape(4, (frozenset({"c"}),) * 4))]).hash_of({"t031827087"})]
-    assert Topics([changed]).hash_of({"t031827087"}) not in others
+def test_what_a_group_must_notice_changes_the_hash(changed: KnownTopic) -> None:
+    others = [
+        KAFKAS_HASH,
+        KnownTopics([KAFKAS_TOPIC._replace(shape=TopicShape(4, (frozenset({"c"}),) * 4))]).hash_of({"t031827087"}),
+    ]
+    assert KnownTopics([changed]).hash_of({"t031827087"}) not in others
 
 
 def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
-    before = Topics([KAFKAS_TOPIC])
-    after = before.changed([Topic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
+    before = KnownTopics([KAFKAS_TOPIC])
+    after = before.changed([KnownTopic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
     assert [before.named("t031827087"), before.named("u")] == [KAFKAS_TOPIC, None]
     assert [after.named("t031827087"), after.ids_of(["u", "t031827087"])] == [None, frozenset({b"u" * 16})]
     assert after.by_id({"u": [0], "t031827087": [1]}) == {b"u" * 16: frozenset({0})}
@@ -80,8 +83,8 @@ def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
 
 
 def test_a_change_is_seen_in_the_topic_that_changed_alone() -> None:
-    other = Topic("u", b"u" * 16, TopicShape(1))
-    before = Topics([KAFKAS_TOPIC, other])
+    other = KnownTopic("u", b"u" * 16, TopicShape(1))
+    before = KnownTopics([KAFKAS_TOPIC, other])
     hashes = [before.hash_of({name}) for name in ("t031827087", "u")]
     after = before.changed([KAFKAS_TOPIC._replace(shape=TopicShape(9))])
     assert after.hash_of({"u"}) == hashes[1]

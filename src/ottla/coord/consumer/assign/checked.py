@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from ottla.coord.consumer.assign import Assignor, Partitions, Subscriber, TopicShape
-from ottla.coord.consumer.assign.draft import Draft
+from ottla.coord.consumer.assign.draft import AssignmentDraft
 from ottla.wire.schema import Uuid
 
 log = logging.getLogger("ottla.coord")
@@ -36,7 +36,7 @@ class Checked:
         if fault is None:
             return assigned
         log.error("assignor %s: %s; everybody keeps what they have: mend the assignor", self.name, fault)
-        return Draft(subscribers, topics).assigned()
+        return AssignmentDraft(subscribers, topics).assigned()
 
 
 def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitions:

@@ -9,14 +9,14 @@ from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
 from ottla.wire.schema import Uuid
 
 
-class Partition(NamedTuple):
+class AssignablePartition(NamedTuple):
     """One partition of one topic."""
 
     topic_id: Uuid
     number: int
 
 
-class Draft:
+class AssignmentDraft:
     """Who has what: at first what the members own, as far as they subscribe to it, it is there, and nobody else owns it too."""
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
@@ -39,27 +39,27 @@ class Draft:
         changed = self._changed.get(member_id)
         return self._assigned[member_id] if changed is None else changed
 
-    def owned(self, member_id: str, partition: Partition) -> bool:
+    def owned(self, member_id: str, partition: AssignablePartition) -> bool:
         """Whether a member had the partition before all this."""
         return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
 
-    def give(self, member_id: str, partition: Partition) -> None:
+    def give(self, member_id: str, partition: AssignablePartition) -> None:
         """Let a member have a partition that is free, or that was taken."""
         self._own(member_id).setdefault(partition.topic_id, set()).add(partition.number)
         self.free[partition.topic_id].discard(partition.number)
         self.sizes[member_id] += 1
 
-    def take(self, member_id: str, partition: Partition) -> None:
+    def take(self, member_id: str, partition: AssignablePartition) -> None:
         """Take a partition from the member that has it; it is free then."""
         self._own(member_id)[partition.topic_id].remove(partition.number)
         self.free[partition.topic_id].add(partition.number)
         self.sizes[member_id] -= 1
 
-    def unassigned(self) -> Iterator[Partition]:
+    def unassigned(self) -> Iterator[AssignablePartition]:
         """The partitions that nobody has, by topic and number."""
         for topic_id, indexes in self.free.items():
             for index in sorted(indexes):
-                yield Partition(topic_id, index)
+                yield AssignablePartition(topic_id, index)
 
     def assigned(self) -> dict[str, Partitions]:
         """The assignment, as `Assignor.assign` gives it."""
@@ -93,7 +93,7 @@ class Draft:
         return changed
 
 
-def spread(partitions: Iterable[Partition]) -> list[Partition]:
+def spread(partitions: Iterable[AssignablePartition]) -> list[AssignablePartition]:
     """The same, ordered so that every beginning of the list has about as much of each topic."""
     seen: dict[Uuid, int] = {}
     ranked = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.coord.consumer.assign.draft import Draft, Partition
+from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
 
 MOST_LOOKS = 64
 """Partitions that one is compared with, where members subscribe to different topics, before it stays where it is."""
 
 
-class Place(NamedTuple):
+class RackPlace(NamedTuple):
     """Partitions that can change places alike: the rack of the member that has them, and the racks of their replicas."""
 
     rack: str
@@ -22,12 +22,12 @@ class Place(NamedTuple):
         return self.rack in self.replicas
 
 
-Moved = tuple[str, Partition]
+Moved = tuple[str, AssignablePartition]
 
 
-def prefer_racks(draft: Draft) -> None:
+def prefer_racks(draft: AssignmentDraft) -> None:
     """Let members change partitions that are new to them, where more of the two then fit their member's rack."""
-    places: dict[Place, list[Moved]] = {}
+    places: dict[RackPlace, list[Moved]] = {}
     for member_id, partition, place in _moved(draft):
         places.setdefault(place, []).append((member_id, partition))
     for place in sorted(places, key=_order):
@@ -35,7 +35,7 @@ def prefer_racks(draft: Draft) -> None:
             places[place] = [moved for moved in places[place] if not _exchanged(draft, places, place, moved)]
 
 
-def _moved(draft: Draft) -> Iterator[tuple[str, Partition, Place]]:
+def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
     """Every partition that is new to its member, if the racks of both are known."""
     racks = {member_id: rack for member_id in draft.members if (rack := draft.subscribers[member_id].rack_id) is not None}
     known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
@@ -46,12 +46,12 @@ def _moved(draft: Draft) -> Iterator[tuple[str, Partition, Place]]:
         for topic_id in known:
             replicas = draft.topics[topic_id].racks
             for index in sorted(held.get(topic_id, ())):
-                partition = Partition(topic_id, index)
+                partition = AssignablePartition(topic_id, index)
                 if index < len(replicas) and replicas[index] and not draft.owned(member_id, partition):
-                    yield member_id, partition, Place(rack, replicas[index])
+                    yield member_id, partition, RackPlace(rack, replicas[index])
 
 
-def _exchanged(draft: Draft, places: dict[Place, list[Moved]], place: Place, moved: Moved) -> bool:
+def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
     """Whether a partner was found; it is then in its new place."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
@@ -60,13 +60,13 @@ def _exchanged(draft: Draft, places: dict[Place, list[Moved]], place: Place, mov
         if position is not None:
             partner = places[other].pop(position)
             _exchange(draft, moved, partner)
-            places.setdefault(Place(other.rack, place.replicas), []).append((partner[0], moved[1]))
-            places.setdefault(Place(place.rack, other.replicas), []).append((moved[0], partner[1]))
+            places.setdefault(RackPlace(other.rack, place.replicas), []).append((partner[0], moved[1]))
+            places.setdefault(RackPlace(place.rack, other.replicas), []).append((moved[0], partner[1]))
             return True
     return False
 
 
-def _partner(draft: Draft, candidates: list[Moved], moved: Moved) -> int | None:
+def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
     """The nearest to the list's end that may have what the other has."""
     member_id, partition = moved
     for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
@@ -76,16 +76,16 @@ def _partner(draft: Draft, candidates: list[Moved], moved: Moved) -> int | None:
     return None
 
 
-def _may_have(draft: Draft, member_id: str, partition: Partition) -> bool:
+def _may_have(draft: AssignmentDraft, member_id: str, partition: AssignablePartition) -> bool:
     return partition.topic_id in draft.subscribers[member_id].topic_ids
 
 
-def _exchange(draft: Draft, one: Moved, other: Moved) -> None:
+def _exchange(draft: AssignmentDraft, one: Moved, other: Moved) -> None:
     for member_id, partition in (one, other):
         draft.take(member_id, partition)
     draft.give(one[0], other[1])
     draft.give(other[0], one[1])
 
 
-def _order(place: Place) -> tuple[str, list[str]]:
+def _order(place: RackPlace) -> tuple[str, list[str]]:
     return place.rack, sorted(place.replicas)

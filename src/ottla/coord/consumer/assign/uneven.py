@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import pairwise
 
-from ottla.coord.consumer.assign.draft import Draft, Partition
+from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
 from ottla.wire.schema import Uuid
 
 
-class Class:
+class SubscriptionClass:
     """The members of one subscription; `holders`: who of them has partitions of a topic, in an order that is always the same.
 
     `closed`: none of its members can be relieved, nor take what would relieve others.
@@ -29,7 +29,7 @@ class Class:
         self.closed = False
         self._heap: list[tuple[int, str]] = []
 
-    def fill(self, draft: Draft) -> None:
+    def fill(self, draft: AssignmentDraft) -> None:
         """Learn what the members have."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
@@ -48,16 +48,16 @@ class Class:
         heappush(self._heap, (size, member_id))
 
 
-class Topic:
+class SharedTopic:
     """A topic and the classes that subscribe to it."""
 
-    def __init__(self, topic_id: Uuid, classes: list[Class]) -> None:
+    def __init__(self, topic_id: Uuid, classes: list[SubscriptionClass]) -> None:
         self.topic_id = topic_id
         self.classes = classes
         self._numbered = {each.number: each for each in classes}
         self._heap = [(0, each.number) for each in classes]
 
-    def least(self, sizes: dict[str, int]) -> tuple[int, Class]:
+    def least(self, sizes: dict[str, int]) -> tuple[int, SubscriptionClass]:
         """How many partitions the subscriber with fewest has, and its class."""
         while True:
             size, number = self._heap[0]
@@ -74,29 +74,29 @@ class Topic:
 class Leveller:
     """The draft with all that is needed to find the next step quickly."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
-        self.class_of: dict[str, Class] = {}
-        subscriptions: dict[frozenset[Uuid], Class] = {}
+        self.class_of: dict[str, SubscriptionClass] = {}
+        subscriptions: dict[frozenset[Uuid], SubscriptionClass] = {}
         for member_id in draft.members:
             topic_ids = draft.subscribers[member_id].topic_ids
             found = subscriptions.get(topic_ids)
             if found is None:
-                found = subscriptions[topic_ids] = Class(len(subscriptions), sorted(topic_ids & draft.free.keys()))
+                found = subscriptions[topic_ids] = SubscriptionClass(len(subscriptions), sorted(topic_ids & draft.free.keys()))
             found.members.append(member_id)
             self.class_of[member_id] = found
-        subscribed: dict[Uuid, list[Class]] = {topic_id: [] for topic_id in draft.free}
+        subscribed: dict[Uuid, list[SubscriptionClass]] = {topic_id: [] for topic_id in draft.free}
         for each in subscriptions.values():
             each.fill(draft)
             for topic_id in each.topic_ids:
                 subscribed[topic_id].append(each)
-        self.topics = {topic_id: Topic(topic_id, classes) for topic_id, classes in subscribed.items()}
+        self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
     def hand_out(self) -> None:
         """Give what nobody has to those with fewest; first the topics with least choice."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
-                self._give(topic, Partition(topic.topic_id, index))
+                self._give(topic, AssignablePartition(topic.topic_id, index))
 
     def relieve(self) -> None:
         """Take from those with most, as long as that makes the shares more level."""
@@ -113,26 +113,26 @@ class Leveller:
                 heappush(most, (-sizes[member_id], member_id))
                 heappush(most, (-sizes[taker], taker))
 
-    def _choice(self, topic: Topic) -> tuple[float, int, Uuid]:
+    def _choice(self, topic: SharedTopic) -> tuple[float, int, Uuid]:
         subscribers = sum(len(each.members) for each in topic.classes)
         return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
 
-    def _give(self, topic: Topic, partition: Partition) -> str:
+    def _give(self, topic: SharedTopic, partition: AssignablePartition) -> str:
         """To the subscriber with fewest; returns its id."""
         taker = topic.least(self.draft.sizes)[1]
         member_id = taker.least(self.draft.sizes)[1]
         self._enter(member_id, partition)
         return member_id
 
-    def _chain(self, member_id: str) -> list[Topic]:
+    def _chain(self, member_id: str) -> list[SharedTopic]:
         """The topics of which one partition each is to be passed on, the first by this member; empty if nobody relieves it."""
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
         begins.sort(key=lambda topic: topic.least(sizes)[0])
-        before: dict[Uuid, Topic | None] = {topic.topic_id: None for topic in begins}
+        before: dict[Uuid, SharedTopic | None] = {topic.topic_id: None for topic in begins}
         queue = begins
-        seen: dict[int, Class] = {}
+        seen: dict[int, SubscriptionClass] = {}
         for topic in queue:
             if topic.least(sizes)[0] <= enough:
                 return self._back(topic, before)
@@ -146,15 +146,15 @@ class Leveller:
             each.closed = True
         return []
 
-    def _back(self, last: Topic, before: dict[Uuid, Topic | None]) -> list[Topic]:
-        chain: list[Topic] = []
-        topic: Topic | None = last
+    def _back(self, last: SharedTopic, before: dict[Uuid, SharedTopic | None]) -> list[SharedTopic]:
+        chain: list[SharedTopic] = []
+        topic: SharedTopic | None = last
         while topic is not None:
             chain.append(topic)
             topic = before[topic.topic_id]
         return chain[::-1]
 
-    def _pass_on(self, member_id: str, chain: list[Topic]) -> str:
+    def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
         """Let everybody in the chain pass on one partition; returns who has one more in the end."""
         giver = member_id
         for topic, following in pairwise(chain):
@@ -163,15 +163,15 @@ class Leveller:
             self._enter(giver, partition)
         return self._give(chain[-1], self._withdraw(giver, chain[-1]))
 
-    def _holder(self, topic: Topic, following: Topic) -> str:
+    def _holder(self, topic: SharedTopic, following: SharedTopic) -> str:
         """Who takes a partition of one topic, and has one of the following to pass on."""
         return next(member_id for each in topic.classes for member_id in each.holders.get(following.topic_id, ()))
 
-    def _withdraw(self, member_id: str, topic: Topic) -> Partition:
+    def _withdraw(self, member_id: str, topic: SharedTopic) -> AssignablePartition:
         """Take a partition of a topic from a member: rather one that it has not had for long."""
         held = self.draft.held(member_id)[topic.topic_id]
         owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
-        partition = Partition(topic.topic_id, max(held - frozenset(owned) or held))
+        partition = AssignablePartition(topic.topic_id, max(held - frozenset(owned) or held))
         self.draft.take(member_id, partition)
         its = self.class_of[member_id]
         if not self.draft.held(member_id)[topic.topic_id]:
@@ -184,12 +184,12 @@ class Leveller:
             self.topics[topic_id].shrank(size, its.number)
         return partition
 
-    def _enter(self, member_id: str, partition: Partition) -> None:
+    def _enter(self, member_id: str, partition: AssignablePartition) -> None:
         self.draft.give(member_id, partition)
         self.class_of[member_id].holders.setdefault(partition.topic_id, {})[member_id] = None
 
 
-def level(draft: Draft) -> None:
+def level(draft: AssignmentDraft) -> None:
     """Complete the draft."""
     leveller = Leveller(draft)
     leveller.hand_out()

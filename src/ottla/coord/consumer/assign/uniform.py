@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
-from ottla.coord.consumer.assign.draft import Draft, Partition, spread
+from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft, spread
 from ottla.coord.consumer.assign.racks import prefer_racks
 from ottla.coord.consumer.assign.uneven import level
 from ottla.wire.schema import Uuid
@@ -24,7 +24,7 @@ class UniformAssignor:
         """See `Assignor`."""
         if not subscribers:
             return {}
-        draft = Draft(subscribers, topics)
+        draft = AssignmentDraft(subscribers, topics)
         if len({subscriber.topic_ids for subscriber in subscribers.values()}) == 1:
             _fill(draft, _claims(draft))
         else:
@@ -33,7 +33,7 @@ class UniformAssignor:
         return draft.assigned()
 
 
-def _claims(draft: Draft) -> dict[str, int]:
+def _claims(draft: AssignmentDraft) -> dict[str, int]:
     """How many partitions each member may still get, once those that had too many have given the rest back.
 
     The ones that are left over, when all have the same, stay with members that have one more already.
@@ -53,17 +53,19 @@ def _claims(draft: Draft) -> dict[str, int]:
     return {member_id: claim for member_id, claim in claims.items() if claim}
 
 
-def _give_back(draft: Draft, member_id: str, count: int) -> None:
+def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> None:
     """Of the topics that it has most of."""
     if count:
         held = [
-            Partition(topic_id, index) for topic_id, indexes in sorted(draft.held(member_id).items()) for index in sorted(indexes)
+            AssignablePartition(topic_id, index)
+            for topic_id, indexes in sorted(draft.held(member_id).items())
+            for index in sorted(indexes)
         ]
         for partition in spread(held)[-count:]:
             draft.take(member_id, partition)
 
 
-def _fill(draft: Draft, claims: dict[str, int]) -> None:
+def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> None:
     """Deal the free partitions in turns, so that each topic is spread over many members."""
     turns: list[str] = []
     members = list(claims)

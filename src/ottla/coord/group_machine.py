@@ -14,20 +14,19 @@ from ottla.coord import expiry, offsets
 from ottla.coord.classic import describe, rebalance
 from ottla.coord.classic import group as classic
 from ottla.coord.classic.checks import generation_error
-from ottla.coord.classic.draft import Draft
-from ottla.coord.classic.events import Event
-from ottla.coord.classic.group import Group
+from ottla.coord.classic.draft import ClassicDraft
+from ottla.coord.classic.events import ClassicEvent
+from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.join import join
 from ottla.coord.classic.leave import leave
 from ottla.coord.classic.states import State
-from ottla.coord.classic.sync import heartbeat, sync
+from ottla.coord.classic.sync_group import heartbeat, sync_group
 from ottla.coord.consumer import describe as consumer_describe
 from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.commits import commit_error, fetch_error
 from ottla.coord.consumer.draft import OfGroup
-from ottla.coord.consumer.events import Event as ConsumerEvent
-from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import EVENTS, FOUNDING, ConsumerGroup
 from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, nothing_of_its_own
 from ottla.coord.outcome import (
@@ -39,7 +38,7 @@ from ottla.coord.outcome import (
     Outcome,
     Reply,
     SessionKey,
-    SyncKey,
+    SyncGroupKey,
     Timer,
     TopicsDeleted,
     TopicsKey,
@@ -71,7 +70,7 @@ GROUP_ID_NOT_FOUND_FROM = 9
 """Since this version an OffsetCommit for a group that is not there says so."""
 
 
-class Coordinator:
+class GroupMachine:
     """One machine: see `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
 
     `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in one of them at most. `assignors`
@@ -86,7 +85,7 @@ class Coordinator:
         of_group: OfGroup = nothing_of_its_own,
     ) -> None:
         self.settings = settings
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         self.consumers = ConsumerGroups(settings, new_id, assignors, of_group)
         self.offsets = offsets.Offsets()
         self._new_id = new_id
@@ -110,7 +109,7 @@ class Coordinator:
         outcome = self.consumers.decide(asked, now, self.groups)
         return _DECISIONS[type(asked.body)](self, asked, now) if outcome is None else outcome
 
-    def apply(self, record: Stored | Event | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded) -> None:
+    def apply(self, record: Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded) -> None:
         """Let one record take effect."""
         if isinstance(record, OffsetCommitted):
             if record.group_id not in self.groups and record.group_id not in self.consumers.groups:
@@ -127,7 +126,7 @@ class Coordinator:
         elif type(record) in _OF_CONSUMER_GROUPS:
             self._apply_consumer(record)
         else:
-            event = cast(Event, record)
+            event = cast(ClassicEvent, record)
             classic.apply(self._group(event.group_id), event)
 
     def _apply_consumer(self, record: Any) -> None:
@@ -142,19 +141,19 @@ class Coordinator:
         outcomes = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for group in self.groups.values():
             if group.members:
-                draft = Draft(group, group.group_id, self.settings, now)
+                draft = ClassicDraft(group, group.group_id, self.settings, now)
                 rebalance.recall(draft)
                 outcomes.append(draft.outcome())
         return _joined(outcomes + self.consumers.recall(now))
 
-    def _group(self, group_id: str) -> Group:
+    def _group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id)
+            group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
-    def _draft(self, group_id: str, now: Now, token: int) -> Draft:
-        return Draft(self.groups.get(group_id), group_id, self.settings, now, token)
+    def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
+        return ClassicDraft(self.groups.get(group_id), group_id, self.settings, now, token)
 
     def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> Outcome:
         group_id = asked.body.group_id
@@ -167,7 +166,7 @@ class Coordinator:
 
     def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> Outcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
-        sync(draft, asked)
+        sync_group(draft, asked)
         return draft.outcome()
 
     def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> Outcome:
@@ -193,12 +192,12 @@ class Coordinator:
         elif isinstance(key, JoinKey):
             rebalance.join_timed_out(draft)
         else:
-            assert isinstance(key, SyncKey)
+            assert isinstance(key, SyncGroupKey)
             rebalance.sync_timed_out(draft)
         return draft.outcome()
 
     def _expire(self, key: ExpiryKey, now: Now) -> Outcome:
-        rules = expiry.Rules(now.wall_ms, self.settings.offsets_retention_ms)
+        rules = expiry.ExpiryRules(now.wall_ms, self.settings.offsets_retention_ms)
         groups = ChainMap[str, expiry.AnyGroup](self.groups, self.consumers.groups)  # type: ignore[arg-type]  # only read
         records, following = expiry.look(groups, self.offsets, rules, key)
         delay_ms = expiry.PAUSE_MS if following else self.settings.offsets_retention_check_interval_ms
@@ -310,7 +309,7 @@ def _joined(outcomes: list[Outcome]) -> Outcome:
     )
 
 
-def _commit_error(group: Group | None, asked: Asked[OffsetCommitRequest]) -> int:
+def _commit_error(group: ClassicGroup | None, asked: Asked[OffsetCommitRequest]) -> int:
     """Without a generation it is a simple commit: allowed to somebody who is in no group, while the group has no members."""
     body = asked.body
     generation = body.generation_id_or_member_epoch
@@ -328,31 +327,31 @@ def _commit_error(group: Group | None, asked: Asked[OffsetCommitRequest]) -> int
     return error_code
 
 
-def _offset_delete_error(group: Group | ConsumerGroup | None, group_id: str) -> int:
+def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> int:
     """While there are members, only a group whose subscriptions can be known may lose offsets."""
     if not group_id:
         return INVALID_GROUP_ID
     if group is None:
         return GROUP_ID_NOT_FOUND
-    if isinstance(group, Group) and group.state is not State.EMPTY and group.protocol_type != "consumer":
+    if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != "consumer":
         return NON_EMPTY_GROUP
     return NONE
 
 
 _OF_CONSUMER_GROUPS = consumer.STORED | EVENTS | {TopicsSeen}
 
-_DECISIONS: dict[type, Callable[[Coordinator, Asked[Any], Now], Outcome]] = {
-    JoinGroupRequest: Coordinator._join,
-    SyncGroupRequest: Coordinator._sync,
-    HeartbeatRequest: Coordinator._heartbeat,
-    LeaveGroupRequest: Coordinator._leave,
-    OffsetCommitRequest: Coordinator._commit,
-    OffsetFetchRequest.OffsetFetchRequestGroup: Coordinator._fetch,
-    offsets.StableFetch: Coordinator._fetch_stable,
-    OffsetDeleteRequest: Coordinator._delete_offsets,
-    ListGroupsRequest: Coordinator._list,
-    DescribeGroupsRequest: Coordinator._describe,
-    DeleteGroupsRequest: Coordinator._delete,
-    TopicsDeleted: Coordinator._topics_deleted,
-    Due: Coordinator._due,
+_DECISIONS: dict[type, Callable[[GroupMachine, Asked[Any], Now], Outcome]] = {
+    JoinGroupRequest: GroupMachine._join,
+    SyncGroupRequest: GroupMachine._sync,
+    HeartbeatRequest: GroupMachine._heartbeat,
+    LeaveGroupRequest: GroupMachine._leave,
+    OffsetCommitRequest: GroupMachine._commit,
+    OffsetFetchRequest.OffsetFetchRequestGroup: GroupMachine._fetch,
+    offsets.StableFetch: GroupMachine._fetch_stable,
+    OffsetDeleteRequest: GroupMachine._delete_offsets,
+    ListGroupsRequest: GroupMachine._list,
+    DescribeGroupsRequest: GroupMachine._describe,
+    DeleteGroupsRequest: GroupMachine._delete,
+    TopicsDeleted: GroupMachine._topics_deleted,
+    Due: GroupMachine._due,
 }

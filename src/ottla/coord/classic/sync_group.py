@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.coord.classic.checks import generation_error
-from ottla.coord.classic.draft import Draft
-from ottla.coord.classic.events import SyncAwaited, SyncSeen
-from ottla.coord.classic.group import Group
-from ottla.coord.classic.states import HEARTBEAT, SYNC, State, Sync
+from ottla.coord.classic.draft import ClassicDraft
+from ottla.coord.classic.events import SyncGroupAwaited, SyncGroupSeen
+from ottla.coord.classic.group import ClassicGroup
+from ottla.coord.classic.states import HEARTBEAT, SYNC_GROUP, State, SyncGroupAnswer
 from ottla.coord.outcome import Asked, Outcome, Reply, SessionKey, Timer
 from ottla.ports import Now
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -22,17 +22,17 @@ from ottla.wire.errors import (
 PROTOCOL_NAMED_FROM = 5
 
 
-def sync(draft: Draft, ask: Asked[SyncGroupRequest]) -> None:
+def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
     """Decide a SyncGroup: wait for the leader's, hand out what is known, or, from the leader, share out."""
     body = ask.body
     error_code = _error(draft.group, body, ask.version)
     if error_code:
         draft.answer(SyncGroupResponse(error_code=error_code))
         return
-    what = SYNC[draft.group.state]
-    if what is Sync.REBALANCE:
+    what = SYNC_GROUP[draft.group.state]
+    if what is SyncGroupAnswer.REBALANCE:
         draft.answer(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
-    elif what is Sync.ANSWER:
+    elif what is SyncGroupAnswer.ANSWER:
         _answer(draft, body.member_id)
     else:
         _wait(draft, ask)
@@ -47,7 +47,7 @@ def request_error(body: SyncGroupRequest, version: int) -> int:
     return NONE
 
 
-def _error(group: Group, body: SyncGroupRequest, version: int) -> int:
+def _error(group: ClassicGroup, body: SyncGroupRequest, version: int) -> int:
     error_code = request_error(body, version)
     if error_code:
         return error_code
@@ -63,7 +63,7 @@ def _differs(said: str | None, known: str | None) -> bool:
     return said is not None and known is not None and said != known
 
 
-def _assignment(draft: Draft, member_id: str) -> SyncGroupResponse:
+def _assignment(draft: ClassicDraft, member_id: str) -> SyncGroupResponse:
     group = draft.group
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
@@ -72,22 +72,22 @@ def _assignment(draft: Draft, member_id: str) -> SyncGroupResponse:
     )
 
 
-def _answer(draft: Draft, member_id: str) -> None:
+def _answer(draft: ClassicDraft, member_id: str) -> None:
     if member_id in draft.group.unsynced:
-        draft.happen(SyncSeen(draft.group.group_id, member_id))
+        draft.happen(SyncGroupSeen(draft.group.group_id, member_id))
     draft.answer(_assignment(draft, member_id))
 
 
-def _wait(draft: Draft, ask: Asked[SyncGroupRequest]) -> None:
+def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
     group_id, member_id = ask.body.group_id, ask.body.member_id
     superseded = draft.group.syncing.get(member_id)
     draft.answer_to(superseded, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
-    draft.happen(SyncAwaited(group_id, member_id, ask.token))
+    draft.happen(SyncGroupAwaited(group_id, member_id, ask.token))
     if draft.group.leader == member_id:
         _share_out(draft, ask.body)
 
 
-def _share_out(draft: Draft, body: SyncGroupRequest) -> None:
+def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
     """Store what the leader assigned, then tell all who wait; those it forgot are assigned nothing."""
     waiting = dict(draft.group.syncing)
     assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
@@ -97,7 +97,7 @@ def _share_out(draft: Draft, body: SyncGroupRequest) -> None:
         draft.expect(member_id)
 
 
-def heartbeat(group: Group | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome:
+def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome:
     """Decide a Heartbeat. The most frequent request of all: no draft, and nothing happens to the group."""
     body = ask.body
     error_code = _heartbeat_error(group, body)
@@ -108,7 +108,7 @@ def heartbeat(group: Group | None, ask: Asked[HeartbeatRequest], now: Now) -> Ou
     return Outcome(replies=(reply,), timers=(Timer(SessionKey(body.group_id, body.member_id), deadline_ms),))
 
 
-def _heartbeat_error(group: Group | None, body: HeartbeatRequest) -> int:
+def _heartbeat_error(group: ClassicGroup | None, body: HeartbeatRequest) -> int:
     if not body.group_id:
         return INVALID_GROUP_ID
     if group is None:
