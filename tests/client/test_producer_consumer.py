@@ -206,3 +206,10 @@ def test_a_restart_in_the_middle_loses_and_repeats_nothing(own_broker: Peer) -> 
         assert sorted(int(record.value or b"") for record in drain(consumer, 600)) == list(range(600))
         assert consumer.poll(500) == []
     assert len(rest) == 500
+
+
+def test_a_producer_learns_of_new_partitions_once_its_metadata_is_old(broker: Peer, admin: ottla.Admin, topic: str) -> None:
+    with ottla.Producer(broker.address, metadata_max_age_ms=100) as producer:
+        assert len(producer.partitions_for(topic)) == 3
+        admin.create_partitions({topic: 5})
+        eventually(lambda: len(producer.partitions_for(topic)) == 5)

@@ -13,7 +13,7 @@ from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.columns import build, murmur2, open_batches
 
 
-def drafts(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Accumulator:
+def accumulator(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Accumulator:
     chosen = partitioner or Partitioner(lambda count: 0)
     return Accumulator(batch_size=batch_size, linger_ms=linger_ms, max_record_bytes=10_000, partitioner=chosen)
 
@@ -22,18 +22,18 @@ def never(where: TopicPartition) -> bool:
     return False
 
 
-def test_a_draft_lingers_until_its_time_has_come() -> None:
-    made = drafts(linger_ms=5)
-    draft = made.append("t", 0, None, b"v", None, 1, 100)
-    assert made.news
+def test_a_batch_lingers_until_its_time_has_come() -> None:
+    made = accumulator(linger_ms=5)
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    assert made.needs_pump
     assert made.next_close_ms(100) == 105
     assert made.close(104, never) == []
-    assert made.close(105, never) == [draft]
+    assert made.close(105, never) == [batch]
     assert made.next_close_ms(105) is None
 
 
-def test_a_full_draft_does_not_linger_and_the_next_record_opens_another() -> None:
-    made = drafts(batch_size=200)
+def test_a_full_batch_does_not_linger_and_the_next_record_opens_another() -> None:
+    made = accumulator(batch_size=200)
     first = made.append("t", 0, None, b"v" * 100, None, 1, 100)
     second = made.append("t", 0, None, b"v" * 100, None, 1, 100)
     assert second is not first
@@ -41,30 +41,30 @@ def test_a_full_draft_does_not_linger_and_the_next_record_opens_another() -> Non
 
 
 def test_what_would_only_queue_may_grow_beyond_its_time() -> None:
-    made = drafts()
-    draft = made.append("t", 0, None, b"v", None, 1, 100)
+    made = accumulator()
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
     assert made.close(200, lambda where: True) == []
-    assert made.append("t", 0, None, b"w", None, 1, 200) is draft
-    assert made.close(200, never) == [draft]
+    assert made.append("t", 0, None, b"w", None, 1, 200) is batch
+    assert made.close(200, never) == [batch]
 
 
-def test_hurry_ends_all_lingering() -> None:
-    made = drafts(linger_ms=60_000)
-    draft = made.append("t", 0, None, b"v", None, 1, 100)
-    made.hurry()
-    assert made.close(101, never) == [draft]
+def test_nothing_lingers_once_that_is_ended() -> None:
+    made = accumulator(linger_ms=60_000)
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    made.end_linger()
+    assert made.close(101, never) == [batch]
 
 
-def test_memory_is_counted_until_a_draft_is_done() -> None:
-    made = drafts()
-    draft = made.append("t", 0, b"key", b"value", [("name", b"header")], 1, 100)
-    assert made.pending_bytes == draft.size > BATCH_OVERHEAD_BYTES
-    made.finished(draft)
-    assert (made.pending_bytes, made.undone) == (0, set())
+def test_memory_is_counted_until_a_batch_is_done() -> None:
+    made = accumulator()
+    batch = made.append("t", 0, b"key", b"value", [("name", b"header")], 1, 100)
+    assert made.pending_bytes == batch.size > BATCH_OVERHEAD_BYTES
+    made.finished(batch)
+    assert (made.pending_bytes, made.unfinished) == (0, set())
 
 
 def test_a_record_larger_than_any_request_is_refused_at_once() -> None:
-    made = drafts()
+    made = accumulator()
     with pytest.raises(BrokerError, match="max_request_size=10000") as raised:
         made.append("t", 0, None, b"v" * 10_000, None, 1, 100)
     assert raised.value.name == "MESSAGE_TOO_LARGE"
@@ -72,9 +72,9 @@ def test_a_record_larger_than_any_request_is_refused_at_once() -> None:
 
 
 def test_a_record_larger_than_a_batch_travels_alone() -> None:
-    made = drafts(batch_size=100)
-    draft = made.append("t", 0, None, b"v" * 5_000, None, 1, 100)
-    assert made.append("t", 0, None, b"v", None, 1, 100) is not draft
+    made = accumulator(batch_size=100)
+    batch = made.append("t", 0, None, b"v" * 5_000, None, 1, 100)
+    assert made.append("t", 0, None, b"v", None, 1, 100) is not batch
 
 
 record = st.tuples(
@@ -89,47 +89,47 @@ record = st.tuples(
 def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_counted(
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], batch_size: int
 ) -> None:
-    made = drafts(batch_size=batch_size)
+    made = accumulator(batch_size=batch_size)
     for key, value, headers, timestamp in records:
         made.append("t", 0, key, value, headers, timestamp, 0)
     found = []
-    for draft in made.close(1_000, never):
-        data = build(draft.keys, draft.values, draft.timestamps, draft.headers)
-        assert len(data) <= draft.size
+    for batch in made.close(1_000, never):
+        data = build(batch.keys, batch.values, batch.timestamps, batch.headers)
+        assert len(data) <= batch.size
         found += [(one.key, one.value, list(one.headers), one.timestamp) for one in open_batches(data).records()]
     assert found == records
 
 
 def test_a_delivery_knows_its_place_once_the_batch_is_done() -> None:
-    made = drafts()
-    draft = made.append("t", 3, None, b"v", None, 41, 0)
+    made = accumulator()
+    batch = made.append("t", 3, None, b"v", None, 41, 0)
     made.append("t", 3, None, b"w", None, 42, 0)
     heard: list[int] = []
-    draft.watch(lambda: heard.append(1))
-    draft.finish(base_offset=7, log_append_time_ms=-1, error=None)
-    draft.watch(lambda: heard.append(2))
+    batch.watch(lambda: heard.append(1))
+    batch.finish(base_offset=7, log_append_time_ms=-1, error=None)
+    batch.watch(lambda: heard.append(2))
     assert heard == [1, 2]
-    assert draft.outcome(1) == RecordMetadata("t", 3, 8, 42)
+    assert batch.outcome(1) == RecordMetadata("t", 3, 8, 42)
 
 
 def test_a_watcher_that_raises_keeps_none_of_the_others_from_hearing() -> None:
-    draft = drafts().append("t", 3, None, b"v", None, 41, 0)
+    batch = accumulator().append("t", 3, None, b"v", None, 41, 0)
     heard: list[int] = []
-    draft.watch(lambda: heard.append(1))
-    draft.watch(lambda: [].pop())
-    draft.watch(lambda: heard.append(2))
+    batch.watch(lambda: heard.append(1))
+    batch.watch(lambda: [].pop())
+    batch.watch(lambda: heard.append(2))
     with pytest.raises(IndexError):
-        draft.finish(base_offset=7, log_append_time_ms=-1, error=None)
+        batch.finish(base_offset=7, log_append_time_ms=-1, error=None)
     assert heard == [1, 2]
 
 
 def test_a_delivery_that_failed_says_why() -> None:
-    made = drafts()
-    draft = made.append("t", 3, None, b"v", None, 41, 0)
+    made = accumulator()
+    batch = made.append("t", 3, None, b"v", None, 41, 0)
     [gone] = made.abandon()
     gone.finish(base_offset=-1, log_append_time_ms=-1, error=Closed("closed"))
     with pytest.raises(Closed):
-        draft.outcome(0)
+        batch.outcome(0)
 
 
 def test_keys_decide_the_partition_as_kafka_does() -> None:

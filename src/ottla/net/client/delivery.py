@@ -1,4 +1,4 @@
-"""What `send` returns: a record on its way, to be awaited, waited for, or left alone."""
+"""What `send` returns: a record on its way, which can be awaited, waited for, or ignored."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ottla.client.errors import TimedOut
 from ottla.client.types import RecordMetadata
 
 
-def arrival(draft: PendingBatch) -> asyncio.Future[None]:
-    """A future of the running loop that is done with `draft`, whichever thread that is on."""
+def arrival(batch: PendingBatch) -> asyncio.Future[None]:
+    """A future of the running loop that is done once `batch` is, whichever thread finishes it."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
 
@@ -28,43 +28,43 @@ def arrival(draft: PendingBatch) -> asyncio.Future[None]:
             with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
                 loop.call_soon_threadsafe(tell)
 
-    draft.watch(done)
+    batch.watch(done)
     return arrived
 
 
 class Delivery:
-    """One record's way to the broker. Knows its batch and its place in it."""
+    """A record on its way to the broker."""
 
-    __slots__ = ("_draft", "_index")
+    __slots__ = ("_batch", "_index")
 
-    def __init__(self, draft: PendingBatch, index: int) -> None:
-        self._draft = draft
+    def __init__(self, batch: PendingBatch, index: int) -> None:
+        self._batch = batch
         self._index = index
 
     def done(self) -> bool:
-        """Whether it has been written, or given up."""
-        return self._draft.done
+        """Whether it was written or has failed."""
+        return self._batch.done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record landed; waits up to `timeout` seconds. Raises `KafkaError` if it was not written, `TimedOut`."""
-        if not self._draft.done:
+        """Where the record was written; waits up to `timeout` seconds. Raises `TimedOut`, or the `KafkaError` it failed with."""
+        if not self._batch.done:
             arrived = threading.Event()
-            self._draft.watch(arrived.set)
+            self._batch.watch(arrived.set)
             if not arrived.wait(timeout):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
-        return self._draft.outcome(self._index)
+        return self._batch.outcome(self._index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(delivery)` once it is done, on the client's own thread; at once if it is done already."""
+        """Call `callback(delivery)` once it is done: on the client's own thread, or at once if it is done already."""
         left = [callback]
 
         def once() -> None:
             with suppress(IndexError):
                 left.pop()(self)
 
-        self._draft.watch(once)
+        self._batch.watch(once)
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
-        if not self._draft.done:
-            yield from arrival(self._draft)
-        return self._draft.outcome(self._index)
+        if not self._batch.done:
+            yield from arrival(self._batch)
+        return self._batch.outcome(self._index)

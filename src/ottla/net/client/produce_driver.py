@@ -1,0 +1,250 @@
+"""Drives a producer's accumulator and sender over a cluster: what `AsyncProducer` and `Producer` have in common.
+
+`append` may run on another thread than the loop (the blocking producer does that), so the accumulator is touched under a lock;
+everything else belongs to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
+from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut, raise_for
+from ottla.client.lane import Identity, Outgoing
+from ottla.client.partitioner import Partitioner
+from ottla.client.sender import Send, Sender, SendSettings
+from ottla.client.settings import COMPRESSIONS, ProducerSettings
+from ottla.client.types import TopicPartition
+from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
+from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.delivery import Delivery, arrival
+from ottla.net.client.tasks import Tasks
+from ottla.records.columns import build
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+class ProduceDriver:
+    """Takes records by `append`, and writes them in the background from `start` until `close`."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self.settings = settings
+        self.accumulator = Accumulator(
+            batch_size=settings.batch_size,
+            linger_ms=settings.linger_ms,
+            max_record_bytes=settings.max_request_size,
+            partitioner=Partitioner(random.randrange),
+        )
+        self._lock = threading.Lock()
+        self._codec = COMPRESSIONS[settings.compression_type]
+        self._closed = self._closing = False
+
+    async def start(self) -> None:
+        """Begin on the running loop; connections are opened when first needed."""
+        settings = self.settings
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks(self._give_up)
+        self._cluster = Cluster(settings, self._tasks)
+        self._sender = Sender(
+            self._cluster.metadata,
+            SendSettings(
+                acks=settings.acks_code,
+                enable_idempotence=settings.enable_idempotence,
+                max_in_flight_requests_per_connection=settings.max_in_flight_requests_per_connection,
+                max_request_size=settings.max_request_size,
+                request_timeout_ms=settings.request_timeout_ms,
+                delivery_timeout_ms=settings.delivery_timeout_ms,
+                retry_backoff_ms=settings.retry_backoff_ms,
+            ),
+        )
+        self._identifying: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting_for_room: list[asyncio.Future[None]] = []
+        self._tasks.spawn(self._keep_metadata_fresh())
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+    ) -> Delivery | None:
+        """Add a record to its batch, from any thread, then `pump` if `accumulator.needs_pump`. None: `know` the topic first."""
+        if headers or timestamp_ms is not None or not isinstance(value, BYTES) or not isinstance(key, BYTES):
+            check_record(key, value, headers, timestamp_ms)
+        count = self._cluster.metadata.partition_count(topic)
+        stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        with self._lock:
+            if self._closed:
+                self._raise_closed()
+            if not count:
+                return None
+            if partition is None:
+                partition = self.accumulator.partitioner.partition(topic, key, count)
+            elif not 0 <= partition < count:
+                raise SettingError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition}.")
+            batch = self.accumulator.append(topic, partition, key, value, headers, stamp, int(time.monotonic() * 1000))
+            return Delivery(batch, len(batch.values) - 1)
+
+    def _raise_closed(self) -> None:
+        self._tasks.check()
+        raise self._tasks.ended()
+
+    async def know(self, topic: str) -> None:
+        """Learn a topic's partitions; brokers that create topics on demand create it. Raises `KafkaError`."""
+        await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        await self.know(topic)
+        return self._cluster.metadata.partitions(topic)
+
+    async def _keep_metadata_fresh(self) -> None:
+        """Ask about all known topics every `metadata_max_age_ms`: one may have more partitions by now, or have moved."""
+        while True:
+            await asyncio.sleep(self.settings.metadata_max_age_ms / 1000)
+            with suppress(KafkaError):
+                await self._cluster.refresh(list(self._cluster.metadata.topics))
+            self.pump()
+
+    async def wait_for_room(self) -> None:
+        """Return once `buffer_memory` has room. Raises `TimedOut` after `max_block_ms`."""
+        try:
+            async with asyncio.timeout(self.settings.max_block_ms / 1000):
+                while self.accumulator.pending_bytes > self.settings.buffer_memory:
+                    freed: asyncio.Future[None] = self._loop.create_future()
+                    self._waiting_for_room.append(freed)
+                    await freed
+                    if self._closed:
+                        self._raise_closed()
+        except TimeoutError:
+            raise TimedOut(
+                f"buffer_memory={self.settings.buffer_memory} stayed full for max_block_ms={self.settings.max_block_ms}: "
+                "the broker takes records more slowly than they are sent."
+            ) from None
+
+    def pump_soon(self) -> None:
+        """Call `pump` in the background."""
+        self._tasks.soon(self.pump)
+
+    def pump(self) -> None:
+        """Send what can leave, and set a timer for the rest. On the loop."""
+        if self._closed:
+            return
+        now = now_ms()
+        with self._lock:
+            batches = self.accumulator.close(now, self._sender.has_backlog)
+        for batch in batches:
+            self._hand_over(batch, now)
+        self._sender.expire(now)
+        for send in self._sender.requests(now):
+            self._tasks.spawn(self._dispatch(send))
+        self._get_what_is_missing()
+        self._rearm(now)
+
+    def _hand_over(self, batch: PendingBatch, now: int) -> None:
+        data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
+        deadline_ms = now + self.settings.delivery_timeout_ms
+        self._sender.add(Outgoing(batch.where, data, len(batch.values), deadline_ms, lambda sent: self._done(batch, sent)))
+
+    def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
+        with self._lock:
+            self.accumulator.finished(batch)
+        batch.finish(base_offset=sent.base_offset, log_append_time_ms=sent.log_append_time_ms, error=sent.error)
+        if self._waiting_for_room and self.accumulator.pending_bytes <= self.settings.buffer_memory:
+            self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for freed in waiting:
+            if not freed.done():
+                freed.set_result(None)
+
+    def _get_what_is_missing(self) -> None:
+        sender = self._sender
+        if sender.wants_metadata:
+            self._cluster.refresh_soon(sender.wants_metadata, self.pump, sender.give_up)
+            sender.wants_metadata.clear()
+        if sender.wants_identity and (self._identifying is None or self._identifying.done()):
+            self._identifying = self._tasks.spawn(self._identify())
+
+    def _rearm(self, now: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        times = [time for time in (self.accumulator.next_close_ms(now), self._sender.next_wake_ms(now)) if time is not None]
+        self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self.pump) if times else None
+
+    async def _dispatch(self, send: Send) -> None:
+        try:
+            link = await self._cluster.link(send.node_id)
+            if self.settings.acks_code == 0:
+                link.send_unanswered(PRODUCE, send.request)
+                self._sender.sent_unanswered(send)
+            else:
+                answer = await link.ask(PRODUCE, send.request, self.settings.request_timeout_ms)
+                self._sender.answered(send, answer, now_ms())
+        except KafkaError as error:
+            self._sender.broken(send, error, now_ms())
+        self.pump()
+
+    async def _identify(self) -> None:
+        try:
+            self._sender.identified(await self._cluster.retried(self._ask_identity, timeout_ms=self.settings.delivery_timeout_ms))
+        except KafkaError as error:
+            self._sender.wants_identity = False
+            self._sender.give_up(error)
+        self.pump()
+
+    async def _ask_identity(self) -> Identity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer: InitProducerIdResponse = await self._cluster.ask_any(INIT_PRODUCER_ID, request)
+        raise_for(answer.error_code, "Getting a producer id")
+        return Identity(answer.producer_id, answer.producer_epoch)
+
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
+        self._tasks.check()
+        with self._lock:
+            waiting = list(self.accumulator.unfinished)
+            self.accumulator.end_linger()
+        self.pump()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                for batch in waiting:
+                    if not batch.done:
+                        await arrival(batch)
+        except TimeoutError:
+            raise TimedOut(f"flush() did not end within {timeout_ms} ms: records are still on their way.") from None
+        self._tasks.check()
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`."""
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            if not self._closed:
+                await self.flush(timeout_ms)
+        finally:
+            await self._tasks.cancel()
+            try:
+                self._give_up(Closed("The producer was closed before the record was written."))
+            finally:
+                await self._cluster.close()
+        self._tasks.check_untold()
+
+    def _give_up(self, error: KafkaError) -> None:
+        """Send and accept nothing more; everything unfinished, and everybody waiting for room, gets `error`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            unfinished = self.accumulator.abandon()
+        self._tell_of_room()
+        with ExitStack() as stack:  # every watcher is called, even after one that raises
+            for batch in unfinished:
+                stack.callback(batch.finish, error=error)
