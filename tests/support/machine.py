@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ottla.broker.broker import Broker, Pending
+from ottla.broker.broker import Broker
+from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.sim.clock import SimClock
@@ -15,7 +16,7 @@ from ottla.wire.framing import RequestHeader, decode_response, encode_request
 from tests.support.watched import kept
 
 Outcome = Any
-"""A decoded response, a `Close`, None where nothing is answered, or a `Pending` that is not done."""
+"""A decoded response, a `Close`, None where nothing is answered, or a `Promise` that is not done."""
 
 
 class Machine:
@@ -59,26 +60,26 @@ class Machine:
         self.settle()
 
     def begin(self, key: int, version: int, body: Any) -> Outcome:
-        """Send one request and settle; a reply that waits comes back as a `Pending`, to be given to `finish`."""
+        """Send one request and settle; a reply that waits comes back as a `Promise`, to be given to `finish`."""
         self._correlation_id += 1
         parts = encode_request(RequestHeader(key, version, self._correlation_id, "test"), body)
         frame = memoryview(bytearray(b"".join(parts)))[4:]
         answer = self.broker.receive(frame, self.peer, self.clock.now())
         self.settle()
-        if isinstance(answer, Pending):
+        if isinstance(answer, Promise):
             return self.finish(key, version, answer) if answer.done else answer
         return self._decoded(key, version, answer)
 
-    def finish(self, key: int, version: int, pending: Pending) -> Outcome:
+    def finish(self, key: int, version: int, pending: Promise) -> Outcome:
         """What a reply that waited became."""
         assert pending.done
-        return self._decoded(key, version, pending.parts)
+        return self._decoded(key, version, pending.answer)
 
     def ask(self, key: int, version: int, body: Any, *, patience_ms: int = 60_000) -> Outcome:
         """Send one request and let time pass until it is answered."""
         answer = self.begin(key, version, body)
         for _ in range(patience_ms // 100):
-            if not isinstance(answer, Pending):
+            if not isinstance(answer, Promise):
                 return answer
             self.pass_time(100)
             if answer.done:

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Protocol, cast
 
-from ottla.broker.broker import Answer, Pending
 from ottla.broker.releases import Release
-from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.later import Promise
+from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.net.door import Door
 from ottla.net.outbox import Outbox
 from ottla.ports import Clock, Now, StorageFailed
@@ -33,12 +33,12 @@ OWED_REPLIES = 2048
 class Answered:
     """A reply that could leave but for those before it."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("answer",)
     blocking = False
     done = True
 
-    def __init__(self, parts: Answer) -> None:
-        self.parts = parts
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
 
 
 class Owner(Protocol):
@@ -50,7 +50,7 @@ class Owner(Protocol):
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take in a new connection; returns who its peer is."""
 
-    def dismiss(self, connection: Connection, owed: Iterable[Pending]) -> None:
+    def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
         """The connection is gone: nobody waits for what it is owed."""
 
     def settle_soon(self) -> None:
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
         self._backlog = bytearray()
-        self._owed: deque[Pending | Answered] = deque()
+        self._owed: deque[Promise | Answered] = deque()
         self._closing = False
         self._reading = True
         self._resuming = False
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        owed = [reply for reply in self._owed if isinstance(reply, Pending)]
+        owed = [reply for reply in self._owed if isinstance(reply, Promise)]
         self._owed.clear()
         self._outbox.clear()
         self._owner.dismiss(self, owed)
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, frame: memoryview, now: Now) -> None:
         answer = self._door.receive(frame, self.peer, now)
-        if isinstance(answer, Pending):
+        if isinstance(answer, Promise):
             answer.ready = self._ready
             self._owed.append(answer)
         elif self._owed:
@@ -229,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _release(self) -> None:
         while self._owed and self._owed[0].done and not self._closing:
-            self._put(self._owed.popleft().parts)
+            self._put(self._owed.popleft().answer)
 
     def resume(self) -> None:
         """Send what was released, and work off what came in meanwhile."""

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from ottla.broker.broker import Answer, Broker, Pending
-from ottla.broker.serving.request import Peer
+from ottla.broker.broker import Broker
+from ottla.broker.serving.later import Promise
+from ottla.broker.serving.request import Answer, Peer
 from ottla.ports import Buffer, Now
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 
@@ -52,7 +53,7 @@ class Door:
         self._broker = broker
         self._end = end
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Pending:
+    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
         """As `Broker.receive`; a mistake is answered in the shape of the request's API where that has a place for it."""
         try:
             return self._broker.receive(frame, peer, now)

@@ -10,8 +10,9 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.broker.broker import Broker, Pending
+from ottla.broker.broker import Broker
 from ottla.broker.releases import TODAY, Release
+from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.net.connection import Connection
 from ottla.net.door import Door
@@ -101,7 +102,7 @@ class Server:
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
 
-    def dismiss(self, connection: Connection, owed: Iterable[Pending]) -> None:
+    def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
         """The connection is gone: nobody waits for what it is owed."""
         for pending in owed:
             self.broker.forget(pending)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.broker.broker import Broker, Pending
+from ottla.broker.broker import Broker
+from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.group_machine import GroupMachine
@@ -121,7 +122,7 @@ class Host:
         self._stamp()
         try:
             answer = self.broker.receive(frame, peer, self.world.clock.now())
-            if isinstance(answer, Pending):
+            if isinstance(answer, Promise):
                 self._await(answer, number, key, version)
             else:
                 self._deliver(number, key, version, answer)
@@ -142,11 +143,11 @@ class Host:
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
-    def _await(self, pending: Pending, number: int, key: int, version: int) -> None:
+    def _await(self, pending: Promise, number: int, key: int, version: int) -> None:
         if pending.done:
-            self._deliver(number, key, version, pending.parts)
+            self._deliver(number, key, version, pending.answer)
         else:
-            pending.ready = lambda: self._deliver(number, key, version, pending.parts)
+            pending.ready = lambda: self._deliver(number, key, version, pending.answer)
 
     def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
         answered = self._owed.pop(number, None)

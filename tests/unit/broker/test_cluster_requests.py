@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving import apis
 from ottla.broker.serving.request import Close
+from ottla.broker.serving.routes import Served, all_routes
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -24,6 +24,8 @@ from ottla.wire.errors import (
 from ottla.wire.framing import decode_response
 from tests.support.machine import Machine
 
+SERVED = Served(all_routes()).routes
+
 METADATA, API_VERSIONS, INIT_PRODUCER_ID, DESCRIBE_CLUSTER = 3, 18, 22, 60
 CONTROLLED_SHUTDOWN = 7
 CLUSTER_ID = "simulated-cluster-id-0"
@@ -39,7 +41,7 @@ def versions(machine: Machine, version: int, **fields: Any) -> ApiVersionsRespon
 @pytest.mark.parametrize("version", range(6))
 def test_just_what_is_served_is_announced_except_what_only_brokers_of_old_ask(version: int) -> None:
     announced = {api.api_key: range(api.min_version, api.max_version + 1) for api in versions(Machine(), version).api_keys}
-    assert announced == {key: served for key, (served, _) in apis.handlers().items() if key != CONTROLLED_SHUTDOWN}
+    assert announced == {key: route.versions for key, route in SERVED.items() if key != CONTROLLED_SHUTDOWN}
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\1a\0"])
@@ -52,7 +54,7 @@ def test_a_version_from_the_future_is_answered_in_version_0_with_the_list(body: 
     correlation_id, response = decode_response(API_VERSIONS, 0, parts[4:])
     assert isinstance(response, ApiVersionsResponse)
     assert (correlation_id, response.error_code) == (7, UNSUPPORTED_VERSION)
-    assert len(response.api_keys) == len(apis.handlers()) - 1
+    assert len(response.api_keys) == len(SERVED) - 1
 
 
 @pytest.mark.parametrize(

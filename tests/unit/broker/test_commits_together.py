@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.broker import Pending
 from ottla.broker.coordination.coordination import MOST_COMMITS, OFFSETS_TOPIC
 from ottla.broker.partitions.partitions import Partition
+from ottla.broker.serving.later import Promise
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import batches
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
@@ -57,7 +57,7 @@ def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
 
 
 def result(machine: Machine, key: int, version: int, answer: Any) -> Any:
-    return machine.finish(key, version, answer) if isinstance(answer, Pending) else machine._decoded(key, version, answer)
+    return machine.finish(key, version, answer) if isinstance(answer, Promise) else machine._decoded(key, version, answer)
 
 
 def error_code(machine: Machine, answer: Any) -> int:
@@ -191,7 +191,7 @@ def lived(life: list[tuple[tuple[str, str, int, int, int], bool]], *, together: 
         answers.append((key, version, answer))
         if ends or not together or key == JOIN:
             machine.settle()
-        if key == JOIN and (not isinstance(answer, Pending) or answer.done):
+        if key == JOIN and (not isinstance(answer, Promise) or answer.done):
             members[step[1]] = result(machine, key, version, answer).member_id or members.get(step[1], "")
     machine.pass_time(60_000)
     done = [result(machine, *each) for each in answers]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.broker import Pending
 from ottla.broker.scheduler import MOST_STEPS, Scheduler, Steps
-from ottla.broker.serving.computed import Computed
-from ottla.broker.serving.request import NO_REPLY, Close, Ready, Reply, Waiting
-from ottla.broker.serving.waits import Waits
+from ottla.broker.serving.later import LaterReplies, Promise, Reply
+from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.ports import Now, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build
@@ -29,8 +27,7 @@ class World:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.scheduler = Scheduler(self.clock)
-        self.waits = Waits(self.scheduler)
-        self.computed = Computed(self.scheduler, self.waits)
+        self.later = LaterReplies(self.scheduler)
         self.done: list[str] = []
 
     def steps(self, name: str, count: int, ms: int = 0) -> Steps[Reply]:
@@ -41,15 +38,15 @@ class World:
         return NO_REPLY
 
     def ask(self, name: str, count: int, ms: int = 0) -> Reply:
-        reply = self.computed.reply(self.steps(name, count, ms))
-        if isinstance(reply, Waiting):
-            self.waits.add(reply, lambda ready: self.done.append(f"{name} told"))
+        reply = self.later.computed(self.steps(name, count, ms))
+        if isinstance(reply, Promise):
+            self.later.keep(reply, lambda ready: self.done.append(f"{name} told"))
         return reply
 
     def turn(self) -> None:
         now = self.clock.advance(1)
         self.scheduler.run_due(now)
-        self.waits.settle(now)
+        self.later.settle(now)
 
 
 def test_a_short_computation_is_done_at_once() -> None:
@@ -61,7 +58,7 @@ def test_a_short_computation_is_done_at_once() -> None:
 
 def test_a_long_one_goes_on_a_slice_at_a_time() -> None:
     world = World()
-    assert isinstance(world.ask("long", 9, ms=1), Waiting)
+    assert isinstance(world.ask("long", 9, ms=1), Promise)
     began = world.clock.now().mono_ms
     assert world.scheduler.next_ms() == began + 1, "others have a millisecond in between"
     turns = 0
@@ -83,11 +80,11 @@ def test_computations_take_turns_so_that_a_short_one_need_not_wait_for_a_long_on
 
 def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:
     world = World()
-    reply = world.computed.reply(world.steps("gone", 1000, ms=1))
-    assert isinstance(reply, Waiting)
-    wait = world.waits.add(reply, lambda ready: None)
+    reply = world.later.computed(world.steps("gone", 1000, ms=1))
+    assert isinstance(reply, Promise)
+    world.later.keep(reply, lambda ready: None)
     world.turn()
-    world.waits.drop(wait)
+    world.later.forget(reply)
     world.turn()
     assert not world.scheduler.busy
     assert not world.done
@@ -121,7 +118,7 @@ def test_a_large_old_fetch_is_converted_in_slices_while_others_are_served(slow: 
         batch = build(None, BIG[start : start + 1000], 1_700_000_000_000, codec=codecs.LZ4)
         assert machine.ask(PRODUCE, 9, produced("t", bytes(batch), version=9)).responses[0].partition_responses[0].error_code == 0
     pending = machine.begin(FETCH, 1, fetched(0, version=1, max_bytes=50 << 20))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     assert pending.blocking, "later requests of this client are answered later"
     served = 0
     while not pending.done:
@@ -138,7 +135,7 @@ def test_a_large_old_produce_is_converted_in_slices_and_appended_whole(slow: Mac
     inner = plain(*BIG[:3000])
     sent = wrapper(0, 0, codecs.GZIP, 0, codecs.compress(codecs.GZIP, inner, magic=0))
     pending = machine.begin(PRODUCE, 0, produced("t", sent))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     assert not pending.done
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
@@ -158,7 +155,7 @@ def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> Non
     body = produced("t", sent)
     frame = bytearray(b"".join(map(bytes, encode_request(RequestHeader(PRODUCE, 0, 7, "test"), body))))[4:]
     pending = machine.broker.receive(memoryview(frame), machine.peer, machine.clock.now())
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     frame[:] = bytes(len(frame))
     while not pending.done:
         machine.pass_time(1)
@@ -170,7 +167,7 @@ def test_what_was_converted_on_terms_that_hold_no_more_is_converted_again(slow: 
     """The topic takes smaller messages only by the time that these are to be appended."""
     machine = slow
     pending = machine.begin(PRODUCE, 0, produced("t", plain(*BIG)))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     change = [{"name": "max.message.bytes", "config_operation": 0, "value": "500"}]
     wanted = [{"resource_type": 2, "resource_name": "t", "configs": change}]
     assert machine.ask(44, 0, request(44, 0, resources=wanted)).responses[0].error_code == 0
@@ -192,9 +189,9 @@ def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_ot
         raise StorageFailed("t-0/0.log", "Input/output error")
 
     told: list[Ready] = []
-    reply = world.computed.reply(refused())
-    assert isinstance(reply, Waiting)
-    world.waits.add(reply, told.append)
+    reply = world.later.computed(refused())
+    assert isinstance(reply, Promise)
+    world.later.keep(reply, told.append)
     world.ask("other", 3 * MOST_STEPS)
     for _ in range(10):
         world.turn()

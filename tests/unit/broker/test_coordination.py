@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Pending
+from ottla.broker.serving.later import Promise
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import read_header
 from ottla.records.build import build
@@ -121,7 +121,7 @@ def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
 
 def test_a_commit_is_answered_once_it_is_on_the_disk(machine: Machine) -> None:
     pending = receive(machine, COMMIT, 8, commit_request("g", 5))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     machine.broker.settle(machine.clock.now())
     assert not pending.done
     machine.settle()
@@ -131,7 +131,7 @@ def test_a_commit_is_answered_once_it_is_on_the_disk(machine: Machine) -> None:
 def test_nobody_reads_an_offset_that_could_still_be_lost(machine: Machine) -> None:
     receive(machine, COMMIT, 8, commit_request("g", 5))
     pending = receive(machine, FETCH, 7, OffsetFetchRequest(group_id="g", topics=None))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     machine.broker.settle(machine.clock.now())
     assert not pending.done
     machine.settle()
@@ -142,7 +142,7 @@ def test_a_heartbeat_waits_for_no_disk(machine: Machine) -> None:
     member = stable_member(machine, "g")
     receive(machine, COMMIT, 8, commit_request("other", 5))
     body = HeartbeatRequest(group_id="g", member_id=member.member_id, generation_id=1)
-    assert not isinstance(receive(machine, HEARTBEAT, 3, body), Pending)
+    assert not isinstance(receive(machine, HEARTBEAT, 3, body), Promise)
 
 
 def test_groups_and_offsets_survive_a_restart(machine: Machine) -> None:
@@ -195,9 +195,9 @@ def test_a_deadline_that_could_not_be_stored_comes_again(machine: Machine) -> No
 def test_after_a_failed_sync_all_that_is_owed_says_so(machine: Machine) -> None:
     member = stable_member(machine, "g")
     joining = machine.begin(JOIN, 3, join_request("g"))
-    assert isinstance(joining, Pending)
+    assert isinstance(joining, Promise)
     committing = receive(machine, COMMIT, 8, commit_request(neighbour("g"), 5))
-    assert isinstance(committing, Pending)
+    assert isinstance(committing, Promise)
     machine.disk.fail(0, count=1_000)
     machine.settle()
     machine.disk.heal()

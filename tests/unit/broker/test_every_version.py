@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving import apis
 from ottla.broker.serving.request import Close
+from ottla.broker.serving.routes import Served, all_routes
 from ottla.records.build import build
 from ottla.wire.apis import API
 from tests.support.machine import Machine
 from tests.support.messages import request
 
 API_VERSIONS = 18
-SERVED = [(key, version) for key, (versions, _) in sorted(apis.handlers().items()) for version in versions]
+ROUTES = Served(all_routes()).routes
+SERVED = [(key, version) for key, route in sorted(ROUTES.items()) for version in route.versions]
 
 
 def named(case: tuple[int, int]) -> str:
@@ -117,7 +118,7 @@ def test_a_request_about_what_is_not_there_is_answered_in_every_version(machine:
 @pytest.mark.parametrize("key", sorted(API))
 def test_a_version_beyond_those_served_closes_the_connection_and_says_which_are(machine: Machine, key: int) -> None:
     api = API[key]
-    served = apis.handlers().get(key, (range(0),))[0]
+    served = ROUTES[key].versions if key in ROUTES else range(0)
     for version in api.versions:
         if version in served or key == API_VERSIONS:
             continue

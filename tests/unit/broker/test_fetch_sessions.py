@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Pending
 from ottla.broker.serving.fetch_sessions import LAST_EPOCH, SAFE_MS, FetchSessions
+from ottla.broker.serving.later import Promise
 from ottla.ports import StorageFailed
 from ottla.wire.api.alter_configs import AlterConfigsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest
@@ -39,9 +39,9 @@ def partition(machine: Machine, index: int) -> Any:
     return found
 
 
-def waiting(machine: Machine, session: Session) -> Pending:
+def waiting(machine: Machine, session: Session) -> Promise:
     pending = machine.begin(FETCH, session.version, session.body(max_wait_ms=500))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     return pending
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.broker import Pending
+from ottla.broker.serving.later import Promise
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from tests.support.machine import Machine
@@ -23,7 +23,7 @@ def synced(machine: Machine) -> int:
 def test_acks_all_waits_for_stable_storage_unless_the_topic_promises_the_page_cache_only(acks: int, sync: str, waits: bool) -> None:
     machine = Machine()
     create(machine, "t", ottla_acks_all_sync=sync)
-    assert isinstance(begin(machine, b"x", acks=acks), Pending) == waits
+    assert isinstance(begin(machine, b"x", acks=acks), Promise) == waits
     machine.settle()
     assert synced(machine) == int(waits)
 
@@ -31,7 +31,7 @@ def test_acks_all_waits_for_stable_storage_unless_the_topic_promises_the_page_ca
 def test_the_broker_setting_is_the_default_of_its_topics_and_of_group_offsets() -> None:
     machine = Machine(ottla_acks_all_sync="false", offsets_topic_num_partitions=1)
     create(machine, "t")
-    assert not isinstance(begin(machine, b"x"), Pending)
+    assert not isinstance(begin(machine, b"x"), Promise)
     assert machine.broker.coordination.ensure(machine.clock.now()) == 0
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
@@ -45,10 +45,10 @@ def test_the_broker_setting_is_the_default_of_its_topics_and_of_group_offsets() 
 def test_flush_messages_lets_no_more_records_than_that_be_acknowledged_unsynced() -> None:
     machine = Machine()
     create(machine, "t", flush_messages=3)
-    assert not isinstance(begin(machine, b"1", b"2", acks=1), Pending)
+    assert not isinstance(begin(machine, b"1", b"2", acks=1), Promise)
     machine.settle()
     assert synced(machine) == 0
-    assert isinstance(begin(machine, b"3", acks=1), Pending)
+    assert isinstance(begin(machine, b"3", acks=1), Promise)
     machine.settle()
     assert synced(machine) == 3
 
@@ -64,7 +64,7 @@ def test_flush_messages_holds_for_producers_that_want_no_answer() -> None:
 def test_flush_messages_holds_where_acks_all_promises_the_page_cache_only() -> None:
     machine = Machine(ottla_acks_all_sync="false")
     create(machine, "t", flush_messages=1)
-    assert isinstance(begin(machine, b"1"), Pending)
+    assert isinstance(begin(machine, b"1"), Promise)
 
 
 def test_flush_ms_syncs_what_has_waited_for_so_long() -> None:

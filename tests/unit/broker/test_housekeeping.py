@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ottla.broker.broker import Pending
+from ottla.broker.serving.later import Promise
 from ottla.log.checkpoints import NEW, RECOVERY_POINTS, read_offsets
 from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
 from ottla.records.build import build
@@ -207,7 +207,7 @@ def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
     with short_of_handles(monkeypatch):
         pending = begin(machine, b"patient")
         machine.pass_time(500)
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, Promise)
         assert not pending.done
     machine.pass_time(500)
     assert pending.done

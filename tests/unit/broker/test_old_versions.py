@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Pending
 from ottla.broker.releases import find
+from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close
 from ottla.cluster.layout import consumer_offset_path
 from ottla.records import codecs
@@ -206,7 +206,7 @@ def test_acks_above_1_are_refused_from_version_1_on_and_from_release_0_9_on() ->
 def test_release_0_8_2_waits_for_as_many_replicas_as_acks_says_until_the_time_is_up() -> None:
     machine = machine_with("t", release="0.8.2")
     pending = machine.begin(PRODUCE, 0, produced("t", plain(b"a"), acks=2))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     machine.pass_time(500)
     answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (REQUEST_TIMED_OUT, 0)
@@ -316,7 +316,7 @@ def test_an_old_fetch_waits_for_records_and_is_answered_in_its_format() -> None:
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     body = request(FETCH, 1, max_wait_ms=5000, min_bytes=1, topics=[{"topic": "t", "partitions": [part]}])
     pending = machine.begin(FETCH, 1, body)
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, Promise)
     assert not pending.done
     produce(machine, plain(b"a", magic=1))
     assert magics(machine.finish(FETCH, 1, pending).responses[0].partitions[0].records) == {0}

@@ -53,7 +53,7 @@ def over_the_wire(key: int, version: int, answer: Any) -> Any:
 def test_an_ordinary_request_is_refused_in_the_shape_of_its_response(case: tuple[int, int]) -> None:
     key, version = case
     body = request(key, version, **(MORE.get(key) or ordinary(key, "topic", bytes(range(16)))))
-    answer = refusal(key, version, body, UNKNOWN_SERVER_ERROR, "why")
+    answer = refusal(API[key], version, body, UNKNOWN_SERVER_ERROR, "why")
     if case in NO_PLACE:
         assert answer is None
         return
@@ -63,15 +63,15 @@ def test_an_ordinary_request_is_refused_in_the_shape_of_its_response(case: tuple
 
 def test_each_partition_of_a_request_is_refused_under_its_own_name() -> None:
     body = request(1, 4, topics=[{"topic": "a", "partitions": [{"partition": 3}, {"partition": 5}]}, {"topic": "b"}])
-    answer: Any = refusal(1, 4, body, UNKNOWN_SERVER_ERROR, "why")
+    answer: Any = refusal(API[1], 4, body, UNKNOWN_SERVER_ERROR, "why")
     told = [(topic.topic, [part.partition_index for part in topic.partitions]) for topic in answer.responses]
     assert told == [("a", [3, 5]), ("b", [])]
     assert {part.high_watermark for topic in answer.responses for part in topic.partitions} == {-1}
 
 
 def test_a_request_that_names_nothing_has_no_answer_that_could_be_an_error() -> None:
-    assert refusal(3, 1, request(3, 1, topics=None), UNKNOWN_SERVER_ERROR, "why") is None
-    told: Any = refusal(3, 13, request(3, 13, topics=None), UNKNOWN_SERVER_ERROR, "why")
+    assert refusal(API[3], 1, request(3, 1, topics=None), UNKNOWN_SERVER_ERROR, "why") is None
+    told: Any = refusal(API[3], 13, request(3, 13, topics=None), UNKNOWN_SERVER_ERROR, "why")
     assert told.error_code == UNKNOWN_SERVER_ERROR
 
 
@@ -80,7 +80,7 @@ def test_no_request_makes_a_refusal_fail(case: tuple[int, int]) -> None:
     key, version = case
     rng = random.Random(key * 100 + version)
     for _ in range(20):
-        answer = refusal(key, version, sample(API[key].request, version, rng), UNKNOWN_SERVER_ERROR, "why")
+        answer = refusal(API[key], version, sample(API[key].request, version, rng), UNKNOWN_SERVER_ERROR, "why")
         if answer is None:
             continue
         try:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.releases import NAMES, TODAY, UnknownRelease, find, traits
-from ottla.broker.serving import apis
 from ottla.broker.serving.request import Close
+from ottla.broker.serving.routes import Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.wire import releases
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -29,6 +29,8 @@ from ottla.wire.errors import (
 from ottla.wire.framing import decode_response
 from ottla.wire.releases import highest
 from tests.support.machine import Machine
+
+SERVED = Served(all_routes()).routes
 
 SPEC = Path(__file__).parents[4] / "shared" / "spec"
 METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 7, 18
@@ -132,14 +134,14 @@ def test_a_release_announces_its_own_versions_as_far_as_they_are_served(name: st
     told = machine_of(name).ask(API_VERSIONS, 0, ApiVersionsRequest())
     versions = {each.api_key: range(each.min_version, each.max_version + 1) for each in told.api_keys}
     assert versions.pop(0) == range(find(name).versions[0].stop), "librdkafka turns codecs off where Produce does not begin at 0"
-    assert versions == {key: served for key, served in find(name).versions.items() if key in apis.handlers() and key}
+    assert versions == {key: served for key, served in find(name).versions.items() if key in SERVED and key}
 
 
 def test_each_version_of_each_release_is_served_or_refused_as_that_release_did() -> None:
     """Frames with nothing in them: only which of them are understood counts here."""
     for name in NAMES:
         machine, release = machine_of(name), find(name)
-        for key in sorted(apis.handlers()):
+        for key in sorted(SERVED):
             for version in (*API[key].versions, API[key].versions.stop):
                 frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
                 answer = machine.broker.receive(memoryview(bytearray(frame)), machine.peer, machine.clock.now())
@@ -244,6 +246,4 @@ def test_error_codes_that_came_later_are_told_as_what_was_told_before() -> None:
 def test_todays_listener_is_no_release_and_serves_every_version_that_a_release_announced() -> None:
     assert TODAY.is_today
     newest = highest(NAMES[-1]) | {CONTROLLED_SHUTDOWN: 3}
-    assert {key: versions for key, (versions, _) in apis.handlers().items()} == {
-        key: range(newest[key] + 1) for key in apis.handlers()
-    }
+    assert {key: route.versions for key, route in SERVED.items()} == {key: range(newest[key] + 1) for key in SERVED}

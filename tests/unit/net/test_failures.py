@@ -15,10 +15,10 @@ from typing import NoReturn
 import pytest
 
 import ottla
-from ottla.broker import broker as machine
 from ottla.broker.coordination.coordination import Coordination
+from ottla.broker.handlers import list_offsets
 from ottla.broker.partitions.partitions import Partition, Partitions
-from ottla.broker.serving import apis
+from ottla.broker.serving import router
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import workers
 from ottla.net.janitor import Janitor
@@ -51,7 +51,7 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
     with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
         client.create_topic("t")
         with monkeypatch.context() as patch:
-            patch.setitem(apis.routes(), (LIST_OFFSETS, 1), mistaken)
+            patch.setattr(list_offsets, "_answer", mistaken)
             reply = client.ask(LIST_OFFSETS, 1, list_offsets_v1("t", 3, -1))
         assert reply.number("i") == 1
         assert reply.string() == "t"
@@ -70,7 +70,7 @@ def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ottla.Broker() as broker, Raw(broker.address) as client:
-        monkeypatch.setitem(apis.routes(), (LIST_OFFSETS, 1), mistaken)
+        monkeypatch.setattr(list_offsets, "_answer", mistaken)
         client.ask(LIST_OFFSETS, 1, list_offsets_v1("t" * 249, 3, -1))
     (entry,) = entries(caplog)
     sent = request(LIST_OFFSETS, 1, 1, list_offsets_v1("t" * 249, 3, -1))[4:]
@@ -84,7 +84,7 @@ def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
 ) -> None:
     with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
         with monkeypatch.context() as patch:
-            patch.setattr(machine, "decode_request", mistaken)
+            patch.setattr(router, "decode_request", mistaken)
             client.send(request(API_VERSIONS, 0, 1))
             assert client.is_closed()
         assert broker.unexpected == 1

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordination.group_topics import GroupTopics
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partitions import Partition
-from ottla.broker.serving.request import Promised, Reply, Request
+from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.request import Request
 from ottla.broker.settings.group import in_force
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
@@ -33,6 +34,7 @@ from ottla.records.build import build
 from ottla.wire import Unencodable
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
+from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -56,34 +58,13 @@ class Owed:
     def __init__(self, body: Any) -> None:
         self.body = body
         self.message: Any = None
-        self.whole: Whole | None = None
+        self.whole: Promise | None = None
 
     def hand_in(self, message: Any) -> None:
         self.message = message
         whole, self.whole = self.whole, None  # or the two would hold each other until the garbage collector comes
         if whole is not None:
-            whole.one_more()
-
-
-class Whole(Promised):
-    """What a client is answered once all that is owed for it has been handed in."""
-
-    __slots__ = ("_combine", "_missing", "_owed")
-
-    def __init__(self, owed: list[Owed], combine: Combine, *, blocking: bool) -> None:
-        super().__init__(blocking=blocking)
-        self._owed = owed
-        self._combine = combine
-        self._missing = 0
-        for each in owed:
-            if each.message is None:
-                each.whole = self
-                self._missing += 1
-
-    def one_more(self) -> None:
-        self._missing -= 1
-        if not self._missing:
-            self.deliver(self._combine([each.message for each in self._owed]))
+            whole.happened()
 
 
 class Shard:
@@ -133,13 +114,13 @@ class Coordination:
         self._refusal = outcome.message
         return outcome.error_code
 
-    def ask(self, group_id: str, body: Any, request: Request) -> Owed:
+    def ask(self, group_id: str, body: Any, request: Request[Message]) -> Owed:
         """Have the group's coordinator decide a request, or the part of one that concerns it."""
         partitions = self._count()
         shard = self._shard(partition_of(group_id, partitions), request.now) if partitions else None
         return self._ask(shard, body, request)
 
-    def ask_all(self, body: Any, request: Request) -> list[Owed]:
+    def ask_all(self, body: Any, request: Request[Message]) -> list[Owed]:
         """Have every coordinator decide a request."""
         return [self._ask(shard, body, request) for shard in self._all(request.now)]
 
@@ -168,11 +149,12 @@ class Coordination:
 
     def reply(self, owed: list[Owed], combine: Combine, *, blocking: bool = False) -> Reply:
         """What a handler answers: all that is owed, combined into one message, once all of it may leave."""
+        promise = Promise(lambda: combine([each.message for each in owed]), blocking=blocking)
         for each in owed:
             if each.message is None:
-                return Whole(owed, combine, blocking=blocking)
-        reply: Reply = combine([each.message for each in owed])
-        return reply
+                promise.expect()
+                each.whole = promise
+        return promise.reply()
 
     def settle(self, now: Now) -> None:
         """Append the commits that a bundle of requests brought: one batch for each coordinator, and one sync."""
@@ -268,7 +250,7 @@ class Coordination:
         text = raw.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    def _ask(self, shard: Shard | None, body: Any, request: Request) -> Owed:
+    def _ask(self, shard: Shard | None, body: Any, request: Request[Message]) -> Owed:
         owed = Owed(body)
         if shard is None:
             owed.message = refused(body, NOT_COORDINATOR)

@@ -6,6 +6,8 @@ import logging
 from typing import Final
 
 from ottla.broker.serving.request import Request
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 log = logging.getLogger("ottla.broker")
@@ -19,7 +21,7 @@ class NoTransactions:
     def __init__(self) -> None:
         self._said = False
 
-    def refuse(self, request: Request) -> int:
+    def refuse(self, request: Request[InitProducerIdRequest] | Request[FindCoordinatorRequest]) -> int:
         """The error code: of all that say no to a transactional id, the one at which every client gives up, librdkafka too."""
         if not self._said:
             log.warning("A client (%s, %s) asks for a transaction. %s", request.client_id, request.peer, SENTENCE)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
-from ottla.broker.broker import Broker
-from ottla.broker.releases import TODAY, Release, find
+from ottla.broker.identity import Identity
+from ottla.broker.releases import Release
 from ottla.broker.releases.traits import TooNew
-from ottla.broker.serving import apis
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import Served, serves
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 
@@ -28,20 +28,21 @@ UNADVERTISED = {CONTROLLED_SHUTDOWN}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
-def handle_api_versions(broker: Broker, request: Request) -> Reply:
+@serves(ApiVersionsRequest)
+def api_versions(request: Request[ApiVersionsRequest], identity: Identity, served: Served) -> Reply:
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
-    body: ApiVersionsRequest | None = request.body
-    if body is None:
-        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_told_to_newer(request.release))
-    error_code = _error(broker, body, request.version)
+    body, told = request.body, _told(served, request.release)
+    if request.asked_version != request.version:
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_told_to_newer(request.release, told))
+    error_code = _error(identity, body, request.version)
     if error_code:
         return ApiVersionsResponse(error_code=error_code)
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
-    return _features_told(ApiVersionsResponse(api_keys=_told(request.release.name)), request)
+    return _features_told(ApiVersionsResponse(api_keys=told), request)
 
 
-def _features_told(response: ApiVersionsResponse, request: Request) -> ApiVersionsResponse:
+def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest]) -> ApiVersionsResponse:
     """Add the features, which nobody can change; a range from 0 on is left out of what older clients hear (KIP-1022)."""
     features = request.release.features
     if not features:
@@ -61,22 +62,21 @@ def _features_told(response: ApiVersionsResponse, request: Request) -> ApiVersio
     return response
 
 
-def _error(broker: Broker, body: ApiVersionsRequest, version: int) -> int:
+def _error(identity: Identity, body: ApiVersionsRequest, version: int) -> int:
     if version >= NAMED_FROM and not (
         _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
     ):
         return INVALID_REQUEST
     if version >= ADDRESSED_FROM and (
-        body.cluster_id not in (None, broker.cluster_id) or body.node_id not in (UNKNOWN_NODE, broker.node_id)
+        body.cluster_id not in (None, identity.cluster_id) or body.node_id not in (UNKNOWN_NODE, identity.node_id)
     ):
         # KIP-1242: the client reached another broker than the one it looked for.
         return REBOOTSTRAP_REQUIRED
     return NONE
 
 
-def _told_to_newer(release: Release) -> list[ApiVersionsResponse.ApiVersion]:
+def _told_to_newer(release: Release, told: list[ApiVersionsResponse.ApiVersion]) -> list[ApiVersionsResponse.ApiVersion]:
     """What goes with the error to a client whose ApiVersions is newer than ours, by release."""
-    told = _told(release.name)
     match release.too_new:
         case TooNew.EMPTY:
             return []
@@ -86,21 +86,16 @@ def _told_to_newer(release: Release) -> list[ApiVersionsResponse.ApiVersion]:
             return told
 
 
-@cache
-def _told(name: str) -> list[ApiVersionsResponse.ApiVersion]:
+def _told(served: Served, release: Release) -> list[ApiVersionsResponse.ApiVersion]:
     """What a release announces. Without one, all that is served, from version 0 on: as Kafka did until 3.9, so that clients of
     0.10 to 2.0, which ask and know no Fetch above 3 or 8, find what they need; newer ones take the highest.
     """
-    served = apis.served(find(name) if name else TODAY)
     # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off; that is
     # why Kafka 4 announces what it does not serve.
     return [
         ApiVersionsResponse.ApiVersion(
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
         )
-        for key, versions in served.items()
-        if name or key not in UNADVERTISED
+        for key, versions in served.versions(release).items()
+        if release.name or key not in UNADVERTISED
     ]
-
-
-HANDLERS: Handlers = {18: (range(6), handle_api_versions)}

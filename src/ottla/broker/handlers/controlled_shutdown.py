@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.errors import BROKER_NOT_AVAILABLE
 
 
-def handle_controlled_shutdown(broker: Broker, request: Request) -> Reply:
+@serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True)
+def controlled_shutdown(request: Request[ControlledShutdownRequest], topics: Topics) -> Reply:
     """None is left: only partitions with more than one replica count, and here each has one."""
-    body: ControlledShutdownRequest = request.body
-    if body.broker_id not in broker.topics.image.brokers:
+    if request.body.broker_id not in topics.image.brokers:
         return ControlledShutdownResponse(error_code=BROKER_NOT_AVAILABLE)
     return ControlledShutdownResponse()
-
-
-HANDLERS: Handlers = {7: (range(4), handle_controlled_shutdown)}

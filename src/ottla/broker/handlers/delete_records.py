@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
 from ottla.cluster.names import INTERNAL
 from ottla.ports import StorageFailed
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -23,17 +25,17 @@ TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-def handle_delete_records(broker: Broker, request: Request) -> Reply:
+@serves(DeleteRecordsRequest, Need(Operation.DELETE, Resource.TOPIC, "topics.name"))
+def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions) -> Reply:
     """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
-    body: DeleteRecordsRequest = request.body
     wanted: dict[str, dict[int, int]] = {}
-    for topic in body.topics:
+    for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
     results = {
-        name: [_delete(broker.partitions.get(name, index), index, offset) for index, offset in offsets.items()]
+        name: [_delete(partitions.get(name, index), index, offset) for index, offset in offsets.items()]
         for name, offsets in wanted.items()
     }
-    if not broker.partitions.checkpoints.write():
+    if not partitions.checkpoints.write():
         _take_back(results)
     return DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
 
@@ -65,6 +67,3 @@ def _take_back(results: dict[str, list[PartitionResult]]) -> None:
         for part in parts:
             if not part.error_code:
                 part.low_watermark, part.error_code = NO_OFFSET, KAFKA_STORAGE_ERROR
-
-
-HANDLERS: Handlers = {21: (range(3), handle_delete_records)}

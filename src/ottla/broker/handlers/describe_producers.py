@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -14,28 +18,30 @@ PartitionResult = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
 
-def handle_describe_producers(broker: Broker, request: Request) -> Reply:
-    body: DescribeProducersRequest = request.body
-    topics = [
-        TopicResult(name=topic.name, partitions=_of_topic(broker, topic.name, topic.partition_indexes)) for topic in body.topics
-    ]
-    return DescribeProducersResponse(topics=topics)
+@serves(DescribeProducersRequest, Need(Operation.READ, Resource.TOPIC, "topics.name"))
+def describe_producers(request: Request[DescribeProducersRequest], topics: Topics, partitions: Partitions) -> Reply:
+    """Who writes to each partition; an error of its own where that is not known."""
+    results = []
+    for topic in request.body.topics:
+        parts = _unknown(topics, topic) or [_of_partition(partitions, topic.name, index) for index in topic.partition_indexes]
+        results.append(TopicResult(name=topic.name, partitions=parts))
+    return DescribeProducersResponse(topics=results)
 
 
-def _of_topic(broker: Broker, topic: str, indexes: list[int]) -> list[PartitionResult]:
-    error_code, message = NONE, name_error(topic)
+def _unknown(topics: Topics, topic: DescribeProducersRequest.TopicRequest) -> list[PartitionResult]:
+    """The error of each partition of a topic that is not there; nothing if it is."""
+    error_code, message = NONE, name_error(topic.name)
     if message is not None:
         error_code = INVALID_TOPIC_EXCEPTION
-    elif broker.topics.get(topic) is None:
+    elif topics.get(topic.name) is None:
         error_code, message = UNKNOWN_TOPIC_OR_PARTITION, ERRORS[UNKNOWN_TOPIC_OR_PARTITION].sentence
-    if error_code:
-        return [PartitionResult(partition_index=index, error_code=error_code, error_message=message) for index in indexes]
-    return [_of_partition(broker, topic, index) for index in indexes]
+    indexes = topic.partition_indexes if error_code else []
+    return [PartitionResult(partition_index=index, error_code=error_code, error_message=message) for index in indexes]
 
 
-def _of_partition(broker: Broker, topic: str, index: int) -> PartitionResult:
+def _of_partition(partitions: Partitions, topic: str, index: int) -> PartitionResult:
     result = PartitionResult(partition_index=index)
-    partition = broker.partitions.get(topic, index)
+    partition = partitions.get(topic, index)
     if partition is None:
         result.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif partition.offline is not None:
@@ -55,6 +61,3 @@ def _state(producer_id: int, producer: ProducerState) -> State:
         coordinator_epoch=producer.coordinator_epoch,
         current_txn_start_offset=producer.txn_first_offset,
     )
-
-
-HANDLERS: Handlers = {61: (range(1), handle_describe_producers)}

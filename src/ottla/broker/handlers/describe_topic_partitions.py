@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.broker import Broker
-from ottla.broker.handlers.metadata import partition_values
-from ottla.broker.serving.authorized import ON_TOPIC
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.identity import Identity
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.cluster.image import TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -22,14 +26,18 @@ PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsRespo
 Cursor = DescribeTopicPartitionsResponse.Cursor
 
 
-def handle_describe_topic_partitions(broker: Broker, request: Request) -> Reply:
+@serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
+def describe_topic_partitions(
+    request: Request[DescribeTopicPartitionsRequest], identity: Identity, topics: Topics, partitions: Partitions
+) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    body: DescribeTopicPartitionsRequest = request.body
+    body = request.body
+    describer = PartitionDescriber(identity, partitions)
     wanted = sorted({topic.name for topic in body.topics})
-    names = _from_cursor(body, wanted or sorted(broker.topics.image.topics))
+    names = _from_cursor(body, wanted or sorted(topics.image.topics))
     if names is None:
         return DescribeTopicPartitionsResponse(topics=[TopicResponse(error_code=INVALID_REQUEST, name=name) for name in wanted])
     room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
@@ -39,12 +47,12 @@ def handle_describe_topic_partitions(broker: Broker, request: Request) -> Reply:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         first = body.cursor.partition_index if body.cursor is not None and body.cursor.topic_name == name else 0
-        topic = broker.topics.get(name)
+        topic = topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue
         end = min(first + room, len(topic.partitions))
-        response.topics.append(_described(broker, topic, first, end))
+        response.topics.append(_described(describer, topic, first, end))
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
@@ -64,20 +72,17 @@ def _from_cursor(body: DescribeTopicPartitionsRequest, names: Sequence[str]) -> 
 
 def _unknown(name: str) -> TopicResponse:
     error_code = UNKNOWN_TOPIC_OR_PARTITION if name_error(name) is None else INVALID_TOPIC_EXCEPTION
-    return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=ON_TOPIC)
+    return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=OPERATIONS[Resource.TOPIC])
 
 
-def _described(broker: Broker, topic: TopicImage, first: int, end: int) -> TopicResponse:
+def _described(describer: PartitionDescriber, topic: TopicImage, first: int, end: int) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
-            PartitionResponse(**partition_values(broker, topic.name, partition), eligible_leader_replicas=[], last_known_elr=[])
+            describer.describe(topic.name, partition, PartitionResponse(eligible_leader_replicas=[], last_known_elr=[]))
             for partition in topic.partitions[first:end]
         ],
-        topic_authorized_operations=ON_TOPIC,
+        topic_authorized_operations=OPERATIONS[Resource.TOPIC],
     )
-
-
-HANDLERS: Handlers = {75: (range(1), handle_describe_topic_partitions)}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsResponse
+from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from ottla.wire.errors import (
     ELECTION_NOT_NEEDED,
     ERRORS,
@@ -20,49 +24,48 @@ from ottla.wire.errors import (
 PREFERRED, UNCLEAN = 0, 1
 NOT_NEEDED = "Leader election not needed for topic partition."
 
-Asked = ElectLeadersRequest.TopicPartitions
+Elected = ElectLeadersRequest.TopicPartitions
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
 
 
-def handle_elect_leaders(broker: Broker, request: Request) -> Reply:
+@serves(ElectLeadersRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True)
+def elect_leaders(request: Request[ElectLeadersRequest], topics: Topics, partitions: Partitions) -> Reply:
     """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
-    body: ElectLeadersRequest = request.body
+    body = request.body
     error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
     if body.topic_partitions is None:
-        topics = broker.topics.image.topics.values()
-        asked: Iterable[Asked] = [Asked(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in topics]
+        there = topics.image.topics.values()
+        asked = [Elected(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in there]
     else:
         asked = body.topic_partitions
     refusal = f"Unknown election type {body.election_type}: use {PREFERRED} or {UNCLEAN}." if error_code else None
-    results = [TopicResult(topic=each.topic, partition_result=list(_results(broker, each, refusal))) for each in asked]
+    results = [TopicResult(topic=each.topic, partition_result=list(_results(topics, partitions, each, refusal))) for each in asked]
     if body.topic_partitions is None:
         for result in results:
             result.partition_result = [part for part in result.partition_result if part.error_code != ELECTION_NOT_NEEDED]
     return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
 
 
-def _results(broker: Broker, asked: Asked, refusal: str | None) -> Iterator[PartitionResult]:
+def _results(topics: Topics, partitions: Partitions, asked: Elected, refusal: str | None) -> Iterator[PartitionResult]:
     for index in asked.partitions:
-        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(broker, asked.topic, index)
+        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(topics, partitions, asked.topic, index)
         yield PartitionResult(partition_id=index, error_code=error_code, error_message=sentence)
 
 
-def _outcome(broker: Broker, name: str, index: int) -> tuple[int, str]:
-    topic = broker.topics.get(name)
+def _outcome(topics: Topics, partitions: Partitions, name: str, index: int) -> tuple[int, str]:
+    topic = topics.get(name)
     if topic is None:
         return UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= index < len(topic.partitions):
         return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-    held = broker.partitions.get(name, index)
+    held = partitions.get(name, index)
     if held is not None and held.offline is not None:
         return PREFERRED_LEADER_NOT_AVAILABLE, ERRORS[PREFERRED_LEADER_NOT_AVAILABLE].sentence
     return ELECTION_NOT_NEEDED, NOT_NEEDED
 
 
-def handle_list_partition_reassignments(broker: Broker, request: Request) -> Reply:
+@serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
+def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest]) -> Reply:
     """None is ever under way."""
     return ListPartitionReassignmentsResponse(error_message=None)
-
-
-HANDLERS: Handlers = {43: (range(3), handle_elect_leaders), 46: (range(1), handle_list_partition_reassignments)}

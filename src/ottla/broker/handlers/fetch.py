@@ -6,12 +6,17 @@ Opens no batch and copies none, but for versions before 4.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
-from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.down_conversion import down_converted
-from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, Held
-from ottla.broker.serving.request import Handlers, Reply, Request, Waiting
+from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
+from ottla.broker.serving.later import LaterReplies, Reply, Waiting
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.topics import Topics
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (
@@ -44,37 +49,54 @@ FetchPartition = FetchRequest.FetchPartition
 Asked = FetchPartition | Held
 
 
-def handle_fetch(broker: Broker, request: Request) -> Reply:
+class _Rooms(NamedTuple):
+    """What a fetch reads from."""
+
+    partitions: Partitions
+    topics: Topics
+    settings: SettingsInForce
+    sessions: FetchSessions
+    later: LaterReplies
+
+
+@serves(FetchRequest, Need(Operation.READ, Resource.TOPIC, "topics.topic"))
+def fetch(
+    request: Request[FetchRequest],
+    partitions: Partitions,
+    topics: Topics,
+    settings: SettingsInForce,
+    sessions: FetchSessions,
+    later: LaterReplies,
+) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
-    body: FetchRequest = request.body
+    body, rooms = request.body, _Rooms(partitions, topics, settings, sessions, later)
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
-        fetch = _Fetch(broker, request)
+        reading = _Fetch(rooms, request)
     else:
-        begun = _begun(broker, request)
+        begun = _begun(rooms, request)
         if isinstance(begun, int):
             return FetchResponse(error_code=begun)
-        fetch = begun
-    reply = fetch.attempt(request.now, body.max_wait_ms <= 0)
+        reading = begun
+    reply = reading.attempt(request.now, body.max_wait_ms <= 0)
     if reply is not None:
         return reply
-    return Waiting(fetch.keys(), request.now.mono_ms + body.max_wait_ms, fetch.attempt)
+    return Waiting(reading.keys(), request.now.mono_ms + body.max_wait_ms, reading.attempt)
 
 
-def _begun(broker: Broker, request: Request) -> _Fetch | int:
+def _begun(rooms: _Rooms, request: Request[FetchRequest]) -> _Fetch | int:
     """The fetch that a request begins: full, with a session afterwards or without, or incremental. Or the error code (KIP-227)."""
-    body: FetchRequest = request.body
-    sessions = broker.fetch_sessions
+    body, sessions = request.body, rooms.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
         sessions.end(body.session_id)
-        return _FullFetch(broker, request) if body.session_epoch == FIRST_EPOCH else _Fetch(broker, request)
+        return _FullFetch(rooms, request) if body.session_epoch == FIRST_EPOCH else _Fetch(rooms, request)
     session = sessions.resume(body.session_id, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM)
     if isinstance(session, int):
         return session
-    fetch = _IncrementalFetch(broker, request, session)
+    fetch = _IncrementalFetch(rooms, request, session)
     if session.held:
         return fetch
     sessions.end(session.id)
-    return _Fetch(broker, request)
+    return _Fetch(rooms, request)
 
 
 class _Fetch:
@@ -87,16 +109,16 @@ class _Fetch:
         "_left",
         "_unknown",
         "body",
-        "broker",
         "enough",
+        "rooms",
         "size",
         "stable_offset_for_all",
         "version",
     )
 
-    def __init__(self, broker: Broker, request: Request) -> None:
-        self.broker = broker
-        self.body: FetchRequest = request.body
+    def __init__(self, rooms: _Rooms, request: Request[FetchRequest]) -> None:
+        self.rooms = rooms
+        self.body = request.body
         self.version = request.version
         self.stable_offset_for_all = request.release.stable_offset_for_all
 
@@ -120,10 +142,12 @@ class _Fetch:
         """What was read, in a format that the version knows."""
         if self.version >= BATCHES_FROM:
             return response
-        return self.broker.computed.reply(down_converted(self.broker, self.body, self.version, response))
+        return self.rooms.later.computed(
+            down_converted(self.rooms.partitions, self.body, self.version, response, self.rooms.settings.value.fetch_max_bytes)
+        )
 
     def _begin(self) -> None:
-        self._left = min(self.body.max_bytes, self.broker.settings.fetch_max_bytes)
+        self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
         self.size = self._unknown = 0
         self.enough = False
 
@@ -143,7 +167,7 @@ class _Fetch:
         return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
     def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
-        return topic.topic if self.version < TOPIC_IDS_FROM else self.broker.topics.name_of(topic.topic_id)
+        return topic.topic if self.version < TOPIC_IDS_FROM else self.rooms.topics.name_of(topic.topic_id)
 
     def _topic(self, topic: FetchRequest.FetchTopic) -> TopicResponse:
         name = self._name(topic)
@@ -154,7 +178,7 @@ class _Fetch:
         return TopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
 
     def _partition(self, topic: str, part: Asked, topic_id: bytes | None = None) -> PartitionData:
-        partition = self.broker.partitions.get(topic, part.partition)
+        partition = self.rooms.partitions.get(topic, part.partition)
         if partition is None:
             return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)
         if topic_id is not None and topic_id != partition.topic_id:
@@ -226,8 +250,8 @@ class _FullFetch(_Fetch):
     __slots__ = ()
 
     def _answer(self, response: FetchResponse, now: Now) -> Reply:
-        body, sessions = self.body, self.broker.fetch_sessions
-        slots = self.broker.settings.max_incremental_fetch_session_cache_slots
+        body, sessions = self.body, self.rooms.sessions
+        slots = self.rooms.settings.value.max_incremental_fetch_session_cache_slots
         is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
         uses_ids = self.version >= TOPIC_IDS_FROM
         session = sessions.begin(self._count(), slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
@@ -246,10 +270,10 @@ class _IncrementalFetch(_Fetch):
 
     __slots__ = ("_epoch", "_session")
 
-    def __init__(self, broker: Broker, request: Request, session: FetchSession) -> None:
-        super().__init__(broker, request)
-        broker.fetch_sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
-        broker.fetch_sessions.advance(session, request.now.mono_ms)
+    def __init__(self, rooms: _Rooms, request: Request[FetchRequest], session: FetchSession) -> None:
+        super().__init__(rooms, request)
+        rooms.sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
+        rooms.sessions.advance(session, request.now.mono_ms)
         self._session = session
         self._epoch = session.epoch
 
@@ -288,7 +312,7 @@ class _IncrementalFetch(_Fetch):
 
     def _read_held(self, held: Held) -> PartitionData:
         if held.topic is None:
-            self.broker.fetch_sessions.find_name(self._session, held)
+            self.rooms.sessions.find_name(self._session, held)
         if held.topic is None:
             return self._nobodys(held, UNKNOWN_TOPIC_ID)
         return self._partition(held.topic, held, held.topic_id if self._session.uses_ids else None)
@@ -299,6 +323,3 @@ def epoch_error(partition: Partition, current_leader_epoch: int) -> int:
     if current_leader_epoch in (NO_LEADER_EPOCH, partition.leader_epoch):
         return NONE
     return FENCED_LEADER_EPOCH if current_leader_epoch < partition.leader_epoch else UNKNOWN_LEADER_EPOCH
-
-
-HANDLERS: Handlers = {1: (range(19), handle_fetch)}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
 from ottla.broker.handlers.fetch import epoch_error
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 
@@ -13,20 +16,20 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 
-def handle_offset_for_leader_epoch(broker: Broker, request: Request) -> Reply:
+@serves(OffsetForLeaderEpochRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic"))
+def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:
     """The largest epoch up to the one asked for, and where it ends; (-1, -1) where that is not known."""
-    body: OffsetForLeaderEpochRequest = request.body
     return OffsetForLeaderEpochResponse(
         topics=[
-            TopicResult(topic=topic.topic, partitions=[_end(broker, topic.topic, part) for part in topic.partitions])
-            for topic in body.topics
+            TopicResult(topic=topic.topic, partitions=[_end(partitions, topic.topic, part) for part in topic.partitions])
+            for topic in request.body.topics
         ]
     )
 
 
-def _end(broker: Broker, topic: str, asked: PartitionRequest) -> EpochEndOffset:
+def _end(partitions: Partitions, topic: str, asked: PartitionRequest) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
-    partition = broker.partitions.get(topic, asked.partition)
+    partition = partitions.get(topic, asked.partition)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif partition.offline is not None:
@@ -40,6 +43,3 @@ def _end(broker: Broker, topic: str, asked: PartitionRequest) -> EpochEndOffset:
     else:
         answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
     return answer
-
-
-HANDLERS: Handlers = {23: (range(5), handle_offset_for_leader_epoch)}

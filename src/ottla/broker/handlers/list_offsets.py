@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
 from ottla.broker.handlers.fetch import READ_COMMITTED, epoch_error
-from ottla.broker.partitions.partitions import Partition
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
 from ottla.log.segment_times import segment_times
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (
     INVALID_REQUEST,
@@ -27,29 +29,29 @@ ONE_OFFSET_FROM = 1
 STORAGE_ERROR_FROM = 4
 LEADER_EPOCH_FROM = 4
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
+Asked = ListOffsetsRequest.ListOffsetsPartition
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def handle_list_offsets(broker: Broker, request: Request) -> Reply:
+@serves(ListOffsetsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
+def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk) -> Reply:
     """Answer (timestamp, offset) for each partition asked for."""
-    body: ListOffsetsRequest = request.body
     response = ListOffsetsResponse()
-    for topic in body.topics:
+    for topic in request.body.topics:
         asked = [part.partition_index for part in topic.partitions]
         parts = [
             PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
             if request.version >= ONE_OFFSET_FROM and asked.count(part.partition_index) > 1
-            else _answer(broker, topic.name, part, request)
+            else _answer(partitions.get(topic.name, part.partition_index), part, request, disk)
             for part in topic.partitions
         ]
         response.topics.append(TopicResponse(name=topic.name, partitions=parts))
     return response
 
 
-def _answer(broker: Broker, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, request: Request) -> PartitionResponse:
+def _answer(partition: Partition | None, part: Asked, request: Request[ListOffsetsRequest], disk: Disk) -> PartitionResponse:
     version = request.version
     answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
-    partition = broker.partitions.get(topic, part.partition_index)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif partition.offline is not None:
@@ -65,7 +67,7 @@ def _answer(broker: Broker, topic: str, part: ListOffsetsRequest.ListOffsetsPart
             if part.max_num_offsets < 0:
                 answer.error_code = UNKNOWN_SERVER_ERROR
             else:
-                answer.old_style_offsets = _segment_offsets(broker, partition, part, request.now)
+                answer.old_style_offsets = _segment_offsets(disk, partition, part, request.now)
             return answer
         sought = 0 if request.release.any_time and part.timestamp < EARLIEST else part.timestamp
         answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
@@ -86,12 +88,12 @@ def _storage_error(version: int) -> int:
     return KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
 
 
-def _segment_offsets(broker: Broker, partition: Partition, part: ListOffsetsRequest.ListOffsetsPartition, now: Now) -> list[int]:
+def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) -> list[int]:
     """Version 0: where segments begin, and the log's end, newest first: those that were last written at or before a time.
 
     -1 asks for all, -2 for the first. `max_num_offsets` of them are given, none beyond the high watermark.
     """
-    offset_times = segment_times(broker.disk, partition.log, now.wall_ms)
+    offset_times = segment_times(disk, partition.log, now.wall_ms)
     match part.timestamp:
         case -1:
             count = len(offset_times)
@@ -119,6 +121,3 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
         case _:
             found = partition.log.offset_for_timestamp(timestamp)
     return found if found is not None and found[1] < latest else NOTHING
-
-
-HANDLERS: Handlers = {2: (range(12), handle_list_offsets)}

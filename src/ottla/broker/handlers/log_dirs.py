@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
-from ottla.broker.serving.request import Handlers, Reply, Request
-from ottla.ports import StorageFailed
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import SettingsInForce
+from ottla.ports import Disk, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
@@ -16,16 +19,18 @@ TopicResult = DescribeLogDirsResponse.DescribeLogDirsTopic
 PartitionResult = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-def handle_describe_log_dirs(broker: Broker, request: Request) -> Reply:
+@serves(DescribeLogDirsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
+def describe_log_dirs(
+    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
+) -> Reply:
     """One directory, with the partitions asked for that are in it; what is not there is left out."""
-    body: DescribeLogDirsRequest = request.body
-    directory = (broker.settings.log_dirs or broker.settings.log_dir)[0]
+    directory = (settings.value.log_dirs or settings.value.log_dir)[0]
     try:
-        total_bytes, usable_bytes = broker.disk.room()
+        total_bytes, usable_bytes = disk.room()
     except StorageFailed:
         return DescribeLogDirsResponse(results=[Result(log_dir=directory, error_code=KAFKA_STORAGE_ERROR)])
     topics: dict[str, list[PartitionResult]] = {}
-    for partition in _asked(broker, body.topics):
+    for partition in _asked(partitions, request.body.topics):
         if partition.offline is None:
             size = PartitionResult(partition_index=partition.index, partition_size=partition.log.size_bytes)
             topics.setdefault(partition.topic, []).append(size)
@@ -35,12 +40,9 @@ def handle_describe_log_dirs(broker: Broker, request: Request) -> Reply:
     )
 
 
-def _asked(broker: Broker, topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None) -> Iterable[Partition]:
+def _asked(partitions: Partitions, topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None) -> Iterable[Partition]:
     if topics is None:
-        return broker.partitions
+        return partitions
     asked = ((topic.topic, index) for topic in topics for index in topic.partitions)
-    found = {key: broker.partitions.get(*key) for key in asked}
+    found = {key: partitions.get(*key) for key in asked}
     return [partition for partition in found.values() if partition is not None]
-
-
-HANDLERS: Handlers = {35: (range(6), handle_describe_log_dirs)}

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.broker.broker import Broker
-from ottla.broker.coordination import registry_offsets
-from ottla.broker.coordination.coordination import Owed
+from ottla.broker.coordination.coordination import Coordination, Owed
+from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.releases.traits import CommitsChecked
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -35,17 +38,20 @@ OldTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
-def handle_offset_commit(broker: Broker, request: Request) -> Reply:
+@serves(OffsetCommitRequest, Need(Operation.READ, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name"))
+def offset_commit(
+    request: Request[OffsetCommitRequest], topics: Topics, coordination: Coordination, old_offsets: RegistryOffsets
+) -> Reply:
     """Commit for those partitions that exist; the others have an error of their own."""
     if request.version == 0:
-        return registry_offsets.commit(broker, request)
-    body: OffsetCommitRequest = request.body
+        return old_offsets.commit(request)
+    body = request.body
     if request.release.commits_checked is CommitsChecked.NOTHING:
         body = replace(body, generation_id_or_member_epoch=-1, member_id="")
     known: list[CommitTopic] = []
     unknown: list[CommittedTopic] = []
     for topic in body.topics:
-        _sort_out(broker, topic, request, known, unknown)
+        _sort_out(topics, topic, request, known, unknown)
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
@@ -53,19 +59,23 @@ def handle_offset_commit(broker: Broker, request: Request) -> Reply:
         return _with_unknown(messages[0], unknown)
 
     part = replace(body, topics=known) if unknown else body
-    return broker.coordination.reply([broker.coordination.ask(body.group_id, part, request)], combine)
+    return coordination.reply([coordination.ask(body.group_id, part, request)], combine)
 
 
 def _sort_out(
-    broker: Broker, topic: CommitTopic, request: Request, known: list[CommitTopic], unknown: list[CommittedTopic]
+    topics: Topics,
+    topic: CommitTopic,
+    request: Request[OffsetCommitRequest],
+    known: list[CommitTopic],
+    unknown: list[CommittedTopic],
 ) -> None:
     """Find a topic by its id or name, and part its partitions in those that exist and those that don't."""
     version, checked = request.version, request.release.commits_checked
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
-        topic.name = broker.topics.name_of(topic.topic_id) or ""
+        topic.name = topics.name_of(topic.topic_id) or ""
         missing = missing if topic.name else UNKNOWN_TOPIC_ID
-    image = broker.topics.get(topic.name)
+    image = topics.get(topic.name)
     count = 0 if image is None else len(image.partitions)
     if checked is CommitsChecked.NOTHING or (checked is CommitsChecked.TOPICS and image is not None):
         count = ANY_NUMBER
@@ -91,43 +101,50 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     return response
 
 
-def handle_offset_fetch(broker: Broker, request: Request) -> Reply:
+@serves(
+    OffsetFetchRequest,
+    Need(Operation.DESCRIBE, Resource.GROUP, "groups.group_id"),
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
+)
+def offset_fetch(
+    request: Request[OffsetFetchRequest], topics: Topics, coordination: Coordination, old_offsets: RegistryOffsets
+) -> Reply:
     """What one group, or several, have committed."""
     if request.version == 0:
-        return registry_offsets.fetch(broker, request)
-    body: OffsetFetchRequest = request.body
+        return old_offsets.fetch(request)
+    body = request.body
     if request.version < MANY_GROUPS_FROM:
-        return _fetch_one(broker, request)
-    wanted = [_named(broker, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
+        return _fetch_one(topics, coordination, request)
+    wanted = [_named(topics, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
         if request.version >= TOPIC_IDS_FROM:
             for asked, answered in zip(body.groups, messages, strict=True):
-                _identify(broker, asked, answered)
+                _identify(topics, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return broker.coordination.reply([_ask(broker, request, group) for group in wanted], combine)
+    return coordination.reply([_ask(coordination, request, group) for group in wanted], combine)
 
 
-def _ask(broker: Broker, request: Request, group: FetchGroup) -> Owed:
+def _ask(coordination: Coordination, request: Request[OffsetFetchRequest], group: FetchGroup) -> Owed:
     """Have a group's coordinator answer, as sure of it as the request wants."""
     wanted = StableFetch(group) if request.body.require_stable else group
-    return broker.coordination.ask(group.group_id, wanted, request)
+    return coordination.ask(group.group_id, wanted, request)
 
 
-def _named(broker: Broker, group: FetchGroup) -> FetchGroup:
+def _named(topics: Topics, group: FetchGroup) -> FetchGroup:
     """The same with the topics' names, as far as the ids are known."""
     if group.topics is None:
         return group
-    topics = []
+    named = []
     for topic in group.topics:
-        topic.name = broker.topics.name_of(topic.topic_id) or ""
+        topic.name = topics.name_of(topic.topic_id) or ""
         if topic.name:
-            topics.append(topic)
-    return replace(group, topics=topics)
+            named.append(topic)
+    return replace(group, topics=named)
 
 
-def _identify(broker: Broker, asked: FetchGroup, answered: FetchedGroup) -> None:
+def _identify(topics: Topics, asked: FetchGroup, answered: FetchedGroup) -> None:
     """Give topics their ids: those asked for that nobody knows have an error, those found that are no more are left out."""
     if asked.topics is not None:
         if not answered.error_code:
@@ -135,7 +152,7 @@ def _identify(broker: Broker, asked: FetchGroup, answered: FetchedGroup) -> None
         return
     present = []
     for topic in answered.topics:
-        image = broker.topics.get(topic.name)
+        image = topics.get(topic.name)
         if image is not None:
             topic.topic_id = image.topic_id
             present.append(topic)
@@ -150,30 +167,30 @@ def _unknown_id(topic: FetchTopic) -> FetchedTopic:
     return FetchedTopic(topic_id=topic.topic_id, partitions=partitions)
 
 
-def _fetch_one(broker: Broker, request: Request) -> Reply:
+def _fetch_one(topics: Topics, coordination: Coordination, request: Request[OffsetFetchRequest]) -> Reply:
     """Before version 8 a request had one group, and its response no place for groups."""
-    body: OffsetFetchRequest = request.body
-    topics = None
+    body = request.body
+    wanted_topics = None
     if body.topics is not None:
-        topics = [FetchTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in body.topics]
-    wanted = FetchGroup(group_id=body.group_id, topics=topics)
+        wanted_topics = [FetchTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in body.topics]
+    wanted = FetchGroup(group_id=body.group_id, topics=wanted_topics)
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
         answered = messages[0]
         if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
-            return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in topics or []])
+            return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in wanted_topics or []])
         response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
         if request.release.offsets_of_unknown_topics:
-            _deny_unknown(broker, response)
+            _deny_unknown(topics, response)
         return response
 
-    return broker.coordination.reply([_ask(broker, request, wanted)], combine)
+    return coordination.reply([_ask(coordination, request, wanted)], combine)
 
 
-def _deny_unknown(broker: Broker, response: OffsetFetchResponse) -> None:
+def _deny_unknown(topics: Topics, response: OffsetFetchResponse) -> None:
     """Release 0.8.2 has an error, and no offset, for partitions that there are not."""
     for topic in response.topics:
-        image = broker.topics.get(topic.name)
+        image = topics.get(topic.name)
         for part in topic.partitions:
             if image is None or part.partition_index >= len(image.partitions):
                 part.error_code, part.committed_offset, part.metadata = UNKNOWN_TOPIC_OR_PARTITION, -1, ""
@@ -201,13 +218,16 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
     return OldTopic(name=topic.name, partitions=partitions)
 
 
-def handle_offset_delete(broker: Broker, request: Request) -> Reply:
+@serves(
+    OffsetDeleteRequest, Need(Operation.DELETE, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name")
+)
+def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, coordination: Coordination) -> Reply:
     """Forget offsets of partitions that exist, whose topics no member reads."""
-    body: OffsetDeleteRequest = request.body
+    body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
     unknown: list[tuple[str, int]] = []
     for topic in body.topics:
-        image = broker.topics.get(topic.name)
+        image = topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
         present = [each for each in topic.partitions if 0 <= each.partition_index < count]
         unknown += [(topic.name, each.partition_index) for each in topic.partitions if not 0 <= each.partition_index < count]
@@ -220,8 +240,8 @@ def handle_offset_delete(broker: Broker, request: Request) -> Reply:
             _add_unknown(response, unknown)
         return response
 
-    asked = broker.coordination.ask(body.group_id, replace(body, topics=known), request)
-    return broker.coordination.reply([asked], combine)
+    asked = coordination.ask(body.group_id, replace(body, topics=known), request)
+    return coordination.reply([asked], combine)
 
 
 def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:
@@ -233,10 +253,3 @@ def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]])
             response.topics.append(topic)
         part = OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=index, error_code=UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions.append(part)
-
-
-HANDLERS: Handlers = {
-    8: (range(11), handle_offset_commit),
-    9: (range(11), handle_offset_fetch),
-    47: (range(1), handle_offset_delete),
-}

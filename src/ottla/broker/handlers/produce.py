@@ -9,12 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import MoreAcks
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.request import NO_REPLY, Close, Handlers, Promised, Reply, Request, Waiting
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.request import NO_REPLY, Close, Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
 from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
@@ -48,6 +51,10 @@ RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
 
+Unsynced = list[tuple[Partition, int, PartitionResponse]]
+"""What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
+
+
 class Converted(NamedTuple):
     """What old messages became, and on what terms."""
 
@@ -55,49 +62,49 @@ class Converted(NamedTuple):
     arrived: Arrived
 
 
-Unsynced = list[tuple[Partition, int, PartitionResponse]]
-"""What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
-
-
-def handle_produce(broker: Broker, request: Request) -> Reply:
+@serves(
+    ProduceRequest,
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    Need(Operation.WRITE, Resource.TOPIC, "topic_data.name"),
+)
+def produce(request: Request[ProduceRequest], partitions: Partitions, topics: Topics, later: LaterReplies) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.version < ONE_BATCH_FROM:
-        return broker.computed.reply(_convert(broker, request))
+        return later.computed(_convert(request, partitions, topics))
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(broker, request)
+    return _produce(request, partitions, topics)
 
 
-def _convert(broker: Broker, request: Request) -> Steps[Reply]:
+def _convert(request: Request[ProduceRequest], partitions: Partitions, topics: Topics) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
     Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.
     """
     parts = [(topic.name, data) for topic in request.body.topic_data for data in topic.partition_data if data.records is not None]
     for _, data in parts:
-        data.records = memoryview(bytearray(data.records))
+        data.records = memoryview(bytearray(data.records or b""))
     converted: list[Converted | None] = [None] * len(parts)
     is_settled = False
     while not is_settled:
         is_settled = True
         for number, (topic, data) in enumerate(parts):
-            terms, before = _terms(broker, request, topic, data), converted[number]
+            terms, before = _terms(request, partitions.get(topic, data.index), data), converted[number]
             if terms is None:
                 converted[number] = None
             elif before is None or before.terms != terms:
-                converted[number] = Converted(terms, (yield from arrive(data.records, terms)))
+                converted[number] = Converted(terms, (yield from arrive(data.records or b"", terms)))
                 is_settled = False
     for (_, data), conversion in zip(parts, converted, strict=True):
         if conversion is not None:
             data.records = conversion.arrived
-    return _produce(broker, request)
+    return _produce(request, partitions, topics)
 
 
-def _terms(broker: Broker, request: Request, topic: str, data: PartitionData) -> Terms | None:
+def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
     """On what terms a partition takes these messages now; None if there is no such partition, or nothing to convert."""
-    partition = broker.partitions.get(topic, data.index)
     if partition is None or _is_batch(data.records or b""):
         return None
     release = request.release
@@ -108,16 +115,17 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _produce(broker: Broker, request: Request) -> Reply:
+def _produce(request: Request[ProduceRequest], partitions: Partitions, topics: Topics) -> Reply:
     """Append what the request brings: a batch for each partition, or what became of older messages."""
-    body: ProduceRequest = request.body
+    body, response = request.body, ProduceResponse()
     unsynced: Unsynced = []
-    response = ProduceResponse()
     refusal = _refusal(body, request)
     for topic in body.topic_data:
-        name, unknown = _topic_name(broker, topic, request.version)
+        name, unknown = _topic_name(topics, topic, request.version)
         parts = [
-            _failed(data.index, refusal or unknown) if refusal or unknown else _append(broker, name, data, request, unsynced)
+            _failed(data.index, refusal or unknown)
+            if refusal or unknown
+            else _append(partitions.get(name, data.index), data, request, unsynced)
             for data in topic.partition_data
         ]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
@@ -126,18 +134,16 @@ def _produce(broker: Broker, request: Request) -> Reply:
         return _unanswered(response)
     if body.acks > ACKS_LEADER and request.release.more_acks is MoreAcks.COUNTED:
         return _too_few_replicas(response, request)
-    if unsynced:
-        return Synced(response, request.version).after(unsynced)
-    return response
+    return _when_synced(response, unsynced, request.version) if unsynced else response
 
 
-def _refusal(body: ProduceRequest, request: Request) -> int:
+def _refusal(body: ProduceRequest, request: Request[ProduceRequest]) -> int:
     if body.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and (request.version or request.release.more_acks is MoreAcks.REFUSED):
         return INVALID_REQUIRED_ACKS
     return INVALID_TXN_STATE if body.transactional_id is not None else NONE
 
 
-def _tell_the_old(response: ProduceResponse, request: Request) -> None:
+def _tell_the_old(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
     """Codes that came up after a version, as the codes that its clients know."""
     if request.version >= STORAGE_ERROR_FROM:
         return
@@ -149,7 +155,7 @@ def _tell_the_old(response: ProduceResponse, request: Request) -> None:
             part.error_code = instead.get(part.error_code, part.error_code)
 
 
-def _too_few_replicas(response: ProduceResponse, request: Request) -> Reply:
+def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest]) -> Reply:
     """Release 0.8.2 waits until as many replicas as acks says have the records: here there is one, and the time runs out."""
 
     def retry(now: Now, expired: bool) -> Reply:
@@ -161,10 +167,10 @@ def _too_few_replicas(response: ProduceResponse, request: Request) -> Reply:
     return Waiting((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
 
 
-def _topic_name(broker: Broker, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
+def _topic_name(topics: Topics, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
     if version < TOPIC_IDS_FROM:
         return topic.name, NONE
-    name = broker.topics.name_of(topic.topic_id)
+    name = topics.name_of(topic.topic_id)
     return (name, NONE) if name is not None else ("", UNKNOWN_TOPIC_ID)
 
 
@@ -172,8 +178,10 @@ def _failed(index: int, error_code: int, message: str | None = None) -> Partitio
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
-def _append(broker: Broker, topic: str, data: PartitionData, request: Request, unsynced: Unsynced) -> PartitionResponse:
-    partition = broker.partitions.get(topic, data.index)
+def _append(
+    partition: Partition | None, data: PartitionData, request: Request[ProduceRequest], unsynced: Unsynced
+) -> PartitionResponse:
+    """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
     if data.records is None:
@@ -204,7 +212,7 @@ def _append(broker: Broker, topic: str, data: PartitionData, request: Request, u
 
 
 def _checked(
-    partition: Partition, records: memoryview, request: Request
+    partition: Partition, records: memoryview, request: Request[ProduceRequest]
 ) -> tuple[memoryview | bytearray, tuple[BatchHeader]] | Refused:
     """A batch as it is to be appended, or why not."""
     error_code, header = check(records, request.version)
@@ -247,34 +255,20 @@ def _unanswered(response: ProduceResponse) -> Reply:
     return NO_REPLY
 
 
-class Synced(Promised):
-    """A reply that leaves once all that it tells of is on stable storage, or never will be.
-
-    It waits without an end: a timeout would make the client send again what is being written.
-    """
-
-    __slots__ = ("_missing", "_response", "_storage_error")
-
-    def __init__(self, response: ProduceResponse, version: int) -> None:
-        super().__init__(blocking=False)
-        self._response = response
-        self._storage_error = KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
-        self._missing = 1
-
-    def after(self, unsynced: Unsynced) -> Reply:
-        """This promise, or the response where nothing has to be waited for."""
-        self._missing += len(unsynced)
-        for partition, offset, part in unsynced:
-            partition.when_synced(offset, partial(self._one_more, part))
-        self._missing -= 1
-        return self if self._missing else self._response
-
-    def _one_more(self, part: PartitionResponse, error_code: int) -> None:
-        if error_code:
-            part.error_code, part.base_offset = self._storage_error, -1
-        self._missing -= 1
-        if not self._missing:
-            self.deliver(self._response)
+def _when_synced(response: ProduceResponse, unsynced: Unsynced, version: int) -> Reply:
+    """The response, once all that it tells of is on stable storage, or never will be."""
+    promise = Promise(lambda: response, blocking=False)
+    for partition, offset, part in unsynced:
+        promise.expect()
+        partition.when_synced(offset, partial(_synced, promise, part, version))
+    return promise.reply()
 
 
-HANDLERS: Handlers = {0: (range(14), handle_produce)}
+def _synced(promise: Promise, part: PartitionResponse, version: int, error_code: int) -> None:
+    if error_code:
+        part.error_code, part.base_offset = _known(error_code, version), -1
+    promise.happened()
+
+
+def _known(error_code: int, version: int) -> int:
+    return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
+from ottla.broker.coordination.transactions import NoTransactions
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.topics import Topics
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, NONE
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
+NEWEST_STABLE = 5
+"""Version 6 (KIP-939) is unstable in every release: no broker announces it."""
 
 
-def handle_init_producer_id(broker: Broker, request: Request) -> Reply:
+@serves(
+    InitProducerIdRequest,
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    newest=NEWEST_STABLE,
+)
+def init_producer_id(request: Request[InitProducerIdRequest], topics: Topics, transactions: NoTransactions) -> Reply:
     """Give a new id with epoch 0. A producer that has one and asks again gets another: it has nothing to be fenced from.
 
     A registry that can't be written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
     """
-    body: InitProducerIdRequest = request.body
-    error_code = broker.transactions.refuse(request) if body.transactional_id else _error(body)
+    body = request.body
+    error_code = transactions.refuse(request) if body.transactional_id else _error(body)
     if error_code:
         return _failed(error_code)
-    producer_id = broker.topics.producer_ids.next()
+    producer_id = topics.producer_ids.next()
     if producer_id is None:
         return _failed(COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
@@ -35,7 +46,3 @@ def _error(body: InitProducerIdRequest) -> int:
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_EPOCH):
         return INVALID_REQUEST
     return NONE
-
-
-HANDLERS: Handlers = {22: (range(6), handle_init_producer_id)}
-"""Version 6 (KIP-939) is unstable in every release: no broker announces it."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
-from ottla.wire.api.sasl_authenticate import SaslAuthenticateResponse
-from ottla.wire.api.sasl_handshake import SaslHandshakeResponse
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.errors import ILLEGAL_SASL_STATE
 
 
-def handle_sasl_handshake(broker: Broker, request: Request) -> Reply:
+@serves(SaslHandshakeRequest)
+def sasl_handshake(request: Request[SaslHandshakeRequest]) -> Reply:
     return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
 
 
-def handle_sasl_authenticate(broker: Broker, request: Request) -> Reply:
+@serves(SaslAuthenticateRequest)
+def sasl_authenticate(request: Request[SaslAuthenticateRequest]) -> Reply:
     sentence = "This listener asks nobody to authenticate: connect with security.protocol=PLAINTEXT."
     return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=sentence)
-
-
-HANDLERS: Handlers = {17: (range(2), handle_sasl_handshake), 36: (range(3), handle_sasl_authenticate)}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ottla.broker.broker import Broker
-from ottla.broker.serving.request import Handlers, Reply, Request
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
+from ottla.broker.topics.topics import Topics
 from ottla.cluster.outcome import Outcome
 from ottla.cluster.topics import NewTopic
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -33,23 +36,24 @@ Deleted = DeleteTopicsResponse.DeletableTopicResult
 DeleteState = DeleteTopicsRequest.DeleteTopicState
 
 
-def handle_create_topics(broker: Broker, request: Request) -> Reply:
+@serves(CreateTopicsRequest, Need(Operation.CREATE, Resource.TOPIC, "topics.name"), controller_only=True)
+def create_topics(request: Request[CreateTopicsRequest], topics: Topics, settings: SettingsInForce) -> Reply:
     """Make topics, each with its own result; they are visible to every API when the reply leaves."""
-    body: CreateTopicsRequest = request.body
-    wanted = [_new_topic(broker, topic) for topic in body.topics]
-    outcomes = {one.name: one for one in broker.topics.create(wanted, request.now, validate_only=body.validate_only, at_once=False)}
+    body = request.body
+    wanted = [_new_topic(settings.value, topic) for topic in body.topics]
+    outcomes = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only, at_once=False)}
     configs = {topic.name: topic.configs for topic in wanted}
-    told = as_told(broker.settings, request.release)
+    told = as_told(settings.value, request.release)
     response = CreateTopicsResponse(topics=[_created(told, outcome, configs[name]) for name, outcome in outcomes.items()])
     made = [name for name, outcome in outcomes.items() if not outcome.error_code]
-    return broker.topics.logs.reply(response, made, request.now)
+    return topics.logs.reply(response, made, request.now)
 
 
-def _new_topic(broker: Broker, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
     partitions, replication_factor = topic.num_partitions, topic.replication_factor
     if not topic.assignments:
-        partitions = broker.settings.num_partitions if partitions == BY_DEFAULT else partitions
-        by_default = broker.settings.default_replication_factor
+        partitions = settings.num_partitions if partitions == BY_DEFAULT else partitions
+        by_default = settings.default_replication_factor
         replication_factor = by_default if replication_factor == BY_DEFAULT else replication_factor
     return NewTopic(
         topic.name,
@@ -83,34 +87,40 @@ def _created(told: BrokerSettings, outcome: Outcome, configs: Mapping[str, str |
     )
 
 
-def handle_delete_topics(broker: Broker, request: Request) -> Reply:
+@serves(
+    DeleteTopicsRequest,
+    Need(Operation.DELETE, Resource.TOPIC, "topic_names"),
+    Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
+    controller_only=True,
+)
+def delete_topics(request: Request[DeleteTopicsRequest], topics: Topics, settings: SettingsInForce) -> Reply:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
-    body: DeleteTopicsRequest = request.body
+    body = request.body
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
-    if not broker.settings.delete_topic_enable:
+    if not settings.value.delete_topic_enable:
         error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
         return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
-    times = Counter(_name(broker, state) for state in states)
-    results = {_name(broker, state): _deletable(broker, state, times) for state in states}
+    times = Counter(_name(topics, state) for state in states)
+    results = {_name(topics, state): _deletable(topics, state, times) for state in states}
     found = [result for result in results.values() if not result.error_code]
-    outcomes = broker.topics.delete([_known_name(broker, result) for result in found], request.now, at_once=False)
+    outcomes = topics.delete([_known_name(topics, result) for result in found], request.now, at_once=False)
     for result, outcome in zip(found, outcomes, strict=True):
         result.error_code, result.error_message = outcome.error_code, outcome.message
         result.name, result.topic_id = outcome.name, outcome.topic_id
     response = DeleteTopicsResponse(responses=list(results.values()))
-    return broker.topics.logs.reply(response, [outcome.name for outcome in outcomes], request.now)
+    return topics.logs.reply(response, [outcome.name for outcome in outcomes], request.now)
 
 
-def _name(broker: Broker, state: DeleteState) -> tuple[str | None, bytes]:
+def _name(topics: Topics, state: DeleteState) -> tuple[str | None, bytes]:
     """What tells topics apart: the name where there is such a topic, however it was given."""
-    if state.name is None and (name := broker.topics.name_of(state.topic_id)) is not None:
+    if state.name is None and (name := topics.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id
 
 
-def _known_name(broker: Broker, result: Deleted) -> str:
-    name = broker.topics.name_of(result.topic_id) if result.name is None else result.name
+def _known_name(topics: Topics, result: Deleted) -> str:
+    name = topics.name_of(result.topic_id) if result.name is None else result.name
     assert name is not None
     return name
 
@@ -119,34 +129,35 @@ def _refused(state: DeleteState, error_code: int, sentence: str) -> Deleted:
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=error_code, error_message=sentence)
 
 
-def _deletable(broker: Broker, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
+def _deletable(topics: Topics, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
     if state.name is not None and state.topic_id != NO_ID:
         return _refused(state, INVALID_REQUEST, "You may not specify both topic name and topic id: give one of them.")
     if state.name is None and state.topic_id == NO_ID:
         return _refused(state, INVALID_REQUEST, "Neither topic name nor id were specified: give one of them.")
-    if times[_name(broker, state)] > 1:
+    if times[_name(topics, state)] > 1:
         what = "id" if state.name is None else "name"
         return _refused(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
-    if state.name is None and broker.topics.name_of(state.topic_id) is None:
+    if state.name is None and topics.name_of(state.topic_id) is None:
         return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: ask for the topics again.")
-    if state.name is not None and broker.topics.get(state.name) is None:
+    if state.name is not None and topics.get(state.name) is None:
         return _refused(
             state, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: there is no topic {state.name!r}."
         )
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=NONE)
 
 
-def handle_create_partitions(broker: Broker, request: Request) -> Reply:
+@serves(CreatePartitionsRequest, Need(Operation.ALTER, Resource.TOPIC, "topics.name"), controller_only=True)
+def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics) -> Reply:
     """Let topics have more partitions; one that is named twice is left as it is."""
-    body: CreatePartitionsRequest = request.body
+    body = request.body
     times = Counter(topic.name for topic in body.topics)
     response = CreatePartitionsResponse(
         results=[
-            _grown(broker, topic, request) if times[topic.name] == 1 else _twice(topic.name)
+            _grown(topics, topic, request) if times[topic.name] == 1 else _twice(topic.name)
             for topic in {topic.name: topic for topic in body.topics}.values()
         ]
     )
-    return broker.topics.logs.reply(response, list(times), request.now)
+    return topics.logs.reply(response, list(times), request.now)
 
 
 def _twice(name: str) -> Grown:
@@ -155,17 +166,11 @@ def _twice(name: str) -> Grown:
     )
 
 
-def _grown(broker: Broker, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request) -> Grown:
+def _grown(
+    topics: Topics, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
+) -> Grown:
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
-    validate_only: bool = request.body.validate_only
-    outcome = broker.topics.add_partitions(
-        topic.name, topic.count, assignments, request.now, validate_only=validate_only, at_once=False
+    outcome = topics.add_partitions(
+        topic.name, topic.count, assignments, request.now, validate_only=request.body.validate_only, at_once=False
     )
     return Grown(name=topic.name, error_code=outcome.error_code, error_message=outcome.message)
-
-
-HANDLERS: Handlers = {
-    19: (range(8), handle_create_topics),
-    20: (range(7), handle_delete_topics),
-    37: (range(4), handle_create_partitions),
-}

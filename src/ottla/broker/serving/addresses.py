@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.serving.request import Peer
+from ottla.broker.identity import Identity
+from ottla.broker.serving.request import Peer
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.topics import Topics
 
 
 class Address(NamedTuple):
@@ -17,12 +18,27 @@ class Address(NamedTuple):
     rack: str | None
 
 
-def addresses(broker: Broker, peer: Peer) -> Iterator[Address]:
-    """Every broker with an endpoint of the peer's listener, by number."""
-    for node_id, known in sorted(broker.topics.image.brokers.items()):
-        if node_id == broker.node_id:
-            yield Address(node_id, *broker.advertised(peer), known.rack)
-            continue
-        for name, host, port in known.endpoints:
-            if name == peer.listener:
-                yield Address(node_id, host, port, known.rack)
+class Addresses:
+    """The addresses that clients are told."""
+
+    def __init__(self, identity: Identity, settings: SettingsInForce, topics: Topics) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._topics = topics
+
+    def own(self, peer: Peer) -> tuple[str, int]:
+        """This broker's: the configured one, else the one at which this peer reached it."""
+        for listener in self._settings.value.advertised_listeners or ():
+            if listener.name == peer.listener:
+                return listener.host, listener.port
+        return peer.local_host, peer.local_port
+
+    def all(self, peer: Peer) -> Iterator[Address]:
+        """Every broker with an endpoint of the peer's listener, by number."""
+        for node_id, known in sorted(self._topics.image.brokers.items()):
+            if node_id == self._identity.node_id:
+                yield Address(node_id, *self.own(peer), known.rack)
+                continue
+            for name, host, port in known.endpoints:
+                if name == peer.listener:
+                    yield Address(node_id, host, port, known.rack)

@@ -5,12 +5,11 @@ Knows partitions and `ottla.records`; memory is that of the reply and of one bat
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final
 
-from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.scheduler import Steps
+from ottla.broker.serving.later import Reply
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
@@ -28,17 +27,19 @@ FetchPartition = FetchRequest.FetchPartition
 PartitionData = FetchResponse.PartitionData
 
 
-def down_converted(broker: Broker, body: FetchRequest, version: int, response: FetchResponse) -> Steps[FetchResponse]:
+def down_converted(
+    partitions: Partitions, body: FetchRequest, version: int, response: FetchResponse, fetch_max_bytes: int
+) -> Steps[Reply]:
     """The response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
     Up to version 2 bytes are cut off there, within the first message even, and a client that gets no whole one asks for more. From
     3 on the first message of the response is whole whatever its size, and all partitions share `max_bytes` (KIP-74).
     """
-    left = min(body.max_bytes, broker.settings.fetch_max_bytes)
+    left = min(body.max_bytes, fetch_max_bytes)
     size = 0
     for topic, answered in zip(body.topics, response.responses, strict=True):
         for part, data in zip(topic.partitions, answered.partitions, strict=True):
-            partition = broker.partitions.get(topic.topic, part.partition)
+            partition = partitions.get(topic.topic, part.partition)
             if data.error_code or not data.records or partition is None:
                 continue
             max_bytes = min(part.partition_max_bytes, left - size)
@@ -50,9 +51,7 @@ def down_converted(broker: Broker, body: FetchRequest, version: int, response: F
     return response
 
 
-def _fill(
-    partition: Partition, offset: int, magic: int, max_bytes: int, whole: bool, data: PartitionData
-) -> Generator[None, None, None]:
+def _fill(partition: Partition, offset: int, magic: int, max_bytes: int, whole: bool, data: PartitionData) -> Steps[None]:
     """Convert batch after batch until there is enough; what stands in the way of the first is the partition's error."""
     out = bytearray()
     error_code = NONE
@@ -71,9 +70,7 @@ def _fill(
     data.records = out
 
 
-def _convert(
-    partition: Partition, offset: int, until: int, magic: int, max_bytes: int, out: bytearray
-) -> Generator[None, None, None]:
+def _convert(partition: Partition, offset: int, until: int, magic: int, max_bytes: int, out: bytearray) -> Steps[None]:
     """Add to `out` what is from `offset` on, below `until`, with a pause after each piece."""
     at = offset
     conversion = DownConversion(magic, from_offset=offset)
@@ -86,18 +83,18 @@ def _convert(
             out += piece
             if len(out) >= max_bytes:
                 return
-            yield
+            yield None
         at = conversion.next_offset
 
 
-def _read_slowly(found: FileSlice) -> Generator[None, None, memoryview]:
+def _read_slowly(found: FileSlice) -> Steps[memoryview]:
     """What is in the slice, which is more than `READ_BYTES` only where one batch is, with pauses then."""
     if found.size <= READ_BYTES:
         return memoryview(found.read())
     read = bytearray()
     for start in range(0, found.size, READ_BYTES):
         read += found.file.read(found.position + start, min(READ_BYTES, found.size - start))
-        yield
+        yield None
     return memoryview(read)
 
 

@@ -6,26 +6,37 @@ partitions, groups, resources) is answered by an item of the response, under the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-from ottla.wire.apis import API
+from ottla.wire.apis import Api
 from ottla.wire.schema import Field, Message, Struct
 
 ERROR, MESSAGE = "error_code", "error_message"
-ALIASES = {"partition_index": ("partition", "index")}
+ALIASES: Final = {"partition_index": ("partition", "index")}
 """What requests call a field of responses, where the two differ."""
-UNKNOWN_OFFSETS = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
-NO_OFFSET = -1
+UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
+NO_OFFSET: Final = -1
+
+Asked = Struct | str | int
+"""A request, or one of the things that it lists."""
 
 
-def refusal(key: int, version: int, body: Any, error_code: int, sentence: str) -> Message | None:
+def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str) -> Message | None:
     """What a decoded request is answered so that its client sees the error; None where the response has no place for it."""
-    answer = API[key].response()
+    answer = api.response()
     return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}) else None
 
 
-def _say(answer: Struct, asked: Any, version: int, error: dict[str, Any]) -> bool:
-    """Let `answer` say the error of what was `asked`, which is a struct or what stands for one in a list; whether it could."""
+def joined(response: Message, refused: Message) -> Message:
+    """A response together with what was refused of the same request: its lists get the items of the other's."""
+    for field in response.WIRE.fields:
+        if field.array and field.kind == "struct":
+            getattr(response, field.name).extend(getattr(refused, field.name) or ())
+    return response
+
+
+def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]) -> bool:
+    """Let `answer` say the error of what was asked; whether it could."""
     fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
     named = _take_names(answer, list(fields.values()), asked)
     for name in fields:
@@ -45,7 +56,7 @@ def _say(answer: Struct, asked: Any, version: int, error: dict[str, Any]) -> boo
     return False
 
 
-def _take_names(answer: Struct, fields: list[Field], asked: Any) -> bool:
+def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
     """Say in the answer what it is about; whether there was anything to say."""
     if not isinstance(asked, Struct):
         fits = [field.name for field in fields if not field.array and field.name != ERROR and type(field.default) is type(asked)]
@@ -68,8 +79,8 @@ def _tells(cls: type[Struct], version: int) -> bool:
     return any(field.name == ERROR for field in fields) or any(_tells(listed, version) for listed in lists)
 
 
-def _first_list(asked: Any, version: int) -> list[Any]:
-    for field in asked.WIRE.fields:
+def _first_list(asked: Asked, version: int) -> list[Asked]:
+    for field in asked.WIRE.fields if isinstance(asked, Struct) else ():
         if field.array and version in field.present:
             return getattr(asked, field.name) or []
     return []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.request import Reply, Waiting
+from ottla.broker.serving.later import Reply, Waiting
 from ottla.cluster.image import TopicImage
 from ottla.log.names import DELETING, STRAY, set_aside_name
 from ottla.ports import Change, Now, StorageFailed

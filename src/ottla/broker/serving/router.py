@@ -1,0 +1,153 @@
+"""The way in: finds the handler of each request, reads it, checks what it needs, and keeps replies that leave later.
+
+Knows frames and routes; knows no API by name but ApiVersions, which must be answered before anything is agreed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from struct import Struct
+
+from ottla.broker.failures import CONFLICTS, Changes
+from ottla.broker.releases.errors import tell
+from ottla.broker.serving.authorization import Guard
+from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.refusals import joined, refusal
+from ottla.broker.serving.request import NO_REPLY, Answer, Close, Peer, Ready, Request
+from ottla.broker.serving.routes import Route, Served
+from ottla.ports import Buffer, Now, StorageFailed
+from ottla.wire import Malformed, Unencodable
+from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
+from ottla.wire.framing import decode_request, encode_response
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+_ROUTE = Struct(">hhi")
+_VERSION = Struct(">h")
+API_VERSIONS = 18
+
+Handler = Callable[[Request[Message]], Reply]
+
+
+class Router:
+    """Serves requests one at a time: bytes of a request in, parts of its reply out, or the promise of them.
+
+    `rooms` has what handlers take, by type. Without a `guard` everybody may do everything. `is_controller` tells whether this
+    broker is the controller now.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        rooms: Mapping[object, object],
+        changes: Changes,
+        later: LaterReplies,
+        is_controller: Callable[[], bool],
+        guard: Guard | None = None,
+    ) -> None:
+        self._served = served
+        self._changes = changes
+        self._later = later
+        self._is_controller = is_controller
+        self._guard = guard
+        self._handlers: dict[tuple[int, int], tuple[Handler, Route]] = {}
+        for key, route in served.routes.items():
+            handler = route.bind(rooms)
+            self._handlers |= {(key, version): (handler, route) for version in route.versions}
+        self._at_hand: Request[Message] | None = None
+
+    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
+        """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
+
+        The frame may be overwritten as soon as this returns: nothing of it is kept. An exception that leaves this is a mistake: one
+        for `refuse` if `changes.made` is false, and the end of this broker if it is true.
+        """
+        self._at_hand, self._changes.made = None, False
+        if len(frame) < _ROUTE.size:
+            return Close(f"a request of {len(frame)} bytes is shorter than any header")
+        key, asked, correlation_id = _ROUTE.unpack_from(frame)
+        version = asked if peer.release.is_today else peer.release.read_as(key, asked)
+        found = None if version is None else self._handlers.get((key, version))
+        if version is None or found is None:
+            return self._unserved(key, asked, correlation_id, peer, now)
+        try:
+            header, body = decode_request(frame if version == asked else _with_version(frame, version))
+        except Malformed as malformed:
+            return None if peer.release.is_silent_on(key, known=True) else Close(str(malformed))
+        handler, route = found
+        request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, now)
+        return self._serve(request, handler, route)
+
+    def _serve(self, request: Request[Message], handler: Handler, route: Route) -> Answer | Promise:
+        self._at_hand = request
+        try:
+            if self._guard is not None or route.controller_only:
+                refused = self._refused(request, route)
+                if refused is not None:
+                    return refused
+            reply = handler(request)
+            if isinstance(reply, Waiting | Promise):
+                return self._later.keep(reply, partial(_encode, request))
+            return _encode(request, reply)
+        except StorageFailed as failure:
+            return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
+        except CONFLICTS as conflict:
+            return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {conflict} meanwhile: try again.")
+        except Malformed as malformed:
+            return Close(str(malformed))
+
+    def refuse(self, error_code: int, sentence: str) -> Answer:
+        """Answer the request that was received last with an error, or close its connection if its API has no place for one."""
+        request = self._at_hand
+        if request is None:
+            return Close(sentence)
+        answer = refusal(request.api, request.version, request.body, error_code, sentence)
+        try:
+            return Close(sentence) if answer is None else _encode(request, answer)
+        except Unencodable:
+            return Close(sentence)
+
+    def _refused(self, request: Request[Message], route: Route) -> Answer:
+        """What stands against a request before its handler is asked; None if nothing does."""
+        if route.controller_only and not self._is_controller():
+            return self.refuse(NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
+        response = None if self._guard is None else self._guard.refused(request, route.needs)
+        return None if response is None else _encode(request, response)
+
+    def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Promise:
+        release = peer.release
+        if key == API_VERSIONS and key in release.versions:
+            handler, route = self._handlers[API_VERSIONS, 0]
+            request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, now)
+            return self._serve(request, handler, route)
+        if release.is_silent_on(key, known=False):
+            log.info("%s: API %d version %d is passed over in silence, as %s does", peer, key, version, release)
+            return None
+        served = self._served.versions(release).get(key)
+        known = f"{key} is served in versions {served.start} to {served.stop - 1}" if served else f"{key} is not served"
+        return Close(f"API {known}, and version {version} was asked for")
+
+    def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Answer:
+        """Answer a failure that its handler did not answer itself."""
+        log.error("%s: %s: %s", request.peer, request.api.name, sentence)
+        return self.refuse(error_code, sentence)
+
+
+def _encode(request: Request[Message], reply: Ready) -> Answer:
+    if reply is NO_REPLY:
+        return None
+    if isinstance(reply, Close):
+        return reply
+    if request.denied is not None:
+        reply = joined(reply, request.denied)
+    if not request.release.is_today:
+        tell(reply, request.release)
+    return encode_response(request.correlation_id, request.api.key, request.version, reply)
+
+
+def _with_version(frame: Buffer, version: int) -> bytes:
+    """The same request under another version number."""
+    return b"".join((frame[:2], _VERSION.pack(version), frame[4:]))

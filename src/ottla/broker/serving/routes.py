@@ -1,0 +1,96 @@
+"""Which handler serves which API, in which versions, and what it needs: declared beside each handler by `serves`, found here.
+
+A handler is a function of a request and of the rooms that it takes: each further parameter is given the room of its annotated type.
+Knows how messages are declared, and no handler by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Concatenate, ParamSpec, TypeVar, get_origin, get_type_hints
+
+import ottla.broker.handlers
+from ottla.broker.releases import Release
+from ottla.broker.serving.authorization import Need
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.wire.apis import API, Api
+from ottla.wire.schema import Message
+
+B = TypeVar("B", bound=Message)
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One API as this broker serves it.
+
+    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller.
+    """
+
+    message: type[Message]
+    versions: range
+    needs: tuple[Need, ...]
+    controller_only: bool
+    handler: Callable[..., Reply]
+
+    @property
+    def api(self) -> Api:
+        return API[self.message.WIRE.key]
+
+    def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
+        """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
+        hints = {name: hint for name, hint in get_type_hints(self.handler).items() if name != "return"}
+        taken = {name: hint for name, hint in hints.items() if get_origin(hint) is not Request}
+        missing = [f"{name}: {hint}" for name, hint in taken.items() if hint not in rooms]
+        if missing:
+            raise TypeError(f"{self.handler.__qualname__} takes rooms that this broker has not: {', '.join(missing)}")
+        return partial(self.handler, **{name: rooms[hint] for name, hint in taken.items()})
+
+
+def serves(
+    message: type[B], *needs: Need, newest: int | None = None, controller_only: bool = False
+) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
+    """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`."""
+    for need in needs:
+        need.check_declared(message)
+    valid = message.WIRE.valid
+    versions = valid if newest is None else range(valid.start, newest + 1)
+
+    def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
+        return Route(message, versions, needs, controller_only, handler)
+
+    return register
+
+
+class Served:
+    """The APIs that a broker serves, by key."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes: dict[int, Route] = {}
+        for route in routes:
+            key = route.api.key
+            if key in self.routes:
+                raise TypeError(f"{route.api.name} has two handlers: {self.routes[key].handler} and {route.handler}")
+            self.routes[key] = route
+
+    def versions(self, release: Release) -> dict[int, range]:
+        """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them."""
+        return {
+            key: range(release.versions[key].start, min(release.versions[key].stop, route.versions.stop))
+            for key, route in sorted(self.routes.items())
+            if key in release.versions
+        }
+
+
+@cache
+def all_routes() -> tuple[Route, ...]:
+    """What the modules of `ottla.broker.handlers` register."""
+    modules = (
+        import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
+    )
+    return tuple(thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
