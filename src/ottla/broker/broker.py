@@ -8,7 +8,7 @@ from ottla.broker.coordination.coordination import Coordination
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.failures import Changes
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.scheduler import Scheduler
@@ -71,9 +71,9 @@ class Broker:
 
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
-        identity = Identity(self.node_id, self.cluster_id)
+        identity = BrokerIdentity(self.node_id, self.cluster_id)
         return {
-            Identity: identity,
+            BrokerIdentity: identity,
             Served: served,
             SettingsInForce: self.settings_in_force,
             Disk: self.disk,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """One broker of one cluster."""
 
     node_id: int

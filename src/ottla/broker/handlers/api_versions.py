@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import TooNew
 from ottla.broker.serving.later import Reply
@@ -29,7 +29,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
 @serves(ApiVersionsRequest)
-def api_versions(request: Request[ApiVersionsRequest], identity: Identity, served: Served) -> Reply:
+def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served) -> Reply:
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
     body, told = request.body, _told(served, request.release)
     if request.asked_version != request.version:
@@ -62,7 +62,7 @@ def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRe
     return response
 
 
-def _error(identity: Identity, body: ApiVersionsRequest, version: int) -> int:
+def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> int:
     if version >= NAMED_FROM and not (
         _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.handlers.configs import BROKER, GROUP, TOPIC
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
@@ -20,7 +20,7 @@ KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 @serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER))
-def list_config_resources(request: Request[ListConfigResourcesRequest], identity: Identity, topics: Topics) -> Reply:
+def list_config_resources(request: Request[ListConfigResourcesRequest], identity: BrokerIdentity, topics: Topics) -> Reply:
     """Resources of the given types, or of all. Groups are listed if something was ever set for them."""
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS
     if not set(wanted) <= set(KINDS):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
@@ -60,10 +60,10 @@ class ConfigRefused(Exception):
         self.message = message
 
 
-class _Rooms(NamedTuple):
+class _ConfigRooms(NamedTuple):
     """What the handlers of this module take."""
 
-    identity: Identity
+    identity: BrokerIdentity
     topics: Topics
     settings: SettingsInForce
 
@@ -78,10 +78,10 @@ class ConfigChange(NamedTuple):
 
 @serves(DescribeConfigsRequest, Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"))
 def describe_configs(
-    request: Request[DescribeConfigsRequest], identity: Identity, topics: Topics, settings: SettingsInForce
+    request: Request[DescribeConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
 ) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
-    rooms = _Rooms(identity, topics, settings)
+    rooms = _ConfigRooms(identity, topics, settings)
     response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
@@ -89,7 +89,7 @@ def describe_configs(
     return response
 
 
-def _described(rooms: _Rooms, resource: DescribedResource, request: Describing) -> Described:
+def _described(rooms: _ConfigRooms, resource: DescribedResource, request: Describing) -> Described:
     body = request.body
     kind, name = resource.resource_type, resource.resource_name
     try:
@@ -101,7 +101,7 @@ def _described(rooms: _Rooms, resource: DescribedResource, request: Describing) 
     return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
 
 
-def _rows(rooms: _Rooms, kind: int, name: str, request: Describing) -> Iterable[DescribedSetting]:
+def _rows(rooms: _ConfigRooms, kind: int, name: str, request: Describing) -> Iterable[DescribedSetting]:
     told = as_told(rooms.settings.value, request.release)
     if kind == TOPIC:
         return described_topic(told, _topic_configs(rooms, name))
@@ -117,7 +117,7 @@ def _rows(rooms: _Rooms, kind: int, name: str, request: Describing) -> Iterable[
     return described_broker(_with_addresses(told, rooms, request))
 
 
-def _topic_configs(rooms: _Rooms, name: str) -> Mapping[str, str]:
+def _topic_configs(rooms: _ConfigRooms, name: str) -> Mapping[str, str]:
     """What was set for a topic that is there."""
     topic = rooms.topics.get(name)
     if topic is not None:
@@ -128,14 +128,14 @@ def _topic_configs(rooms: _Rooms, name: str) -> Mapping[str, str]:
     raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist: create it first.")
 
 
-def _group_configs(rooms: _Rooms, name: str) -> Mapping[str, str]:
+def _group_configs(rooms: _ConfigRooms, name: str) -> Mapping[str, str]:
     """What was set for a group, which need not be there."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Group name must not be empty: name a group.")
     return rooms.topics.image.group_configs.get(name, {})
 
 
-def _node_id(rooms: _Rooms, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
+def _node_id(rooms: _ConfigRooms, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
     """The broker that a resource names: this one, or None for all of them. The words are Kafka's, and differ from API to API."""
     if not name:
         return None
@@ -149,7 +149,7 @@ def _node_id(rooms: _Rooms, name: str, what: str = "Broker id", or_all: str = " 
     return rooms.identity.node_id
 
 
-def _with_addresses(settings: BrokerSettings, rooms: _Rooms, request: Describing) -> BrokerSettings:
+def _with_addresses(settings: BrokerSettings, rooms: _ConfigRooms, request: Describing) -> BrokerSettings:
     """What is in force without having been set: the numbers and the address that start-up found."""
     peer = request.peer
     listener = Listener(peer.listener, peer.local_host, peer.local_port)
@@ -176,9 +176,11 @@ def _entry(row: DescribedSetting, body: DescribeConfigsRequest) -> Entry:
 
 
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
-def alter_configs(request: Request[AlterConfigsRequest], identity: Identity, topics: Topics, settings: SettingsInForce) -> Reply:
+def alter_configs(
+    request: Request[AlterConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
+) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
-    rooms, body = _Rooms(identity, topics, settings), request.body
+    rooms, body = _ConfigRooms(identity, topics, settings), request.body
     results = []
     for resource, times in _counted(body.resources):
         operations = [ConfigChange(config.name, SET, config.value) for config in resource.configs]
@@ -193,10 +195,10 @@ def alter_configs(request: Request[AlterConfigsRequest], identity: Identity, top
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
 def incremental_alter_configs(
-    request: Request[IncrementalAlterConfigsRequest], identity: Identity, topics: Topics, settings: SettingsInForce
+    request: Request[IncrementalAlterConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
 ) -> Reply:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
-    rooms, body = _Rooms(identity, topics, settings), request.body
+    rooms, body = _ConfigRooms(identity, topics, settings), request.body
     results = []
     for resource, times in _counted(body.resources):
         operations = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
@@ -217,7 +219,7 @@ def _counted(resources: Iterable[R]) -> Iterator[tuple[R, int]]:
 
 
 def _altered(
-    rooms: _Rooms,
+    rooms: _ConfigRooms,
     request: Altering,
     resource: AlteredResource,
     operations: list[ConfigChange],
@@ -225,7 +227,7 @@ def _altered(
     times: int,
 ) -> tuple[int, str | None]:
     """Make one resource's changes over `base` (None: over what it has); returns (error code, sentence)."""
-    alter: dict[int, Callable[[_Rooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], tuple[int, str | None]]]
+    alter: dict[int, Callable[[_ConfigRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], tuple[int, str | None]]]
     alter = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type
     try:
@@ -268,7 +270,7 @@ def _check_lists(operations: list[ConfigChange], declared: type[SettingsOf], sen
 
 
 def _alter_topic(
-    rooms: _Rooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: _ConfigRooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed: name a topic.")
@@ -281,7 +283,7 @@ def _alter_topic(
 
 
 def _alter_group(
-    rooms: _Rooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: _ConfigRooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default group resources are not allowed: name a group.")
@@ -294,7 +296,7 @@ def _alter_group(
 
 
 def _alter_broker(
-    rooms: _Rooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: _ConfigRooms, request: Altering, name: str, operations: list[ConfigChange], base: Mapping[str, str] | None
 ) -> tuple[int, str | None]:
     node_id = _node_id(rooms, name, "Node id", "")
     settings = rooms.settings.value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Resource
 from ottla.broker.serving.later import Reply
@@ -16,7 +16,9 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 @serves(DescribeClusterRequest)
-def describe_cluster(request: Request[DescribeClusterRequest], identity: Identity, topics: Topics, addresses: Addresses) -> Reply:
+def describe_cluster(
+    request: Request[DescribeClusterRequest], identity: BrokerIdentity, topics: Topics, addresses: Addresses
+) -> Reply:
     """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
     body = request.body
     if body.endpoint_type == CONTROLLERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import Reply
@@ -28,7 +28,7 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 
 @serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], identity: Identity, topics: Topics, partitions: Partitions
+    request: Request[DescribeTopicPartitionsRequest], identity: BrokerIdentity, topics: Topics, partitions: Partitions
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 

@@ -12,7 +12,7 @@ from typing import Any
 from ottla.broker.coordination.coordination import OFFSETS_TOPIC, Coordination
 from ottla.broker.coordination.transactions import SENTENCE as TRANSACTIONS
 from ottla.broker.coordination.transactions import NoTransactions
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import Reply
@@ -42,7 +42,7 @@ OfOneGroup = SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerG
 @serves(FindCoordinatorRequest)
 def find_coordinator(
     request: Request[FindCoordinatorRequest],
-    identity: Identity,
+    identity: BrokerIdentity,
     addresses: Addresses,
     topics: Topics,
     coordination: Coordination,

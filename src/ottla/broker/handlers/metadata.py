@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.serving.addresses import Addresses
@@ -37,7 +37,7 @@ PartitionResponse = MetadataResponse.MetadataResponsePartition
 @serves(MetadataRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
 def metadata(
     request: Request[MetadataRequest],
-    identity: Identity,
+    identity: BrokerIdentity,
     topics: Topics,
     partitions: Partitions,
     settings: SettingsInForce,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.topics import Topics
@@ -21,7 +21,7 @@ class Address(NamedTuple):
 class Addresses:
     """The addresses that clients are told."""
 
-    def __init__(self, identity: Identity, settings: SettingsInForce, topics: Topics) -> None:
+    def __init__(self, identity: BrokerIdentity, settings: SettingsInForce, topics: Topics) -> None:
         self._identity = identity
         self._settings = settings
         self._topics = topics

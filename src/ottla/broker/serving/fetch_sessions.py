@@ -26,7 +26,7 @@ SAFE_MS: Final = 120_000
 """So long a session is kept from making room for others, once since it began and again since it was last used."""
 
 PartitionKey = Hashable
-Identity = str | bytes
+BrokerIdentity = str | bytes
 """What names a topic in a session: its id, if the session began with version 13 or later, or else its name."""
 PartitionData = FetchResponse.PartitionData
 Rank = tuple[bool, int, int]
@@ -53,7 +53,7 @@ class Held:
         "turn",
     )
 
-    def __init__(self, topic: str | None, topic_id: bytes, partition: int, identity: Identity) -> None:
+    def __init__(self, topic: str | None, topic_id: bytes, partition: int, identity: BrokerIdentity) -> None:
         self.identity = identity
         self.topic = topic
         self.topic_id = topic_id
@@ -122,7 +122,7 @@ class FetchSession:
         """A partition that is held, as a request names it."""
         return self.held[self.identity(topic), index]
 
-    def identity(self, topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> Identity:
+    def identity(self, topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> BrokerIdentity:
         return topic.topic_id if self.uses_ids else topic.topic
 
     def tell(self, held: Held, data: PartitionData, until: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from ottla.broker.identity import Identity
+from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.image import NO_LEADER, PartitionImage
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=PartitionFields)
 class PartitionDescriber:
     """Fills in these fields. A leader whose log is offline is none."""
 
-    def __init__(self, identity: Identity, partitions: Partitions) -> None:
+    def __init__(self, identity: BrokerIdentity, partitions: Partitions) -> None:
         self._node_id = identity.node_id
         self._partitions = partitions
 
