@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -119,9 +119,6 @@ class Disk(Protocol):
     def make_dir(self, path: str) -> None:
         """Make a directory and its parents; durable with the first thing in it that is synced, be it in a later attempt."""
 
-    def make_dirs(self, paths: Sequence[str]) -> None:
-        """Make several in a directory that is there, at the price of one; durable when it returns."""
-
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         """Atomically, replacing what was there; durable when it returns, or without `sync` when the directory has been synced."""
 
@@ -196,7 +193,7 @@ class Change(NamedTuple):
 
 
 class Registry(Protocol):
-    """What brokers agree on: a tree of small values with versions, compare-and-set, watches and ephemeral entries.
+    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries.
 
     Paths are absolute and use "/", as ZooKeeper's. A change is durable when its call returns.
     """
@@ -207,28 +204,7 @@ class Registry(Protocol):
     def children(self, path: str) -> list[str]:
         """Names of the direct children, sorted; none if the entry does not exist."""
 
-    def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
-        """Raises `EntryExists`; parents are made as needed."""
-
-    def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        """Replace the value (make the entry if `version` is None), return its new version; raises `NoEntry`, `VersionConflict`."""
-
-    def delete(self, path: str, *, version: int | None = None) -> None:
-        """Remove an entry and all below it; raises `NoEntry`, `VersionConflict`."""
-
     def commit(self, changes: Sequence[Change]) -> None:
         """Make all changes or, raising `EntryExists`, `NoEntry` or `VersionConflict`, none; parents are made as needed."""
 
-    def watch(self, path: str, changed: Callable[[str], None]) -> None:
-        """Call `changed(path)` after each change at or below `path`, on the broker's thread."""
-
     def close(self) -> None: ...
-
-
-@runtime_checkable
-class Link(Protocol):
-    """One connection as the broker sees it (the Network port): where replies leave."""
-
-    def send(self, parts: Sequence[Part]) -> None: ...
-
-    def close(self, reason: str) -> None: ...

@@ -306,7 +306,8 @@ def test_a_file_goes_by_the_name_that_it_was_given(disk: Disk) -> None:
 def test_directories_are_made_with_their_parents_and_listed(disk: Disk) -> None:
     disk.make_dir("a/b/c")
     disk.make_dir("a/b")
-    disk.make_dirs(["d", "e", "a"])
+    disk.make_dir("d")
+    disk.make_dir("e")
     written(disk, "a/b/log")
     assert (disk.list(""), disk.list("a/b"), disk.list("none")) == (["a", "d", "e"], ["c", "log"], [])
     assert (disk.exists("a/b"), disk.exists("a/x")) == (True, False)
@@ -334,7 +335,6 @@ def test_a_small_file_is_replaced_as_a_whole(disk: Disk) -> None:
         lambda disk: disk.rename("none", "some"),
         lambda disk: disk.rename("here", "none/here"),
         lambda disk: disk.write_file("none/small", b""),
-        lambda disk: disk.make_dirs(["none/one"]),
         lambda disk: disk.sync_dir("none"),
         lambda disk: disk.sync_soon([disk.directory("none")], print),
     ],

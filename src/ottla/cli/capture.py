@@ -21,7 +21,7 @@ PCAP_MAGICS: Final = {
 """The first bytes of a classic pcap -> byte order, and nanoseconds in the lesser part of its times."""
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _PCAPNG_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
 _TIME_RESOLUTION: Final = 9
 _SECOND_NS: Final = 1_000_000_000
 
@@ -33,7 +33,7 @@ _TCP: Final = 6
 _SKIPPED_HEADERS: Final = frozenset({0, 43, 60})
 """IPv6: hop-by-hop options, routing, destination options."""
 
-FIN, SYN, RST, ACK = 1, 2, 4, 16
+SYN, ACK = 2, 16
 
 
 class CaptureError(ValueError):

@@ -46,11 +46,6 @@ class SparseIndex:
             self._stored = self._disk.size(self.path) // self._entry.size if self._disk.exists(self.path) else 0
         return self._stored
 
-    @property
-    def held_file(self) -> File | None:
-        """The file, if it is held open."""
-        return self._file
-
     def add(self, first: int, second: int) -> None:
         self._firsts.append(first)
         self._seconds.append(second)

@@ -24,7 +24,6 @@ from ottla.wire.errors import (
 
 REMEMBERED = 5
 NO_SEQUENCE = -1
-NO_EPOCH = -1
 NO_OFFSET = -1
 LARGEST_SEQUENCE = 2**31 - 1
 

@@ -290,12 +290,6 @@ class RealDisk:
             self.make_dir(above)
         self._make_dir(path)
 
-    def make_dirs(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._make_dir(path)
-        for above in {parent(path) for path in paths}:
-            self.sync_dir(above)
-
     def _make_dir(self, path: str) -> None:
         try:
             self.system.mkdir(self._full(path))

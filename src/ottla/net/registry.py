@@ -9,7 +9,7 @@ makes thousands of them commits them in parts.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, StorageFailed, VersionConflict
@@ -35,7 +35,6 @@ class SQLiteRegistry:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._watches: list[tuple[str, Callable[[str], None]]] = []
         with self._failing():
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
@@ -59,34 +58,15 @@ class SQLiteRegistry:
             rows = self._database.execute("SELECT path FROM entry WHERE parent = ? ORDER BY path", (parent,)).fetchall()
         return [name[len(parent) + 1 :] for (name,) in rows]
 
-    def create(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
-        self.commit((Change(path, value, NEW, ephemeral),))
-
-    def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        self.commit((Change(path, value, version),))
-        entry = self.get(path)
-        assert entry is not None
-        return entry.version
-
-    def delete(self, path: str, *, version: int | None = None) -> None:
-        self.commit((Change(path, None, version),))
-
     def commit(self, changes: Sequence[Change]) -> None:
         if not changes:
             return
         with self._failing(), self._transaction():
-            paths = [path for change in changes for path in self._apply(change)]
-        for path in paths:
-            for watched, call in tuple(self._watches):
-                if path == watched or path.startswith(watched.rstrip("/") + "/"):
-                    call(path)
-
-    def watch(self, path: str, changed: Callable[[str], None]) -> None:
-        self._watches.append((path, changed))
+            for change in changes:
+                self._apply(change)
 
     def close(self) -> None:
         """End the session; nothing may be asked afterwards."""
-        self._watches.clear()
         self._end_session()
         with self._failing():
             self._database.close()
@@ -98,36 +78,29 @@ class SQLiteRegistry:
         below = {path for path in paths if any(path.startswith(other + "/") for other in paths)}
         self.commit([Change(path, None) for path in sorted(paths - below)])  # with an entry goes all that is below it
 
-    def _apply(self, change: Change) -> list[str]:
+    def _apply(self, change: Change) -> None:
         path, value, version, ephemeral = change
         present = self._version(path)
         _check(path, present, version)
         if value is None:
-            return self._remove(path, present)
-        made = self._make_parents(path)
-        if present is None:
+            self._remove(path, present)
+        elif present is None:
+            self._make_parents(path)
             self._insert(path, value, ephemeral)
         else:
             self._database.execute("UPDATE entry SET value = ?, version = version + 1 WHERE path = ?", (value, path))
-        return [*made, path]
 
-    def _remove(self, path: str, present: int | None) -> list[str]:
+    def _remove(self, path: str, present: int | None) -> None:
         if present is None:
             raise NoEntry(path)
         # "0" is the character after "/": this range is everything below the path.
-        removed = self._database.execute(
-            "DELETE FROM entry WHERE path = ? OR (path > ? AND path < ?) RETURNING path", (path, path + "/", path + "0")
-        )
-        return [name for (name,) in removed.fetchall()]
+        self._database.execute("DELETE FROM entry WHERE path = ? OR (path > ? AND path < ?)", (path, path + "/", path + "0"))
 
-    def _make_parents(self, path: str) -> list[str]:
-        made = []
+    def _make_parents(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         while parent and self._version(parent) is None:
             self._insert(parent, b"", False)
-            made.append(parent)
             parent = parent.rpartition("/")[0]
-        return made
 
     def _insert(self, path: str, value: bytes, ephemeral: bool) -> None:
         row = (path, path.rpartition("/")[0], value, 0, int(ephemeral))

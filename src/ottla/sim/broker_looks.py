@@ -24,7 +24,6 @@ from ottla.ports import Now
 from ottla.sim.disk import SimDisk
 from ottla.sim.seeds import Violation
 
-MINUTE_MS = 60_000
 SLOW_MS = 10_000
 """How long syncs and slices may take beside what intervals allow."""
 

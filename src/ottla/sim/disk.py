@@ -291,13 +291,6 @@ class SimDisk:
             made.is_new = True
             folder.link(_name(path), made)
 
-    def make_dirs(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._folder(_parent(path), path)
-            self.make_dir(path)
-        for above in dict.fromkeys(map(_parent, paths)):
-            self.sync_dir(above)
-
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         self.may("rename", path)
         self._move(path, to)

@@ -11,6 +11,7 @@ from ottla.cluster.producer_ids import take_block as take
 from ottla.ports import NoEntry
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
+from tests.support.entries import make_entry, remove_entry
 from tests.support.machine import Machine
 from tests.support.messages import request
 from tests.support.producing import create, produce, values
@@ -23,7 +24,7 @@ def creation(*names: str) -> Any:
 
 
 def made(rival: MemoryRegistry, name: str) -> None:
-    rival.create(layout.topic_path(name), layout.topic_json(b"r" * 16, {0: (2,)}))
+    make_entry(rival, layout.topic_path(name), layout.topic_json(b"r" * 16, {0: (2,)}))
 
 
 def test_a_topic_that_another_broker_makes_first_exists_already_and_the_others_are_made() -> None:
@@ -39,7 +40,7 @@ def test_a_topic_that_another_broker_deletes_first_is_not_there_any_more_and_the
     machine = Machine()
     create(machine, "a")
     create(machine, "b")
-    machine.registry.lose_race(lambda rival: rival.delete(layout.topic_path("a")))
+    machine.registry.lose_race(lambda rival: remove_entry(rival, layout.topic_path("a")))
     results = machine.ask(DELETE, 5, request(DELETE, 5, topic_names=["a", "b"])).responses
     assert {result.name: result.error_code for result in results} == {"a": UNKNOWN_TOPIC_OR_PARTITION, "b": NONE}
     assert not machine.broker.topics.image.topics
@@ -78,7 +79,7 @@ def test_a_deletion_that_another_broker_has_forgotten_already_is_none_of_ours() 
 
     def forget(rival: MemoryRegistry) -> None:
         try:
-            rival.delete("/admin/delete_topics/a")
+            remove_entry(rival, "/admin/delete_topics/a")
         except NoEntry:
             machine.registry.lose_race(forget)  # it is the commit after the one that notes it
 

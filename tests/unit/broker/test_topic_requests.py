@@ -25,6 +25,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from tests.support.entries import put_entry, remove_entry
 from tests.support.machine import Machine
 
 METADATA, CREATE, DELETE, GROW = 3, 19, 20, 37
@@ -255,7 +256,7 @@ def test_a_registry_that_refuses_leaves_no_half_of_a_topic(monkeypatch: pytest.M
 def test_a_directory_that_belongs_to_no_topic_is_kept_under_another_name_and_told(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine()
     create(machine, topic("t", 2))
-    machine.registry.delete(layout.topic_path("t"))
+    remove_entry(machine.registry, layout.topic_path("t"))
     with caplog.at_level(logging.WARNING, "ottla"):
         machine.restart()
     assert "t-0 belongs to no topic" in caplog.text
@@ -279,7 +280,7 @@ def test_what_a_deletion_left_behind_is_removed_at_the_next_start() -> None:
     machine = Machine()
     create(machine, topic("t"))
     machine.disk.rename("t-0", f"t-0.{'0' * 32}-delete")
-    machine.registry.delete(layout.topic_path("t"))
+    remove_entry(machine.registry, layout.topic_path("t"))
     machine.restart()
     assert directories(machine) == []
 
@@ -310,7 +311,7 @@ def test_an_offline_partition_has_no_leader_and_the_others_do() -> None:
 def test_an_entry_of_the_registry_that_cannot_be_read_is_named() -> None:
     machine = Machine()
     create(machine, topic("t"))
-    machine.registry.put(layout.topic_path("t"), b"{")
+    put_entry(machine.registry, layout.topic_path("t"), b"{")
     with pytest.raises(RegistryDamaged, match="/brokers/topics/t"):
         machine.restart()
 

@@ -7,6 +7,7 @@ import pytest
 from ottla.cluster import layout
 from ottla.cluster.image import NO_LEADER, BrokerImage, ClusterImage, RegistryDamaged
 from ottla.sim.registry import MemoryRegistry
+from tests.support.entries import make_entry
 
 TOPIC_ID = bytes(range(16))
 
@@ -82,7 +83,7 @@ def test_entries_of_what_is_not_there_or_means_nothing_are_passed_over(path: str
 )
 def test_an_entry_that_cannot_be_understood_is_named_with_what_to_do(value: bytes) -> None:
     registry = MemoryRegistry()
-    registry.create("/brokers/topics/t", value)
+    make_entry(registry, "/brokers/topics/t", value)
     with pytest.raises(RegistryDamaged, match=r"/brokers/topics/t .*restore"):
         ClusterImage.load(registry)
 

@@ -28,6 +28,7 @@ from ottla.wire.errors import (
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from tests.support.entries import make_entry
 
 
 def no_bad_config(configs: Mapping[str, str | None]) -> str | None:
@@ -219,7 +220,7 @@ def test_the_registry_holds_what_kafka_would_have_written() -> None:
 
 def test_a_topic_without_an_id_as_older_brokers_wrote_it_is_understood() -> None:
     registry = MemoryRegistry()
-    registry.create("/brokers/topics/old", b'{"version":1,"partitions":{"1":[7],"0":[7,8]}}')
+    make_entry(registry, "/brokers/topics/old", b'{"version":1,"partitions":{"1":[7],"0":[7,8]}}')
     topic = ClusterImage.load(registry).topics["old"]
     assert [partition.replicas for partition in topic.partitions] == [(7, 8), (7,)]
     assert topic.topic_id == bytes(16)

@@ -50,7 +50,7 @@ def test_positions_that_grow_evenly_are_found_in_one_read(monkeypatch: pytest.Mo
     index = at_rest("offsets", list(enumerate(positions, 10)))
     index.floor_second(positions[-1])  # opens it
     reads: list[int] = []
-    file = index.held_file
+    file = index.flush()
     assert file is not None
     read = type(file).read
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ottla.net.registry import SQLiteRegistry
 from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, Registry, StorageFailed, VersionConflict
 from ottla.sim.registry import MemoryRegistry, MemoryTree
+from tests.support.entries import make_entry, put_entry, remove_entry
 
 Reopen = Callable[[], Registry]
 
@@ -26,10 +27,10 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
 def test_entries_have_values_and_versions_that_count_their_changes(reopen: Reopen) -> None:
     registry = reopen()
     assert registry.get("/a/b") is None
-    registry.create("/a/b", b"1")
+    make_entry(registry, "/a/b", b"1")
     assert registry.get("/a/b") == Entry(b"1", 0)
-    assert registry.put("/a/b", b"2") == 1
-    assert registry.put("/a/b", b"3", version=1) == 2
+    put_entry(registry, "/a/b", b"2")
+    put_entry(registry, "/a/b", b"3", version=1)
     assert registry.get("/a/b") == Entry(b"3", 2)
     registry.close()
 
@@ -37,7 +38,7 @@ def test_entries_have_values_and_versions_that_count_their_changes(reopen: Reope
 def test_parents_are_made_and_children_listed(reopen: Reopen) -> None:
     registry = reopen()
     for path in ("/a/c", "/a/b/x", "/ab", "/a.b/y"):
-        registry.create(path)
+        make_entry(registry, path)
     assert registry.children("/a") == ["b", "c"]
     assert registry.children("/") == ["a", "a.b", "ab"]
     assert registry.children("/a/c") == registry.children("/nothing") == []
@@ -46,17 +47,17 @@ def test_parents_are_made_and_children_listed(reopen: Reopen) -> None:
 
 def test_what_is_expected_wrongly_changes_nothing(reopen: Reopen) -> None:
     registry = reopen()
-    registry.create("/a", b"1")
+    make_entry(registry, "/a", b"1")
     with pytest.raises(EntryExists):
-        registry.create("/a", b"2")
+        make_entry(registry, "/a", b"2")
     with pytest.raises(VersionConflict):
-        registry.put("/a", b"2", version=7)
+        put_entry(registry, "/a", b"2", version=7)
     with pytest.raises(VersionConflict):
-        registry.delete("/a", version=7)
+        remove_entry(registry, "/a", version=7)
     with pytest.raises(NoEntry):
-        registry.put("/b", b"2", version=0)
+        put_entry(registry, "/b", b"2", version=0)
     with pytest.raises(NoEntry):
-        registry.delete("/b")
+        remove_entry(registry, "/b")
     assert registry.get("/a") == Entry(b"1", 0)
     registry.close()
 
@@ -64,8 +65,8 @@ def test_what_is_expected_wrongly_changes_nothing(reopen: Reopen) -> None:
 def test_removing_an_entry_removes_all_below_it_and_nothing_beside_it(reopen: Reopen) -> None:
     registry = reopen()
     for path in ("/a/b/c", "/a/b/d", "/a/bc", "/a/b.c", "/a/b0"):
-        registry.create(path)
-    registry.delete("/a/b")
+        make_entry(registry, path)
+    remove_entry(registry, "/a/b")
     assert registry.children("/a") == ["b.c", "b0", "bc"]
     assert registry.get("/a/b/c") is None
     registry.close()
@@ -73,7 +74,7 @@ def test_removing_an_entry_removes_all_below_it_and_nothing_beside_it(reopen: Re
 
 def test_several_changes_are_made_all_or_none(reopen: Reopen) -> None:
     registry = reopen()
-    registry.create("/there")
+    make_entry(registry, "/there")
     with pytest.raises(EntryExists):
         registry.commit([Change("/new", b"1", NEW), Change("/there", b"1", NEW)])
     assert registry.get("/new") is None
@@ -85,8 +86,8 @@ def test_several_changes_are_made_all_or_none(reopen: Reopen) -> None:
 
 def test_entries_survive_a_restart_and_ephemeral_ones_do_not(reopen: Reopen) -> None:
     registry = reopen()
-    registry.create("/kept", b"1")
-    registry.create("/gone", b"1", ephemeral=True)
+    make_entry(registry, "/kept", b"1")
+    make_entry(registry, "/gone", b"1", ephemeral=True)
     registry.commit([Change("/gone.too", b"1", None, ephemeral=True)])
     registry.close()
     registry = reopen()
@@ -96,7 +97,7 @@ def test_entries_survive_a_restart_and_ephemeral_ones_do_not(reopen: Reopen) -> 
 
 def test_ephemeral_entries_that_a_killed_process_left_are_gone_at_the_next_start(tmp_path: Path) -> None:
     killed = SQLiteRegistry(str(tmp_path / "registry"))
-    killed.create("/gone", b"1", ephemeral=True)
+    make_entry(killed, "/gone", b"1", ephemeral=True)
     killed._database.close()  # not the registry's own close, which would end its session
     registry = SQLiteRegistry(str(tmp_path / "registry"))
     assert registry.get("/gone") is None
@@ -106,35 +107,10 @@ def test_ephemeral_entries_that_a_killed_process_left_are_gone_at_the_next_start
 def test_a_session_that_ends_takes_its_own_ephemeral_entries_only() -> None:
     tree = MemoryTree()
     first, second = MemoryRegistry(tree), MemoryRegistry(tree)
-    first.create("/one", ephemeral=True)
-    second.create("/two", ephemeral=True)
+    make_entry(first, "/one", ephemeral=True)
+    make_entry(second, "/two", ephemeral=True)
     first.close()
     assert second.children("/") == ["two"]
-
-
-def test_a_watch_tells_of_changes_at_and_below_its_path(reopen: Reopen) -> None:
-    registry = reopen()
-    seen: list[str] = []
-    registry.watch("/a", seen.append)
-    registry.create("/a/b", b"1")
-    registry.put("/a/b", b"2")
-    registry.create("/ab", b"1")
-    with pytest.raises(EntryExists):
-        registry.create("/a/b")
-    assert seen == ["/a", "/a/b", "/a/b"]
-    seen.clear()
-    registry.delete("/a")
-    assert sorted(seen) == ["/a", "/a/b"]
-    registry.close()
-
-
-def test_a_watch_sees_what_it_is_told_of(reopen: Reopen) -> None:
-    registry = reopen()
-    seen: list[tuple[Entry | None, Entry | None]] = []
-    registry.watch("/a", lambda path: seen.append((registry.get("/a"), registry.get("/b"))))
-    registry.commit([Change("/a", b"1"), Change("/b", b"2")])
-    assert seen == [(Entry(b"1", 0), Entry(b"2", 0))]
-    registry.close()
 
 
 def test_a_file_that_is_no_registry_is_told_as_a_storage_failure(tmp_path: Path) -> None:
@@ -151,15 +127,11 @@ CHANGES = st.builds(Change, PATHS, st.none() | st.binary(max_size=2), st.none() 
 @given(batches=st.lists(st.lists(CHANGES, max_size=4), max_size=12))
 def test_both_registries_answer_every_sequence_of_changes_alike(batches: list[list[Change]]) -> None:
     real, simulated = SQLiteRegistry(":memory:"), MemoryRegistry()
-    told: tuple[list[str], list[str]] = ([], [])
-    real.watch("/", told[0].append)
-    simulated.watch("/", told[1].append)
     for changes in batches:
         assert result(real, changes) == result(simulated, changes)
         for path in ("/a", "/a/b", "/a/b/c", "/a.b", "/b"):
             assert real.get(path) == simulated.get(path)
             assert real.children(path) == simulated.children(path)
-    assert sorted(told[0]) == sorted(told[1])
     real.close()
 
 
