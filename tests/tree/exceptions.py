@@ -33,7 +33,6 @@ NAMES: dict[str, int] = {
     "Entry": 3,
     "FetchRequest": 2,
     "FetchResponse": 2,
-    "Link": 2,
     "Message": 2,
     "NewTopic": 2,
     "Node": 2,
