@@ -1,0 +1,109 @@
+"""How far a stranger walks to follow a request from its socket to its reply: files and functions entered on the broker's thread.
+
+A warm request is served by a real broker while its thread is profiled. Compiled kernels, compiled plans of messages and what other
+threads do (a sync) do not count. The limits are a ratchet: who shortens a walk lowers them.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Event
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import pytest
+
+import ottla
+from tests.support.frames import FIND_COORDINATOR, Batch, Raw, array, blob, string
+from tests.support.waiting import eventually
+
+SOURCE = str(Path(ottla.__file__).parent)
+JOIN_GROUP = 11
+
+
+class Walk(NamedTuple):
+    """What was entered: (path below src/ottla, name of the function), in the order of the first time."""
+
+    functions: list[tuple[str, str]]
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(path for path, _ in self.functions))
+
+    def __str__(self) -> str:
+        counts = f"{len(self.files)} files, {len(self.functions)} functions"
+        return "\n".join([counts, *(f"{path} {name}" for path, name in self.functions)])
+
+
+class Limits(NamedTuple):
+    files: int
+    functions: int
+
+
+PRODUCE = Limits(files=30, functions=106)
+"""Of a produce with acks=all of one batch, its sync included."""
+JOIN = Limits(files=37, functions=161)
+"""Of a first member's join of a new classic group, up to its generation."""
+WALKS = 3
+"""How often each is walked: now and then a timer is on the way, and the shortest counts."""
+
+
+def walked(broker: ottla.Broker, ask: Callable[[], object]) -> Walk:
+    """What the broker's thread enters between a request and its reply."""
+    codes: dict[CodeType, None] = {}
+
+    def entered(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            codes[frame.f_code] = None
+
+    on_thread(broker, lambda: sys.setprofile(entered))
+    ask()
+    on_thread(broker, lambda: sys.setprofile(None))
+    functions = [(code.co_filename[len(SOURCE) + 1 :], code.co_qualname) for code in codes]
+    return Walk([(path, name) for path, name in functions if not name.endswith(">")])
+
+
+def shortest(broker: ottla.Broker, ask: Callable[[int], object]) -> Walk:
+    return min((walked(broker, partial(ask, number)) for number in range(WALKS)), key=lambda walk: len(walk.functions))
+
+
+def on_thread(broker: ottla.Broker, call: Callable[[], None]) -> None:
+    done = Event()
+    assert broker._loop is not None
+    broker._loop.call_soon_threadsafe(call)
+    broker._loop.call_soon_threadsafe(done.set)
+    assert done.wait(10)
+
+
+def join_v3(group_id: str) -> bytes:
+    """A first member's, which gets its member id with the answer."""
+    protocols = array(string("range") + blob(b""))
+    return string(group_id) + struct.pack(">ii", 30_000, 30_000) + string("") + string("consumer") + protocols
+
+
+@pytest.fixture
+def broker() -> ottla.Broker:
+    return ottla.Broker(log_retention_check_interval_ms=600_000, log_flush_offset_checkpoint_interval_ms=600_000)
+
+
+def test_the_walk_of_a_produce_stays_short(broker: ottla.Broker) -> None:
+    with broker, Raw(broker.address) as client:
+        client.create_topic("t")
+        for _ in range(3):
+            client.produce("t", Batch().encode())
+        walk = shortest(broker, lambda _: client.produce("t", Batch().encode()))
+    assert len(walk.files) <= PRODUCE.files, str(walk)
+    assert len(walk.functions) <= PRODUCE.functions, str(walk)
+
+
+def test_the_walk_of_a_join_stays_short(broker: ottla.Broker) -> None:
+    with broker, Raw(broker.address) as client:
+        eventually(lambda: client.ask(FIND_COORDINATOR, 0, string("g")).number("h") == 0)
+        eventually(lambda: client.ask(JOIN_GROUP, 3, join_v3("warm")).take("ih") == (0, 0))
+        walk = shortest(broker, lambda number: client.ask(JOIN_GROUP, 3, join_v3(f"g-{number}")))
+    assert len(walk.files) <= JOIN.files, str(walk)
+    assert len(walk.functions) <= JOIN.functions, str(walk)
