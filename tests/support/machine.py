@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.broker import Broker
+from ottla.broker.serving.authorization import Authorizer
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.routes import Route
 from ottla.broker.settings import BrokerSettings
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
@@ -21,6 +24,9 @@ Outcome = Any
 
 class Machine:
     """One broker that tests talk to in messages; every message goes through real frames."""
+
+    _routes: Sequence[Route] = ()
+    _authorizer: Authorizer | None = None
 
     def __init__(self, **settings: object) -> None:
         self.clock = SimClock()
@@ -43,6 +49,8 @@ class Machine:
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self._random.randbytes,
+            routes=self._routes,
+            authorizer=self._authorizer,
         )
         broker.start(clean=clean)
         return broker
@@ -102,3 +110,12 @@ class Machine:
             return answer
         frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in answer)
         return decode_response(key, version, frame[4:])[1]
+
+
+class OpenMachine(Machine):
+    """A machine that serves `routes` besides Ottla's own, and asks an `authorizer`."""
+
+    def __init__(self, *, routes: Sequence[Route] = (), authorizer: Authorizer | None = None) -> None:
+        self._routes = routes
+        self._authorizer = authorizer
+        super().__init__()

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from ottla.broker.serving.refusals import joined, refusal
-from ottla.broker.serving.request import Peer, Request
+from ottla.broker.serving.request import Close, Peer, Request
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     ERRORS,
@@ -110,7 +110,8 @@ class Need:
         """Raise `TypeError` where the path is none of the message's fields: a need that names nothing would hold nobody back."""
         head, _, by = self.path.partition(".")
         fields = {field.name: field for field in message.WIRE.fields}
-        if head and (head not in fields or (by and by not in {field.name for field in fields[head].struct.WIRE.fields})):
+        inner = fields[head].of if head in fields else None
+        if head and (head not in fields or (by and (inner is None or by not in {field.name for field in inner.WIRE.fields}))):
             raise TypeError(f"{message.__name__} has no field {self.path}, which is said to name a resource")
 
 
@@ -127,7 +128,7 @@ class Guard:
         self._authorizer = authorizer
         self._name_of = name_of
 
-    def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | None:
+    def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
         """The response if nothing of the request may be served; else what may be is left, and `request.denied` answers the rest."""
         for need in needs:
             head, _, by = need.path.partition(".")
@@ -137,7 +138,7 @@ class Guard:
             else:
                 left = named is None or need.resource is None or self._allows(request, need, need.resource, named)
             if not left:
-                return request.denied or _refusal(request, need.resource, request.body)
+                return request.denied or _refusal(request, need.resource, request.body) or Close(_closing(request, need))
         return None
 
     def _sort_out(self, request: Request[Message], need: Need, head: str, named: list[tuple[object, Resource, str]]) -> bool:
@@ -171,6 +172,10 @@ class Guard:
 def _refusal(request: Request[Message], resource: Resource | None, body: Message) -> Message | None:
     error_code = DENIED[resource or Resource.CLUSTER]
     return refusal(request.api, request.version, body, error_code, ERRORS[error_code].sentence)
+
+
+def _closing(request: Request[Message], need: Need) -> str:
+    return f"{request.peer.principal} may not {need.operation.name.lower()}, and a {request.api.name} response cannot say so"
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:

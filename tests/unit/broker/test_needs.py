@@ -1,0 +1,136 @@
+"""What a client may not do is refused in one place, for those parts of its request alone, and never reaches a handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.serving.authorization import CLUSTER_NAME, Operation, Resource
+from ottla.broker.serving.request import Close, Peer
+from ottla.records.build import build
+from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    NONE,
+    NOT_CONTROLLER,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from tests.support.machine import Machine, OpenMachine
+from tests.support.messages import request
+from tests.support.producing import create
+
+
+class Denying:
+    """Allows all but what it was told, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.denied: set[tuple[Operation, Resource, str]] = set()
+        self.asked: set[tuple[Operation, Resource, str]] = set()
+
+    def allows(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool:
+        self.asked.add((operation, resource, name))
+        return (operation, resource, name) not in self.denied
+
+
+@pytest.fixture
+def denying() -> Denying:
+    return Denying()
+
+
+@pytest.fixture
+def machine(denying: Denying) -> Machine:
+    machine = OpenMachine(authorizer=denying)
+    for name in ("open", "secret"):
+        create(machine, name, 2)
+    return machine
+
+
+def produce(machine: Machine, version: int, *topics: str, acks: int = 1) -> Any:
+    batch = build(None, [b"v"], machine.clock.now().wall_ms)
+    image = machine.broker.topics.image.topics
+    data = [{"name": name, "topic_id": image[name].topic_id, "partition_data": [{"index": 0, "records": batch}]} for name in topics]
+    return machine.ask(0, version, request(0, version, acks=acks, timeout_ms=1000, topic_data=data))
+
+
+def told(response: Any, version: int) -> dict[object, int]:
+    return {one.name or one.topic_id: one.partition_responses[0].error_code for one in response.responses}
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_of_a_request_for_several_topics_only_those_are_refused_that_are_denied(
+    machine: Machine, denying: Denying, acks: int
+) -> None:
+    denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
+    assert told(produce(machine, 9, "open", "secret", acks=acks), 9) == {"open": NONE, "secret": TOPIC_AUTHORIZATION_FAILED}
+    secret = machine.broker.partitions.get("secret", 0)
+    assert secret is not None
+    assert secret.high_watermark == 0
+
+
+def test_a_request_of_which_nothing_is_left_is_refused_whole(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
+    assert told(produce(machine, 9, "secret"), 9) == {"secret": TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_a_topic_named_by_its_id_is_looked_up(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
+    secret = machine.broker.topics.image.topics["secret"].topic_id
+    answered = told(produce(machine, 13, "open", "secret"), 13)
+    assert answered.pop(secret) == TOPIC_AUTHORIZATION_FAILED
+    assert list(answered.values()) == [NONE]
+
+
+def test_a_name_that_a_request_gives_itself_is_checked(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.READ, Resource.GROUP, "g"))
+    assert machine.ask(12, 4, request(12, 4, group_id="g", member_id="m")).error_code == GROUP_AUTHORIZATION_FAILED
+    denying.denied.add((Operation.WRITE, Resource.TRANSACTIONAL_ID, "t"))
+    assert machine.ask(22, 4, request(22, 4, transactional_id="t")).error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_names_in_a_list_are_checked_one_by_one(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.DESCRIBE, Resource.GROUP, "hidden"))
+    assert machine.ask(10, 3, request(10, 3, key="seen", key_type=0)).error_code == NONE
+    groups = machine.ask(15, 5, request(15, 5, groups=["hidden", "seen"])).groups
+    assert {group.group_id: group.error_code for group in groups} == {"hidden": GROUP_AUTHORIZATION_FAILED, "seen": NONE}
+
+
+def test_the_cluster_is_a_resource(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME))
+    assert machine.ask(43, 2, request(43, 2, topic_partitions=None)).error_code == CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_each_resource_with_settings_is_checked_as_what_it_is(machine: Machine, denying: Denying) -> None:
+    denying.denied |= {
+        (Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "secret"),
+        (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME),
+    }
+    wanted = [(2, "open"), (2, "secret"), (4, "1"), (32, "g")]
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": None} for kind, name in wanted]
+    results = machine.ask(32, 4, request(32, 4, resources=resources)).results
+    assert {(one.resource_type, one.resource_name): one.error_code for one in results} == {
+        (2, "open"): NONE,
+        (2, "secret"): TOPIC_AUTHORIZATION_FAILED,
+        (4, "1"): CLUSTER_AUTHORIZATION_FAILED,
+        (32, "g"): NONE,
+    }
+
+
+def test_where_a_response_has_no_place_for_the_refusal_the_connection_ends(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME))
+    assert isinstance(machine.ask(35, 1, request(35, 1, topics=None)), Close)
+
+
+def test_where_nothing_is_named_nobody_is_asked(machine: Machine, denying: Denying) -> None:
+    denying.asked.clear()
+    assert machine.ask(1, 4, request(1, 4, replica_id=-1, max_wait_ms=0, max_bytes=1, topics=[])).responses == []
+    assert denying.asked == set()
+
+
+def test_only_the_controller_changes_topics(machine: Machine) -> None:
+    image = machine.broker.topics.image
+    image.controller_id = 2
+    response = machine.ask(20, 5, request(20, 5, topic_names=["open"]))
+    assert [one.error_code for one in response.responses] == [NOT_CONTROLLER]
+    assert "open" in image.topics

@@ -1,0 +1,80 @@
+"""A new API is its declaration and one handler: found by its request's class, given the rooms it takes, announced, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Close, Request
+from ottla.broker.serving.routes import Served, all_routes, serves
+from ottla.broker.topics.topics import Topics
+from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.api.heartbeat import HeartbeatRequest
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from tests.support.machine import Machine, OpenMachine
+from tests.support.producing import create
+
+LIST_TRANSACTIONS, API_VERSIONS = 66, 18
+
+
+@serves(ListTransactionsRequest, newest=1)
+def list_transactions(request: Request[ListTransactionsRequest], topics: Topics) -> Reply:
+    """A toy: it lists the topics."""
+    State = ListTransactionsResponse.TransactionState
+    return ListTransactionsResponse(transaction_states=[State(transactional_id=name) for name in topics.image.topics])
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return OpenMachine(routes=[list_transactions])
+
+
+def test_a_handler_is_asked_what_its_api_is_asked_and_takes_the_rooms_of_its_annotations(machine: Machine) -> None:
+    create(machine, "t")
+    response = machine.ask(LIST_TRANSACTIONS, 1, ListTransactionsRequest())
+    assert [state.transactional_id for state in response.transaction_states] == ["t"]
+
+
+def test_what_is_served_is_announced_in_the_versions_that_are_served(machine: Machine) -> None:
+    announced = {
+        one.api_key: (one.min_version, one.max_version) for one in machine.ask(API_VERSIONS, 0, ApiVersionsRequest()).api_keys
+    }
+    assert announced[LIST_TRANSACTIONS] == (0, 1)
+
+
+def test_a_version_that_its_handler_does_not_serve_closes_the_connection(machine: Machine) -> None:
+    answer = machine.ask(LIST_TRANSACTIONS, 2, ListTransactionsRequest())
+    assert answer == Close("API 66 is served in versions 0 to 1, and version 2 was asked for")
+
+
+def test_two_handlers_of_one_api_are_refused_at_the_start() -> None:
+    with pytest.raises(TypeError, match="ListTransactions has two handlers"):
+        Served([list_transactions, list_transactions])
+
+
+def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
+    @serves(ListTransactionsRequest)
+    def lost(request: Request[ListTransactionsRequest], attic: bytes) -> Reply:
+        return ListTransactionsResponse()
+
+    with pytest.raises(TypeError, match="attic: <class 'bytes'>"):
+        OpenMachine(routes=[lost])
+
+
+@pytest.mark.parametrize("path", ["group", "group_id.name", "member.id"])
+def test_a_need_that_names_no_field_is_refused_when_it_is_declared(path: str) -> None:
+    with pytest.raises(TypeError, match="HeartbeatRequest has no field"):
+        serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, path))
+
+
+def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filters_by_itself() -> None:
+    """Metadata of all topics, the cluster's description and coordinators of any kind are filtered where they are made."""
+    free = {route.message.__name__ for route in all_routes() if not route.needs}
+    assert free == {
+        "ApiVersionsRequest",
+        "DescribeClusterRequest",
+        "FindCoordinatorRequest",
+        "SaslAuthenticateRequest",
+        "SaslHandshakeRequest",
+    }
