@@ -77,7 +77,7 @@ asan: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python -m tools.settings_page > docs/settings.md
-	$(BIN)/python -c 'from pathlib import Path; from ottla.coord.drawn import redrawn; page = Path("docs/groups.md"); page.write_text(redrawn(page.read_text()))'
+	$(BIN)/python -m tools.groups_page
 	$(BIN)/python -m tools.keywords
 
 format: .venv/ready

@@ -14,8 +14,8 @@ from ottla.coord.consumer.assign import Assignor, Subscriber, TopicShape
 from ottla.coord.consumer.assign.checked import Checked
 from ottla.coord.consumer.patterns import MOST_CHARACTERS, MOST_CLASSES
 from ottla.coord.consumer.states import GroupState, MemberState
-from ottla.coord.drawn import DRAWINGS, redrawn
 from tests.support.assignments import topic_id
+from tools.groups_page import DRAWINGS, redrawn
 
 PAGE = Path(__file__).parents[3] / "docs" / "groups.md"
 

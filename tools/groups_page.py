@@ -1,6 +1,6 @@
-"""States and transitions of groups as pictures and tables in Markdown, drawn from the tables that the code goes by.
+"""Redraw docs/groups.md: states and transitions of groups, from the tables that the code goes by. `make docs` runs it.
 
-A page names what it wants between two comments, `<!-- drawn: classic -->` and `<!-- end -->`; `redrawn` fills in what stands there.
+The page names what it wants between two comments, `<!-- drawn: classic_groups -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 
 from ottla.coord.classic import states as classic
 from ottla.coord.consumer import states as consumer
@@ -17,7 +18,7 @@ MARKED = re.compile(r"(<!-- drawn: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def redrawn(page: str) -> str:
-    """The page with every drawing as it must be. Raises KeyError for one that is not known."""
+    """The page with every drawing up to date. Raises KeyError for one that does not exist."""
     return MARKED.sub(lambda found: f"{found[1]}{_text(DRAWINGS[found[2]])}{found[3]}", page)
 
 
@@ -78,3 +79,8 @@ DRAWINGS: dict[str, Callable[[], Iterator[str]]] = {
     "consumer_members": _consumer_members,
     "consumer_moves": _consumer_moves,
 }
+
+
+if __name__ == "__main__":
+    docs = Path(__file__).parents[1] / "docs" / "groups.md"
+    docs.write_text(redrawn(docs.read_text()))
