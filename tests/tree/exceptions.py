@@ -18,10 +18,6 @@ CIRCLES: set[str] = {
     "ottla.broker.partitions.durability",
     "ottla.broker.partitions.flushing",
     "ottla.broker.partitions.partitions",
-    "ottla.broker.serving.addresses",
-    "ottla.broker.topics.deletions",
-    "ottla.broker.topics.logs",
-    "ottla.broker.topics.topics",
 }
 """Modules that import one another in a circle."""
 

@@ -19,7 +19,15 @@ from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.broker.topics.commits import Commits
+from ottla.broker.topics.configs import DynamicConfigs
+from ottla.broker.topics.deletions import Deletions
+from ottla.broker.topics.directories import PartitionDirectories
+from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.broker.topics.reconciler import LogReconciler
+from ottla.broker.topics.registration import Registration
 from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.assign import Assignor
 from ottla.ports import Clock, Disk, Now, Registry
 
@@ -57,7 +65,10 @@ class Broker:
         self.scheduler = Scheduler(clock)
         self.later = LaterReplies(self.scheduler)
         self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed)
-        self.topics = Topics(self)
+        self.image = ClusterImage()
+        self.directories = PartitionDirectories(disk, random_bytes)
+        self.deletions = Deletions(registry, disk, self._is_forgetting)
+        self.topics = self._topics()
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.topics.name_of)
         self.coordination = Coordination(self)
         self.settings_in_force.told.append(self.coordination.settings_changed)
@@ -68,6 +79,26 @@ class Broker:
         self.receive = self._router.receive
         self.refuse = self._router.refuse
         self.forget = self.later.forget
+
+    def _topics(self) -> Topics:
+        settings, image = self.settings_in_force, self.image
+        commits = Commits(self.registry, image, self.changes)
+        self.configs = DynamicConfigs(image, commits, settings, self.node_id, self.partitions.configure)
+        self.logs = LogReconciler(
+            image, commits, self.partitions, self.directories, self.deletions, settings, self.scheduler, self.later.wake
+        )
+        return Topics(
+            image,
+            commits,
+            self.logs,
+            self.deletions,
+            self.configs,
+            ProducerIds(self.registry, self.node_id),
+            settings,
+            self.random_bytes,
+            changed=self._topics_changed,
+            deleted=self._topics_deleted,
+        )
 
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
@@ -95,7 +126,10 @@ class Broker:
     def start(self, *, clean: bool) -> None:
         """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""
         now = self.clock.now()
-        self.topics.load(now, clean=clean)
+        registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
+        registration.join(self.directories.present(), now)
+        self.configs.load()
+        self.logs.load(now, clean=clean)
         self.coordination.load(now)
         self.cleaner.start(now)
         self._keep_house(now)
@@ -126,6 +160,15 @@ class Broker:
     def _changed(self, partition: Partition) -> None:
         self.later.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        self.coordination.topics_changed(names)
+
+    def _topics_deleted(self, names: list[str], now: Now) -> None:
+        self.coordination.topics_deleted(names, now)
+
+    def _is_forgetting(self, topic: str) -> bool:
+        return self.coordination.is_forgetting(topic)
 
     def _keep_house(self, now: Now) -> None:
         """Have retention applied and checkpoints written, as often as the settings say."""

@@ -1,23 +1,22 @@
-"""Decisions about what the brokers agree on about groups: their settings, and nothing else. Knows no groups, and which settings
-there are it is told."""
+"""Decisions about the settings of groups, which is all that brokers agree on about groups. Is told which settings are valid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from ottla.cluster import layout
-from ottla.cluster.outcome import Outcome
+from ottla.cluster.decision import Decision
 from ottla.ports import Change
 from ottla.wire.errors import INVALID_CONFIG, NONE
 
 ConfigError = Callable[[Mapping[str, str]], str | None]
-"""Says why settings can't be a group's, or None."""
+"""Why these settings are refused for a group, as a sentence; None if they are accepted."""
 
 
-def set_configs(group_id: str, configs: Mapping[str, str], config_error: ConfigError) -> Outcome:
-    """Let these be all the settings that a group has of its own, whether there is such a group or not."""
+def set_configs(group_id: str, configs: Mapping[str, str], config_error: ConfigError) -> Decision:
+    """Let these be all the settings of a group, whether the group exists or not."""
     sentence = config_error(configs)
     if sentence is not None:
-        return Outcome(group_id, INVALID_CONFIG, sentence)
+        return Decision(group_id, INVALID_CONFIG, sentence)
     texts = {name: text.strip() for name, text in configs.items()}
-    return Outcome(group_id, NONE, None, (Change(layout.group_config_path(group_id), layout.config_json(texts)),))
+    return Decision(group_id, NONE, None, (Change(layout.group_config_path(group_id), layout.config_json(texts)),))

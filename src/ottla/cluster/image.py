@@ -1,17 +1,17 @@
-"""What this broker knows of the cluster: an image of the registry, changed by `apply` alone, at start-up and afterwards.
+"""What this broker knows of the cluster: an image of the registry, changed only by `apply`, at start-up and afterwards.
 
 Knows the registry's layout; decides nothing (`ottla.cluster.topics` does) and holds no logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.cluster import layout
 from ottla.cluster.names import INTERNAL, collision_key
-from ottla.ports import Registry
+from ottla.ports import Change, Registry
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
@@ -19,7 +19,7 @@ NO_TOPIC_ID = bytes(16)
 
 @dataclass(slots=True)
 class BrokerImage:
-    """A broker that is up. `endpoints` are (listener, host, port); empty while it only tells peers the address they came to."""
+    """A broker that is up. `endpoints` are (listener, host, port); empty if each peer is told the address it came to."""
 
     node_id: int
     endpoints: tuple[tuple[str, str, int], ...] = ()
@@ -50,11 +50,11 @@ class TopicImage:
 
 
 class RegistryDamaged(Exception):
-    """An entry of the registry that can't be understood: one sentence that says which and what to do."""
+    """The registry, or one of its entries, can't be used: one sentence that says which, and what to do."""
 
 
 class ClusterImage:
-    """All that is known, by name and by topic id. Read it freely; only `apply` changes it."""
+    """Topics by name and by id, brokers, and settings. Anyone may read it; only `apply` changes it."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -74,19 +74,16 @@ class ClusterImage:
         return None if name is None else self.topics[name]
 
     def colliding(self, name: str) -> str | None:
-        """The topic whose name differs from this one in '.' against '_' only."""
+        """A topic whose name differs from this one only in having '.' for '_', or the reverse."""
         found = self._alike.get(collision_key(name))
         return None if found == name else found
 
-    @classmethod
-    def load(cls, registry: Registry) -> ClusterImage:
-        """The image of all that the registry holds; raises `RegistryDamaged`, and `StorageFailed` as the registry does."""
-        image = cls()
+    def load(self, registry: Registry) -> None:
+        """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path in _paths(registry):
             entry = registry.get(path)
             if entry is not None:
-                image._load_one(path, entry.value)
-        return image
+                self._load_one(path, entry.value)
 
     def _load_one(self, path: str, value: bytes) -> None:
         try:
@@ -95,8 +92,13 @@ class ClusterImage:
             sentence = f"The registry's entry {path} can't be understood ({error}): restore the registry from a copy."
             raise RegistryDamaged(sentence) from error
 
+    def apply_all(self, changes: Iterable[Change]) -> None:
+        """Take in changes that the registry took."""
+        for change in changes:
+            self.apply(change.path, change.value)
+
     def apply(self, path: str, value: bytes | None) -> None:
-        """One entry of the registry has this value now, or is gone (None). Entries that mean nothing here are passed over."""
+        """Take in that an entry of the registry has this value now, or is gone (None). Entries of other kinds are ignored."""
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
                 self._apply_topic(name, value)

@@ -1,4 +1,4 @@
-"""Which names a topic may have. Knows Kafka's rules for them, and the words in which it tells them, and nothing else."""
+"""Which names a topic may have. Knows Kafka's rules for them, and Kafka's words for a refusal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 LONGEST = 249
 """A partition's directory is the name, a dash and a number, with room for the suffix of a deletion within 255 bytes."""
 
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that brokers make for themselves."""
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+"""Topics that brokers create for themselves."""
 
 PROHIBITED = frozenset({"__cluster_metadata"})
 

@@ -1,7 +1,7 @@
-"""Decisions about topics: make them, delete them, give them more partitions or other settings.
+"""Decisions about topics: create them, delete them, give them more partitions or other settings.
 
-Every function reads the image, changes nothing, and says what the registry must become (`Outcome`), with Kafka's error codes.
-Knows no requests and no defaults: numbers come in resolved, except that they may be wrong.
+Every function reads the image, changes nothing, and returns what the registry must become (`Decision`), with Kafka's error codes.
+Knows no requests and no defaults: numbers come in resolved, though they may be invalid.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.cluster import layout
-from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import NO_LEADER, ClusterImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
-from ottla.cluster.outcome import Outcome
 from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread
 from ottla.ports import NEW, Change
 from ottla.wire.errors import (
@@ -29,20 +29,20 @@ from ottla.wire.errors import (
 )
 
 MOST_PARTITIONS = 10_000
-"""Partitions that one request may make, as in Kafka."""
+"""Partitions that one request may create, as in Kafka."""
 
 _TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
 ConfigError = Callable[[Mapping[str, str | None]], str | None]
-"""Says why settings can't be a topic's, or None."""
+"""Why these settings are refused for a topic, as a sentence; None if they are accepted."""
 
 Fault = tuple[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to be made. With `assignments` (partition index -> replicas) both numbers are -1."""
+class TopicSpec:
+    """A topic to be created. With `assignments` (partition index -> replicas) both numbers are -1."""
 
     name: str
     partitions: int = 1
@@ -52,51 +52,50 @@ class NewTopic:
 
 
 def create(
-    image: ClusterImage, wanted: Sequence[NewTopic], new_id: Callable[[], bytes], config_error: ConfigError
-) -> list[Outcome]:
-    """Decide each of these topics, in order; those that a request names twice are all refused."""
+    image: ClusterImage, wanted: Sequence[TopicSpec], new_id: Callable[[], bytes], config_error: ConfigError
+) -> list[Decision]:
+    """Decide each of these topics, in order; a name that occurs twice is refused each time."""
     twice = {name for name, times in Counter(topic.name for topic in wanted).items() if times > 1}
     claimed: dict[str, str] = {}
     room = MOST_PARTITIONS
-    outcomes: list[Outcome] = []
+    decisions: list[Decision] = []
     for topic in wanted:
         if topic.name in twice:
-            outcomes.append(
-                Outcome(topic.name, INVALID_REQUEST, f"Duplicate topic name: the request names {topic.name} more than once.")
+            decisions.append(
+                Decision(topic.name, INVALID_REQUEST, f"Duplicate topic name: the request names {topic.name} more than once.")
             )
             continue
-        outcome = _create_one(image, topic, claimed, room, new_id, config_error)
-        if not outcome.error_code:
+        decision = _create_one(image, topic, claimed, room, new_id, config_error)
+        if not decision.error_code:
             claimed[collision_key(topic.name)] = topic.name
-            room -= len(outcome.replicas)
-        outcomes.append(outcome)
-    return outcomes
+            room -= len(decision.replicas)
+        decisions.append(decision)
+    return decisions
 
 
 def _create_one(
     image: ClusterImage,
-    topic: NewTopic,
+    topic: TopicSpec,
     claimed: Mapping[str, str],
     room: int,
     new_id: Callable[[], bytes],
     config_error: ConfigError,
-) -> Outcome:
+) -> Decision:
     error_code, message = _name_fault(image, topic.name, claimed)
     if not error_code and (sentence := config_error(topic.configs)) is not None:
         error_code, message = INVALID_CONFIG, sentence
     if error_code:
-        return Outcome(topic.name, error_code, message)
+        return Decision(topic.name, error_code, message)
     placed = _placed(image, topic, room)
-    if isinstance(placed, Outcome):
+    if isinstance(placed, Decision):
         return placed
     topic_id = new_id()
     configs = {name: text.strip() for name, text in topic.configs.items() if text is not None}
     changes = (
         Change(layout.topic_path(topic.name), layout.topic_json(topic_id, dict(enumerate(placed))), NEW),
-        *_states(image, topic.name, 0, placed),
         Change(layout.topic_config_path(topic.name), layout.config_json(configs)),
     )
-    return Outcome(topic.name, NONE, None, changes, topic_id, placed)
+    return Decision(topic.name, NONE, None, changes, _states(image, topic.name, 0, placed), topic_id, placed)
 
 
 def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> Fault:
@@ -116,8 +115,8 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
     return NONE, None
 
 
-def _placed(image: ClusterImage, topic: NewTopic, room: int) -> Replicas | Outcome:
-    """Where the replicas go, or why they can't."""
+def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
+    """The replicas of each partition, or the refusal."""
     brokers = sorted(image.brokers)
     if topic.assignments:
         placed: Replicas = tuple(nodes for _, nodes in sorted(topic.assignments))
@@ -129,11 +128,11 @@ def _placed(image: ClusterImage, topic: NewTopic, room: int) -> Replicas | Outco
     if not error_code and count > room:
         error_code, message = POLICY_VIOLATION, _TOO_MANY
     if error_code:
-        return Outcome(topic.name, error_code, message)
+        return Decision(topic.name, error_code, message)
     return placed or spread(brokers, topic.partitions, topic.replication_factor, len(image.topics))
 
 
-def _by_hand(topic: NewTopic, placed: Replicas, brokers: Sequence[int]) -> Fault:
+def _by_hand(topic: TopicSpec, placed: Replicas, brokers: Sequence[int]) -> Fault:
     if topic.partitions != -1 or topic.replication_factor != -1:
         return INVALID_REQUEST, _NOT_BOTH.format("replication factor" if topic.replication_factor != -1 else "numPartitions")
     if sorted(index for index, _ in topic.assignments) != list(range(len(placed))):
@@ -148,7 +147,7 @@ def _by_hand(topic: NewTopic, placed: Replicas, brokers: Sequence[int]) -> Fault
     return assignment_error(placed, brokers)
 
 
-def _by_number(topic: NewTopic, brokers: int) -> Fault:
+def _by_number(topic: TopicSpec, brokers: int) -> Fault:
     if topic.replication_factor < 1:
         return factor_error(topic.replication_factor, brokers)
     if topic.partitions < 1:
@@ -166,29 +165,41 @@ def _states(image: ClusterImage, name: str, first: int, placed: Replicas) -> tup
     )
 
 
-def delete(topic: TopicImage) -> Outcome:
+def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
+    """Give each partition that never had a leader its first replica: a broker that stops while it makes a topic leaves such."""
+    return tuple(
+        Change(
+            layout.state_path(topic.name, one.index), layout.state_json(image.controller_epoch, one.replicas[0], 0, one.replicas)
+        )
+        for topic in image.topics.values()
+        for one in topic.partitions
+        if one.leader == NO_LEADER and not one.isr
+    )
+
+
+def delete(topic: TopicImage) -> Decision:
     """The topic, its partitions' states and its settings go."""
     changes = (Change(layout.topic_path(topic.name), None), Change(layout.topic_config_path(topic.name), None))
-    return Outcome(topic.name, NONE, None, changes, topic.topic_id)
+    return Decision(topic.name, NONE, None, changes, topic_id=topic.topic_id)
 
 
-def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Outcome:
-    """Let the topic have `count` partitions; `assignments` are the replicas of those that are new."""
+def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Decision:
+    """Let the topic have `count` partitions; `assignments` are the replicas of the new ones."""
     topic = image.topics.get(name)
     if topic is None:
-        return Outcome(
+        return Decision(
             name, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: create topic {name!r} first."
         )
     brokers = sorted(image.brokers)
     error_code, message = _growth_fault(topic, count, assignments, brokers)
     if error_code:
-        return Outcome(name, error_code, message)
+        return Decision(name, error_code, message)
     old = len(topic.partitions)
     size = len(topic.partitions[0].replicas)
     placed = spread(brokers, count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
     replicas = {partition.index: partition.replicas for partition in topic.partitions} | dict(enumerate(placed, old))
-    changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)), *_states(image, name, old, placed))
-    return Outcome(name, NONE, None, changes, topic.topic_id, placed)
+    changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)),)
+    return Decision(name, NONE, None, changes, _states(image, name, old, placed), topic.topic_id, placed)
 
 
 def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Sequence[int]) -> Fault:
@@ -212,10 +223,10 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
     return assignment_error(assignments, brokers, size)
 
 
-def set_configs(topic: TopicImage, configs: Mapping[str, str | None], config_error: ConfigError) -> Outcome:
+def set_configs(topic: TopicImage, configs: Mapping[str, str | None], config_error: ConfigError) -> Decision:
     """Let these be all the settings that the topic has of its own."""
     sentence = config_error(configs)
     if sentence is not None:
-        return Outcome(topic.name, INVALID_CONFIG, sentence)
+        return Decision(topic.name, INVALID_CONFIG, sentence)
     texts = {name: text.strip() for name, text in configs.items() if text is not None}
-    return Outcome(topic.name, NONE, None, (Change(layout.topic_config_path(topic.name), layout.config_json(texts)),))
+    return Decision(topic.name, NONE, None, (Change(layout.topic_config_path(topic.name), layout.config_json(texts)),))

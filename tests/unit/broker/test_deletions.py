@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ottla.broker.coordination.coordination import Coordination
+from ottla.ports import TryAgain
 from ottla.sim.disk import NO_SPACE
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
@@ -199,6 +200,19 @@ def test_files_that_the_disk_did_not_give_up_go_before_the_name_is_given_again(m
     assert values(machine) == [b"new"]
     assert directories(machine) == ["t-0"]
     assert machine.registry.children(NOTES) == []
+
+
+@pytest.mark.expects_errors("no handle is left")
+def test_a_deletion_is_answered_though_no_sync_of_the_names_can_begin(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(files: object, done: object) -> None:
+        raise TryAgain("", "no handle is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "sync_soon", refuse)
+        (result,) = machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"])).responses
+    assert result.error_code == NONE
+    create(machine, "t")
+    assert values(machine) == []
 
 
 @pytest.mark.expects_errors("No space left on device", "Input/output error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.topics import NewTopic
+from ottla.cluster.topics import TopicSpec
 from ottla.log.config import LogConfig
 from ottla.records.batch import read_header
 from ottla.records.build import build
@@ -24,7 +24,7 @@ def machine() -> Machine:
 
 def topic(machine: Machine, **settings: str) -> str:
     configs = {name.replace("_", "."): value for name, value in settings.items()}
-    machine.broker.topics.create([NewTopic("t", 1, 1, configs=configs)], machine.clock.now())
+    machine.broker.topics.create([TopicSpec("t", 1, 1, configs=configs)], machine.clock.now())
     return "t"
 
 

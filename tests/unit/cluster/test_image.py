@@ -85,7 +85,7 @@ def test_an_entry_that_cannot_be_understood_is_named_with_what_to_do(value: byte
     registry = MemoryRegistry()
     make_entry(registry, "/brokers/topics/t", value)
     with pytest.raises(RegistryDamaged, match=r"/brokers/topics/t .*restore"):
-        ClusterImage.load(registry)
+        ClusterImage().load(registry)
 
 
 def test_internal_topics_are_told_apart() -> None:

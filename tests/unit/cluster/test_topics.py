@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cluster import layout, topics
+from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.outcome import Outcome
-from ottla.cluster.topics import NewTopic
+from ottla.cluster.topics import TopicSpec
 from ottla.ports import Change
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.errors import (
@@ -35,6 +35,12 @@ def no_bad_config(configs: Mapping[str, str | None]) -> str | None:
     return "bad is no setting." if "bad" in configs else None
 
 
+def loaded(registry: MemoryRegistry) -> ClusterImage:
+    image = ClusterImage()
+    image.load(registry)
+    return image
+
+
 class Cluster:
     """A registry and the image of it, as a broker keeps them."""
 
@@ -52,45 +58,45 @@ class Cluster:
         for change in changes:
             self.image.apply(change.path, change.value)
 
-    def create(self, *wanted: NewTopic) -> list[Outcome]:
-        outcomes = topics.create(self.image, wanted, lambda: next(self._ids).to_bytes(16, "big"), no_bad_config)
-        self.commit([change for outcome in outcomes for change in outcome.changes])
-        return outcomes
+    def create(self, *wanted: TopicSpec) -> list[Decision]:
+        decisions = topics.create(self.image, wanted, lambda: next(self._ids).to_bytes(16, "big"), no_bad_config)
+        self.commit([change for decision in decisions for change in (*decision.changes, *decision.states)])
+        return decisions
 
-    def code(self, *wanted: NewTopic) -> int:
+    def code(self, *wanted: TopicSpec) -> int:
         """The error code of the last of these topics."""
-        outcome = self.create(*wanted)[-1]
-        assert (outcome.message is None) == (outcome.error_code == NONE)
-        assert outcome.message is None or outcome.message.endswith(".")
-        return outcome.error_code
+        decision = self.create(*wanted)[-1]
+        assert (decision.message is None) == (decision.error_code == NONE)
+        assert decision.message is None or decision.message.endswith(".")
+        return decision.error_code
 
     def grow(self, name: str, count: int, assignments: list[list[int]] | None = None) -> int:
-        outcome = topics.add_partitions(self.image, name, count, assignments)
-        self.commit(list(outcome.changes))
-        return outcome.error_code
+        decision = topics.add_partitions(self.image, name, count, assignments)
+        self.commit([*decision.changes, *decision.states])
+        return decision.error_code
 
     def reloaded(self) -> ClusterImage:
-        return ClusterImage.load(self.registry)
+        return loaded(self.registry)
 
 
-def placed(name: str, *replicas: list[int], first: int = 0) -> NewTopic:
-    return NewTopic(name, -1, -1, tuple((index, tuple(nodes)) for index, nodes in enumerate(replicas, first)))
+def placed(name: str, *replicas: list[int], first: int = 0) -> TopicSpec:
+    return TopicSpec(name, -1, -1, tuple((index, tuple(nodes)) for index, nodes in enumerate(replicas, first)))
 
 
 def test_a_created_topic_is_in_the_image_with_its_partitions_settings_and_id() -> None:
     cluster = Cluster(brokers=3)
-    (outcome,) = cluster.create(NewTopic("t", 4, 2, configs={"retention.ms": " 5 "}))
+    (decision,) = cluster.create(TopicSpec("t", 4, 2, configs={"retention.ms": " 5 "}))
     topic = cluster.image.topics["t"]
     assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3]
     assert all(partition.leader == partition.replicas[0] for partition in topic.partitions)
     assert all(partition.isr == partition.replicas for partition in topic.partitions)
     assert topic.configs == {"retention.ms": "5"}
-    assert cluster.image.name_of(outcome.topic_id) == "t"
+    assert cluster.image.name_of(decision.topic_id) == "t"
 
 
 def test_an_image_read_from_the_registry_equals_the_one_that_the_changes_made() -> None:
     cluster = Cluster(brokers=2)
-    cluster.create(NewTopic("a", 2, 2, configs={"x": "1"}), NewTopic("b", 1, 1))
+    cluster.create(TopicSpec("a", 2, 2, configs={"x": "1"}), TopicSpec("b", 1, 1))
     cluster.grow("a", 5)
     cluster.commit(list(topics.delete(cluster.image.topics["b"]).changes))
     loaded = cluster.reloaded()
@@ -102,21 +108,21 @@ def test_an_image_read_from_the_registry_equals_the_one_that_the_changes_made() 
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
-        (NewTopic(""), INVALID_TOPIC_EXCEPTION),
-        (NewTopic("a b"), INVALID_TOPIC_EXCEPTION),
-        (NewTopic("there_is"), INVALID_TOPIC_EXCEPTION),
-        (NewTopic("there.is"), TOPIC_ALREADY_EXISTS),
-        (NewTopic("__cluster_metadata"), INVALID_REQUEST),
-        (NewTopic("__consumer_offsets"), NONE),
-        (NewTopic("t", 0), INVALID_PARTITIONS),
-        (NewTopic("t", -2), INVALID_PARTITIONS),
-        (NewTopic("t", 10_001), POLICY_VIOLATION),
-        (NewTopic("t", 1, 0), INVALID_REPLICATION_FACTOR),
-        (NewTopic("t", 1, 3), INVALID_REPLICATION_FACTOR),
-        (NewTopic("t", 1, 2), NONE),
-        (NewTopic("t", configs={"bad": "1"}), INVALID_CONFIG),
-        (NewTopic("t", 2, 1, ((0, (1,)), (1, (2,)))), INVALID_REQUEST),
-        (NewTopic("t", -1, 1, ((0, (1,)),)), INVALID_REQUEST),
+        (TopicSpec(""), INVALID_TOPIC_EXCEPTION),
+        (TopicSpec("a b"), INVALID_TOPIC_EXCEPTION),
+        (TopicSpec("there_is"), INVALID_TOPIC_EXCEPTION),
+        (TopicSpec("there.is"), TOPIC_ALREADY_EXISTS),
+        (TopicSpec("__cluster_metadata"), INVALID_REQUEST),
+        (TopicSpec("__consumer_offsets"), NONE),
+        (TopicSpec("t", 0), INVALID_PARTITIONS),
+        (TopicSpec("t", -2), INVALID_PARTITIONS),
+        (TopicSpec("t", 10_001), POLICY_VIOLATION),
+        (TopicSpec("t", 1, 0), INVALID_REPLICATION_FACTOR),
+        (TopicSpec("t", 1, 3), INVALID_REPLICATION_FACTOR),
+        (TopicSpec("t", 1, 2), NONE),
+        (TopicSpec("t", configs={"bad": "1"}), INVALID_CONFIG),
+        (TopicSpec("t", 2, 1, ((0, (1,)), (1, (2,)))), INVALID_REQUEST),
+        (TopicSpec("t", -1, 1, ((0, (1,)),)), INVALID_REQUEST),
         (placed("t", [1], [2]), NONE),
         (placed("t", [1, 2], [2, 1]), NONE),
         (placed("t", [1], first=1), INVALID_REPLICA_ASSIGNMENT),
@@ -124,12 +130,12 @@ def test_an_image_read_from_the_registry_equals_the_one_that_the_changes_made() 
         (placed("t", [1], [1, 2]), INVALID_REPLICA_ASSIGNMENT),
         (placed("t", [7]), INVALID_REPLICA_ASSIGNMENT),
         (placed("t", []), INVALID_REPLICA_ASSIGNMENT),
-        (NewTopic("t", -1, -1, ((0, (1,)), (0, (1,)))), INVALID_REPLICA_ASSIGNMENT),
+        (TopicSpec("t", -1, -1, ((0, (1,)), (0, (1,)))), INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_a_topic_that_cannot_be_made_has_kafkas_code_and_leaves_nothing(wanted: NewTopic, code: int) -> None:
+def test_a_topic_that_cannot_be_made_has_kafkas_code_and_leaves_nothing(wanted: TopicSpec, code: int) -> None:
     cluster = Cluster(brokers=2)
-    cluster.create(NewTopic("there.is"))
+    cluster.create(TopicSpec("there.is"))
     before = cluster.reloaded().topics
     assert cluster.code(wanted) == code
     assert (cluster.reloaded().topics == before) == (code != NONE)
@@ -137,26 +143,26 @@ def test_a_topic_that_cannot_be_made_has_kafkas_code_and_leaves_nothing(wanted: 
 
 def test_a_topic_that_a_request_names_twice_is_not_made_and_the_others_are() -> None:
     cluster = Cluster()
-    outcomes = cluster.create(NewTopic("twice"), NewTopic("once"), NewTopic("twice"))
-    assert [outcome.error_code for outcome in outcomes] == [INVALID_REQUEST, NONE, INVALID_REQUEST]
+    decisions = cluster.create(TopicSpec("twice"), TopicSpec("once"), TopicSpec("twice"))
+    assert [decision.error_code for decision in decisions] == [INVALID_REQUEST, NONE, INVALID_REQUEST]
     assert list(cluster.image.topics) == ["once"]
 
 
 def test_two_names_of_one_request_may_not_collide() -> None:
-    assert Cluster().code(NewTopic("a.b"), NewTopic("a_b")) == INVALID_TOPIC_EXCEPTION
+    assert Cluster().code(TopicSpec("a.b"), TopicSpec("a_b")) == INVALID_TOPIC_EXCEPTION
 
 
 def test_a_request_makes_ten_thousand_partitions_at_most_over_all_its_topics() -> None:
-    assert Cluster().code(NewTopic("a", 9_999), NewTopic("b", 1), NewTopic("c", 1)) == POLICY_VIOLATION
+    assert Cluster().code(TopicSpec("a", 9_999), TopicSpec("b", 1), TopicSpec("c", 1)) == POLICY_VIOLATION
 
 
 def test_a_deleted_topic_is_gone_by_name_and_by_id_and_its_name_can_be_used_again() -> None:
     cluster = Cluster()
-    (first,) = cluster.create(NewTopic("t_1", 2, configs={"a": "b"}))
+    (first,) = cluster.create(TopicSpec("t_1", 2, configs={"a": "b"}))
     cluster.commit(list(topics.delete(cluster.image.topics["t_1"]).changes))
     assert cluster.image.name_of(first.topic_id) is None
     assert cluster.registry.children(layout.TOPICS) == cluster.registry.children(layout.TOPIC_CONFIGS) == []
-    (second,) = cluster.create(NewTopic("t.1"))
+    (second,) = cluster.create(TopicSpec("t.1"))
     assert second.error_code == NONE
     assert second.topic_id != first.topic_id
     assert cluster.image.topics["t.1"].configs == {}
@@ -180,7 +186,7 @@ def test_a_deleted_topic_is_gone_by_name_and_by_id_and_its_name_can_be_used_agai
 )
 def test_partitions_are_added_and_never_taken_away(name: str, count: int, assignments: list[list[int]] | None, code: int) -> None:
     cluster = Cluster(brokers=2)
-    cluster.create(NewTopic("t", 2))
+    cluster.create(TopicSpec("t", 2))
     before = [partition.replicas for partition in cluster.image.topics["t"].partitions]
     assert cluster.grow(name, count, assignments) == code
     after = [partition.replicas for partition in cluster.reloaded().topics["t"].partitions]
@@ -191,16 +197,16 @@ def test_partitions_are_added_and_never_taken_away(name: str, count: int, assign
 
 def test_settings_replace_all_those_before() -> None:
     cluster = Cluster()
-    cluster.create(NewTopic("t", configs={"a": "1", "b": "2"}))
-    outcome = topics.set_configs(cluster.image.topics["t"], {"b": "3"}, no_bad_config)
-    cluster.commit(list(outcome.changes))
+    cluster.create(TopicSpec("t", configs={"a": "1", "b": "2"}))
+    decision = topics.set_configs(cluster.image.topics["t"], {"b": "3"}, no_bad_config)
+    cluster.commit(list(decision.changes))
     assert cluster.reloaded().topics["t"].configs == {"b": "3"}
     assert topics.set_configs(cluster.image.topics["t"], {"bad": "3"}, no_bad_config).error_code == INVALID_CONFIG
 
 
 def test_the_registry_holds_what_kafka_would_have_written() -> None:
     cluster = Cluster()
-    cluster.create(NewTopic("t", 1, configs={"retention.ms": "5"}))
+    cluster.create(TopicSpec("t", 1, configs={"retention.ms": "5"}))
     stored = {
         path: cluster.registry.get(path)
         for path in (layout.topic_path("t"), layout.state_path("t", 0), layout.topic_config_path("t"))
@@ -221,7 +227,7 @@ def test_the_registry_holds_what_kafka_would_have_written() -> None:
 def test_a_topic_without_an_id_as_older_brokers_wrote_it_is_understood() -> None:
     registry = MemoryRegistry()
     make_entry(registry, "/brokers/topics/old", b'{"version":1,"partitions":{"1":[7],"0":[7,8]}}')
-    topic = ClusterImage.load(registry).topics["old"]
+    topic = loaded(registry).topics["old"]
     assert [partition.replicas for partition in topic.partitions] == [(7, 8), (7,)]
     assert topic.topic_id == bytes(16)
 
@@ -238,7 +244,7 @@ def test_any_sequence_of_decisions_leaves_an_image_equal_to_the_registry(steps: 
     cluster = Cluster(brokers=2)
     for what, name, number in steps:
         if what == "c":
-            cluster.create(NewTopic(name, number))
+            cluster.create(TopicSpec(name, number))
         elif what == "g":
             cluster.grow(name, number)
         elif name in cluster.image.topics:

@@ -12,8 +12,8 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
 from ottla.broker.topics.topics import Topics
-from ottla.cluster.outcome import Outcome
-from ottla.cluster.topics import NewTopic
+from ottla.cluster.decision import Decision
+from ottla.cluster.topics import TopicSpec
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -49,13 +49,13 @@ def create_topics(request: Request[CreateTopicsRequest], topics: Topics, setting
     return topics.logs.reply(response, made, request.now)
 
 
-def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
     partitions, replication_factor = topic.num_partitions, topic.replication_factor
     if not topic.assignments:
         partitions = settings.num_partitions if partitions == BY_DEFAULT else partitions
         by_default = settings.default_replication_factor
         replication_factor = by_default if replication_factor == BY_DEFAULT else replication_factor
-    return NewTopic(
+    return TopicSpec(
         topic.name,
         partitions,
         replication_factor,
@@ -64,7 +64,7 @@ def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTop
     )
 
 
-def _created(told: BrokerSettings, outcome: Outcome, configs: Mapping[str, str | None]) -> Created:
+def _created(told: BrokerSettings, outcome: Decision, configs: Mapping[str, str | None]) -> Created:
     if outcome.error_code:
         return Created(name=outcome.name, error_code=outcome.error_code, error_message=outcome.message)
     texts = {name: text for name, text in configs.items() if text is not None}

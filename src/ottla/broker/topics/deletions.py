@@ -1,37 +1,35 @@
-"""Topics that were deleted and of which something may be left: noted in the registry until that is gone for good.
+"""Topics that were deleted and of which something may be left: noted in the registry until nothing is.
 
-A topic's deletion is over when its directories have other names on stable storage, and no coordinator keeps an offset that was
-committed for it. Whatever ends the broker before, the next start goes on. Knows the registry and the disk port, no logs.
+A deletion is over when the topic's directories have other names on stable storage, and no coordinator keeps an offset committed for
+it. If the broker ends before, its next start goes on. Knows the registry and the disk port, no logs.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ottla.ports import Change, NoEntry, StorageFailed
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 
 NOTES = "/admin/delete_topics"
-"""Where Kafka notes the topics that are yet to be deleted, so that a restart does not take their files for somebody's records."""
+"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would take their files for somebody's records."""
 
 
 def note(name: str) -> Change:
-    """What belongs to the change that deletes a topic."""
+    """Goes with the change that deletes a topic."""
     return Change(f"{NOTES}/{name}", b"")
 
 
 class Deletions:
-    """The names of these topics. Others may have the same names meanwhile."""
+    """The names of these topics; new topics may have the same names. `is_forgetting`: a coordinator keeps offsets of a topic."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, registry: Registry, disk: Disk, is_forgetting: Callable[[str], bool]) -> None:
+        self._registry = registry
+        self._disk = disk
+        self._is_forgetting = is_forgetting
         self._noted: set[str] = set()
         self._renamed: dict[str, int] = {}
         self._count = 0
@@ -42,49 +40,50 @@ class Deletions:
         return frozenset(self._noted)
 
     def load(self) -> None:
-        """Read what the last life of the broker left: at start-up."""
-        self._noted.update(self._broker.registry.children(NOTES))
+        """Read what an earlier life of the broker left: at start-up."""
+        self._noted.update(self._registry.children(NOTES))
 
     def begin(self, names: Collection[str]) -> None:
-        """These were deleted, which the registry has noted."""
+        """These were deleted, and the registry has noted it."""
         self._noted.update(names)
         for name in names:
             self._durable.discard(name)
             self._renamed.pop(name, None)
 
     def renamed(self, name: str) -> None:
-        """No directory of a topic has its name any more, though a power cut may bring one back."""
+        """No directory has the name of a partition of this topic any more, though a power cut may bring one back."""
         if name in self._noted and name not in self._durable:
             self._count += 1
             self._renamed[name] = self._count
 
     def sync_soon(self) -> None:
-        """Have the names synced, which nobody waits for."""
+        """Start a sync of the names; nobody waits for it."""
         if self._renamed:
-            root = self._broker.disk.directory("")
-            self._broker.disk.sync_soon([root], partial(self._synced, self._count))
+            try:
+                self._disk.sync_soon([self._disk.directory("")], partial(self._synced, self._count))
+            except StorageFailed as failure:
+                self._synced(self._count, failure)
 
     def all_renamed(self) -> None:
-        """None of them has a directory that has its name: at start-up. Raises `StorageFailed`."""
+        """No deleted topic has a directory under its name: at start-up. Raises `StorageFailed`."""
         if self._noted:
-            self._broker.disk.sync_dir("")
+            self._disk.sync_dir("")
             self._durable.update(self._noted)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Wait for that before one of these names is given again. Raises `StorageFailed`."""
+        """Sync now, where one of these names is to be given again. Raises `StorageFailed`."""
         if not self._renamed.keys().isdisjoint(names):
-            self._broker.disk.sync_dir("")
+            self._disk.sync_dir("")
             self._synced(self._count, None)
 
     def settle(self) -> None:
-        """Let the registry forget those that are over."""
-        over = [name for name in self._durable if not self._broker.coordination.is_forgetting(name)]
+        """Remove from the registry the deletions that are over."""
+        over = [name for name in self._durable if not self._is_forgetting(name)]
         if not over:
             return
-        registry = self._broker.registry
         try:
-            noted = [path for name in over if registry.get(path := f"{NOTES}/{name}") is not None]
-            registry.commit([Change(path, None) for path in noted])
+            noted = [path for name in over if self._registry.get(path := f"{NOTES}/{name}") is not None]
+            self._registry.commit([Change(path, None) for path in noted])
             self._noted.difference_update(over)
             self._durable.difference_update(over)
         except NoEntry as gone:
@@ -93,7 +92,7 @@ class Deletions:
             log.error("the registry refused to forget deleted topics: %s", failure)
 
     def _synced(self, count: int, failure: StorageFailed | None) -> None:
-        """The first `count` of them are durable: who was deleted once more since is not among these."""
+        """The first `count` of them are durable; a topic deleted again since then is not one of these."""
         if failure is not None:
             log.error(
                 "the names of deleted topics could not be synced: %s; the next start deletes what a power cut brings back", failure

@@ -9,13 +9,20 @@ from ottla.wire.errors import NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """`error_code` is Kafka's; `message` a sentence for a person where there is an error. Without one, `changes` make it true."""
+class Decision:
+    """`error_code` is Kafka's; with an error, `message` is a sentence for a person, and nothing is to be changed."""
 
     name: str
     error_code: int = NONE
     message: str | None = None
     changes: tuple[Change, ...] = ()
+    states: tuple[Change, ...] = ()
+    """Who leads each new partition, in their order: to be committed when the partition has its log."""
     topic_id: bytes = bytes(16)
     replicas: tuple[tuple[int, ...], ...] = ()
-    """Of a topic that is made: the replicas of each partition."""
+    """The replicas of each new partition."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it changes anything, and was not refused."""
+        return bool(self.changes) and not self.error_code

@@ -1,0 +1,23 @@
+"""Topics that nobody described: with the broker's defaults, or as the internal topic that they are. Knows settings only."""
+
+from __future__ import annotations
+
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.cluster.topics import TopicSpec
+
+
+def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpec:
+    """The topic of this name in a cluster of so many brokers."""
+    if name == OFFSETS_TOPIC:
+        configs: dict[str, str | None] = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.offsets_topic_segment_bytes),
+        }
+        factor = min(settings.offsets_topic_replication_factor, brokers)
+        return TopicSpec(name, settings.offsets_topic_num_partitions, factor, configs=configs)
+    if name == TRANSACTIONS_TOPIC:
+        factor = min(settings.transaction_state_log_replication_factor, brokers)
+        return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs={"cleanup.policy": "compact"})
+    return TopicSpec(name, settings.num_partitions, settings.default_replication_factor)

@@ -1,0 +1,172 @@
+"""Makes the logs on this broker those that the image says, one at a time: thousands of them come and go beside requests.
+
+Knows the image and partitions; decides nothing about topics. A topic is in the registry before its logs are made,
+and out of it before they are deleted, so that the next start goes on from wherever the broker ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.commits import Commits
+from ottla.broker.topics.deletions import Deletions
+from ottla.broker.topics.directories import PartitionDirectories
+from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.ports import Change, Now
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+STATES = 64
+"""How many partitions get their leader in one change of the registry: it spreads what a sync costs, and nobody waits long."""
+
+
+class LogReconciler:
+    """How far each topic's logs are what they should be. They may be behind while a call of `follow` is under way.
+
+    `wake` is called with ("topic", name) when that topic's logs are there or gone.
+    """
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        commits: Commits,
+        partitions: Partitions,
+        directories: PartitionDirectories,
+        deletions: Deletions,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+        wake: Callable[[Hashable], None],
+    ) -> None:
+        self._image = image
+        self._commits = commits
+        self._partitions = partitions
+        self._directories = directories
+        self._deletions = deletions
+        self._settings = settings
+        self._scheduler = scheduler
+        self._wake = wake
+        self._opened: dict[str, tuple[bytes, int]] = {}
+        self._left: dict[str, list[str]] = {}
+        self._states: dict[bytes, deque[Change]] = {}
+        self._leading: list[tuple[TopicImage, Change]] = []
+
+    def load(self, now: Now, *, clean: bool) -> None:
+        """Clear the data directory of what no topic has, and open every log: at start-up. Raises `StorageFailed`."""
+        held = [(topic.name, one.index) for topic in self._image.topics.values() for one in topic.partitions]
+        self._partitions.checkpoints.load()
+        self._deletions.load()
+        self._directories.clear([f"{name}-{index}" for name, index in held], self._deletions.names)
+        self._deletions.all_renamed()
+        for topic in self._image.topics.values():
+            for index in range(len(topic.partitions)):
+                self._open(topic, index, now, clean=clean)
+        self._partitions.checkpoints.keep_only(set(held))
+        self._partitions.checkpoints.settle()
+
+    def lead_later(self, topic_id: bytes, states: Sequence[Change]) -> None:
+        """Who leads a topic's new partitions, in order: each is for the registry and the image when the log is there."""
+        if states:
+            self._states.setdefault(topic_id, deque()).extend(states)
+
+    def free(self, names: Sequence[str], now: Now) -> None:
+        """Let nothing be left of deleted topics: before their names are given again. Raises `StorageFailed`."""
+        self.follow_at_once([name for name in names if name in self._opened], now)  # what goes on beside requests, all of it now
+        self._partitions.checkpoints.settle(names)
+        for name in names:
+            left = self._left.get(name, [])
+            while left:
+                self._directories.delete(left[-1])
+                left.pop()
+            if name in self._left:
+                del self._left[name]
+                self._deletions.renamed(name)
+        self._deletions.sync(names)  # or a power cut could put a former topic's directory in the place of the new one's
+
+    def follow_at_once(self, names: Sequence[str], now: Now) -> None:
+        """All of `follow`."""
+        for _ in self.follow(names, now):
+            pass
+
+    def follow(self, names: Sequence[str], now: Now) -> Steps[None]:
+        """Drop the logs of topics that are no more, and open those that are new."""
+        is_new = False
+        for name in names:
+            yield from self._drop_old(name)
+            if name not in self._opened and name not in self._left:
+                self._deletions.renamed(name)
+            for _ in self._open_new(name, now):
+                is_new = True
+                if len(self._leading) >= STATES:
+                    self._lead()
+                yield None
+        self._lead()
+        self._deletions.sync_soon()
+        for name in names:
+            self._wake(("topic", name))
+        if is_new:
+            self._directories.sync_soon()
+
+    def reply(self, response: Message, names: Sequence[str], now: Now) -> Reply:
+        """The response, once the logs of these topics follow. They do so whether or not anyone still waits for it."""
+        promise = Promise(lambda: response, blocking=True)
+        promise.expect()
+
+        def done(_: None) -> None:
+            promise.happened()
+
+        def failed(failure: Exception) -> None:
+            log.error("not all logs of %s are as they should be: %s; the next start makes them so", ", ".join(names), failure)
+            promise.happened()
+
+        self._scheduler.begin(promise, self.follow(names, now), done, failed)
+        return promise.reply()
+
+    def _drop_old(self, name: str) -> Steps[None]:
+        """Several calls may go through this at once, so each step looks again at what is left."""
+        while name in self._opened:
+            topic_id, opened = self._opened[name]
+            topic = self._image.topics.get(name)
+            if topic is not None and topic.topic_id == topic_id:
+                return
+            self._states.pop(topic_id, None)
+            if not opened:
+                del self._opened[name]
+                return
+            self._opened[name] = (topic_id, opened - 1)
+            if not self._partitions.drop(name, opened - 1):
+                self._left.setdefault(name, []).append(f"{name}-{opened - 1}")
+            yield None
+
+    def _open_new(self, name: str, now: Now) -> Iterator[None]:
+        topic = self._image.topics.get(name)
+        while topic is not None and self._image.topics.get(name) is topic:
+            index = self._opened.get(name, (topic.topic_id, 0))[1]
+            if index == len(topic.partitions):
+                return
+            self._directories.make_room(f"{name}-{index}")
+            self._open(topic, index, now)
+            states = self._states.get(topic.topic_id)
+            if states:
+                self._leading.append((topic, states.popleft()))
+            if not states:
+                self._states.pop(topic.topic_id, None)
+            yield None
+
+    def _lead(self) -> None:
+        """Let the partitions that were opened have their leader."""
+        leading, self._leading = self._leading, []
+        states = [state for topic, state in leading if self._image.topics.get(topic.name) is topic]
+        if states:
+            self._commits.lead(states)
+
+    def _open(self, topic: TopicImage, index: int, now: Now, *, clean: bool = True) -> None:
+        config = self._settings.value.log_config(topic.configs)
+        self._partitions.open(topic.name, index, topic.topic_id, config, now, clean=clean)
+        self._opened[topic.name] = (topic.topic_id, index + 1)

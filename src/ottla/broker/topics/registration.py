@@ -1,0 +1,52 @@
+"""How this broker joins its cluster at start-up: it reads the registry, checks that it is its own, and writes that it is up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster import layout
+from ottla.cluster.brokers import BrokerSpec, register
+from ottla.cluster.image import ClusterImage, RegistryDamaged
+from ottla.cluster.topics import lead_leaderless
+from ottla.ports import Change, Now, Registry
+
+
+class Registration:
+    """Fills the image of the cluster, and makes this broker a part of it and its controller."""
+
+    def __init__(self, registry: Registry, image: ClusterImage, settings: SettingsInForce, node_id: int, cluster_id: str) -> None:
+        self._registry = registry
+        self._image = image
+        self._settings = settings
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+
+    def join(self, partitions: Sequence[str], now: Now) -> None:
+        """Read the registry and register; `partitions` are the directories that the disk has of any.
+
+        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read or belongs to other data.
+        """
+        self._image.load(self._registry)
+        self._check_identity(partitions)
+        self._commit(register(self._described(), self._cluster_id, self._image.controller_epoch + 1, now.wall_ms))
+        self._commit(lead_leaderless(self._image))
+
+    def _check_identity(self, partitions: Sequence[str]) -> None:
+        """With the registry of another cluster, or with none, this one's records would be set aside as nobody's."""
+        entry = self._registry.get(layout.CLUSTER_ID)
+        if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
+            raise RegistryDamaged(f"its registry is of the cluster {other}, not of {self._cluster_id}")
+        if entry is None and partitions:
+            remedy = "restore registry.sqlite, or if Apache Kafka wrote them, copy the records through a client"
+            raise RegistryDamaged(f"it holds partitions such as {partitions[0]}, and no registry that knows them: {remedy}")
+
+    def _described(self) -> BrokerSpec:
+        settings = self._settings.value
+        listeners = settings.advertised_listeners or ()
+        _, host, port = listeners[0] if listeners else ("", "", -1)
+        return BrokerSpec(self._node_id, host, port, [str(listener) for listener in listeners], settings.broker_rack)
+
+    def _commit(self, changes: Sequence[Change]) -> None:
+        self._registry.commit(changes)
+        self._image.apply_all(changes)
