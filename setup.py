@@ -1,6 +1,6 @@
 """Compile the kernels where there is a C compiler.
 
-Without one the kernels of `ottla.records` run as the Python that they are, and `ottla.wire` generates Python in place of its own.
+Without one the kernels of `ottla.records` run as the Python that they are, and `ottla.wire.codec.plain` stands in for the others.
 """
 
 from __future__ import annotations

@@ -40,15 +40,11 @@ def _watch(module: ModuleType) -> None:
             atheris.instrument_func(thing)
 
 
-def _watch_readers(rounds: list[Any], classes: list[Any]) -> None:
-    """Readers are written on first use: let all that will be used be written, then watch them."""
-    for made in rounds:
-        made.check(made.seeds[0])
-    for cls in classes:
-        for reader in cls.WIRE.readers.values():
-            for cell in reader.__closure__:  # of bytes and of views
-                if isinstance(cell.cell_contents, FunctionType):
-                    atheris.instrument_func(cell.cell_contents)
+def _watch_readers() -> None:
+    """Readers are generated on first use: watch each as it is made."""
+    function = importlib.import_module("ottla.wire.codec.plain").Generated
+    compiled = function.compiled
+    function.compiled = lambda made, title: atheris.instrument_func(compiled(made, title))
 
 
 def main() -> None:
@@ -58,9 +54,8 @@ def main() -> None:
     sys.modules["ottla.wire.codec.kernel"] = cast("ModuleType", None)  # so that Python reads messages
     with atheris.instrument_imports(include=["ottla"]):
         families = importlib.import_module("tests.fuzz.families")
+        _watch_readers()
     rounds = [families.FAMILIES[name](random.Random(seed)) for seed in range(CHOICES)]
-    if name == "wire":
-        _watch_readers(rounds, families.EVERY)
 
     def one(data: bytes) -> None:
         rounds[data[0] if data else 0].check(data[1:])

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ottla.wire.apis import API, REQUEST_HEADERS, Api
 from ottla.wire.codec.messages import Buffer, Part, decode, join_between, write_parts
-from ottla.wire.codec.runtime import Stop, varint
+from ottla.wire.codec.primitives import Stop, varint
 from ottla.wire.faults import Malformed
 from ottla.wire.inspection.walk import end_of
 from ottla.wire.schema import Message

@@ -1,4 +1,4 @@
-"""Every test that encodes or decodes runs twice: on the compiled kernel, and on the generated Python that stands in for it."""
+"""Every test that encodes or decodes runs twice: on the compiled kernels, and on the generated Python that stands in for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be encoded, what cannot, and how that is said; declarations that are refused; generated code that can be seen."""
+"""What can be encoded, what cannot, and how that is said; declarations that are refused; plain codecs that can be seen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
-from ottla.wire.codec.writing import compile_writer
+from ottla.wire.codec import plain
+from ottla.wire.codec.plans import plan_of
 from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
 from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
@@ -319,14 +320,14 @@ def test_a_declaration_reads_as_one() -> None:
     assert decode(Greeting, 2, b"\x04you\0\0\0\x02\0") == Greeting(name="you", times=2)
 
 
-def test_generated_code_shows_in_tracebacks() -> None:
-    write = compile_writer(MetadataRequest, 3)
+def test_the_lines_of_a_plain_codec_show_in_tracebacks() -> None:
+    write = plain.writer(plan_of(MetadataRequest, 3))
     try:
-        write(MetadataRequest(topics=[None]), [], [])  # type: ignore[list-item]  # the mistake meant
+        write(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=wrong(3))]), [], [])
     except AttributeError:
         shown = traceback.format_exc()
-    assert '<write MetadataRequest v3>", line' in shown
-    assert ".name.encode()" in shown
+    assert '<write MetadataRequest.MetadataRequestTopic v3>", line' in shown
+    assert "v = v.encode()" in shown
 
 
 def test_importing_wire_loads_no_message_and_no_third_party() -> None:

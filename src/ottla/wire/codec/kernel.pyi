@@ -1,4 +1,4 @@
-from typing import Any
+from ottla.wire.codec.plans import StructPlan
 
-class Plan:
-    def __init__(self, cls: type, fields: list[Any], tags: list[Any], blanks: list[Any], flexible: bool) -> None: ...
+class CompiledPlan:
+    def __init__(self, plan: StructPlan) -> None: ...

@@ -14,7 +14,7 @@ if __file__.endswith(".py"):
 
 import cython
 
-from ottla.wire.codec.runtime import LONGEST_STRING, Stop
+from ottla.wire.codec.primitives import LONGEST_STRING, Stop
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -58,7 +58,7 @@ if cython.compiled:
         Step,
         new_object,
     )
-    from cython.cimports.ottla.wire.codec.kernel import Plan
+    from cython.cimports.ottla.wire.codec.kernel import CompiledPlan
 
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 
@@ -72,9 +72,9 @@ Src = cython.typedef(cython.pointer[Source])
 class Reader:
     """Makes messages of one plan."""
 
-    _plan: Plan
+    _plan: CompiledPlan
 
-    def __cinit__(self, plan: Plan):
+    def __cinit__(self, plan: CompiledPlan):
         if plan is None:
             raise TypeError("a reader wants a plan")
         self._plan = plan
@@ -92,14 +92,14 @@ class Reader:
 
 @cython.cfunc
 @cython.inline
-def _read(plan: Plan, buf, position: cython.Py_ssize_t):
+def _read(plan: CompiledPlan, buf, position: cython.Py_ssize_t):
     if type(buf) is bytes:
         return _message(plan, buf, PyBytes_AS_STRING(buf), PyBytes_GET_SIZE(buf), position)
     return _message_of_view(plan, memoryview(buf), position)
 
 
 @cython.cfunc
-def _message_of_view(plan: Plan, view, position: cython.Py_ssize_t):
+def _message_of_view(plan: CompiledPlan, view, position: cython.Py_ssize_t):
     """A message of a new view, which nobody else can release; one that is not of bytes in a row is copied."""
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
@@ -108,7 +108,7 @@ def _message_of_view(plan: Plan, view, position: cython.Py_ssize_t):
 
 
 @cython.cfunc
-def _message(plan: Plan, buf, data: cython.p_char, size: cython.Py_ssize_t, position: cython.Py_ssize_t):
+def _message(plan: CompiledPlan, buf, data: cython.p_char, size: cython.Py_ssize_t, position: cython.Py_ssize_t):
     """A message of the `size` bytes at `data`, which `buf` keeps there."""
     if position < 0 or position > size:
         raise Stop
@@ -127,7 +127,7 @@ def _message(plan: Plan, buf, data: cython.p_char, size: cython.Py_ssize_t, posi
 @cython.cfunc
 @cython.inline
 @cython.exceptval(-1, check=False)
-def _fill(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
+def _fill(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
     """Give an object that was just made all its fields."""
     i: cython.Py_ssize_t
     if plan.blanks_count:
@@ -145,7 +145,7 @@ def _fill(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _fill_blanks(plan: Plan, made: cython.p_char) -> cython.int:
+def _fill_blanks(plan: CompiledPlan, made: cython.p_char) -> cython.int:
     """Give an object the defaults of all fields that do not come in order."""
     i: cython.Py_ssize_t
     for i in range(plan.blanks_count):
@@ -157,7 +157,7 @@ def _fill_blanks(plan: Plan, made: cython.p_char) -> cython.int:
         elif blank.kind == NEW_LIST:
             slot[0] = PyList_New(0)
         else:
-            inner = cython.cast(Plan, blank.value)
+            inner = cython.cast(CompiledPlan, blank.value)
             slot[0] = PyType_GenericAlloc(inner.type, 0)
             _fill_blanks(inner, cython.cast(cython.p_char, slot[0]))
     return 0
@@ -225,7 +225,7 @@ def _uint32(at: Bytes) -> cython.uint:
 @cython.exceptval(-1, check=False)
 def _struct(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
     """Read a struct. One that may be null begins with a byte, which is a varint in a tag."""
-    inner = cython.cast(Plan, step.inner)
+    inner = cython.cast(CompiledPlan, step.inner)
     if step.kind == STRUCT_OR_NULL and _is_null(src, step):
         slot[0] = _null()
         return 0
@@ -351,7 +351,7 @@ def _array(
     The list has room for all from the first and counts those that it has: whoever looks (the garbage collector may) sees no gap.
     """
     i: cython.Py_ssize_t
-    if count > (src.end - src.at) // step.least:
+    if count > (src.end - src.at) // step.size:
         raise Stop
     slot[0] = PyList_New(count)
     items: Slot = cython.cast(cython.pointer[PyListObject], slot[0]).ob_item
@@ -361,12 +361,12 @@ def _array(
             items[i] = _number(src.at, step.item)
             src.at += step.size
         elif step.kind == STRUCTS:
-            items[i] = PyType_GenericAlloc(cython.cast(Plan, step.inner).type, 0)
+            items[i] = PyType_GenericAlloc(cython.cast(CompiledPlan, step.inner).type, 0)
         else:
             items[i] = _item_text(src, step.size)
         Py_SET_SIZE(slot[0], i + 1)
         if step.kind == STRUCTS:
-            _fill(src, cython.cast(Plan, step.inner), cython.cast(cython.p_char, items[i]))
+            _fill(src, cython.cast(CompiledPlan, step.inner), cython.cast(cython.p_char, items[i]))
     return 0
 
 
@@ -385,7 +385,7 @@ def _item_text(src: Src, width: cython.int) -> Ref:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _tags(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
+def _tags(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
     """Read a tag section: fields that the plan has, and others, which are kept as they are."""
     unknown: list = []
     stop: Bytes
@@ -414,7 +414,7 @@ def _tags(src: Src, plan: Plan, made: cython.p_char) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _tagged(plan: Plan, tag: cython.longlong) -> cython.pointer[Step]:
+def _tagged(plan: CompiledPlan, tag: cython.longlong) -> cython.pointer[Step]:
     """The field that comes with a tag; NULL for a tag that the plan does not have."""
     i: cython.Py_ssize_t
     for i in range(plan.tags_count):

@@ -1,7 +1,7 @@
 from typing import Any
 
-from ottla.wire.codec.kernel import Plan
+from ottla.wire.codec.kernel import CompiledPlan
 
 class Reader:
-    def __init__(self, plan: Plan) -> None: ...
+    def __init__(self, plan: CompiledPlan) -> None: ...
     def read(self, buf: bytes | bytearray | memoryview, position: int) -> Any: ...

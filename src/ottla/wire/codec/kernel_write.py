@@ -14,7 +14,7 @@ if __file__.endswith(".py"):
 
 import cython
 
-from ottla.wire.codec.runtime import LONGEST_STRING, Stop, write_tags
+from ottla.wire.codec.primitives import LONGEST_STRING, Stop, write_tags
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -55,7 +55,7 @@ if cython.compiled:
         Slot,
         Step,
     )
-    from cython.cimports.ottla.wire.codec.kernel import Plan
+    from cython.cimports.ottla.wire.codec.kernel import CompiledPlan
 
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 
@@ -69,9 +69,9 @@ Into = cython.typedef(cython.pointer[Sink])
 class Writer:
     """Writes messages of one plan."""
 
-    _plan: Plan
+    _plan: CompiledPlan
 
-    def __cinit__(self, plan: Plan):
+    def __cinit__(self, plan: CompiledPlan):
         if plan is None:
             raise TypeError("a writer wants a plan")
         self._plan = plan
@@ -173,7 +173,7 @@ def _value(made, offset: cython.Py_ssize_t):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _put(sink: Into, plan: Plan, made) -> cython.int:
+def _put(sink: Into, plan: CompiledPlan, made) -> cython.int:
     i: cython.Py_ssize_t
     if not PyObject_TypeCheck(made, plan.type):
         raise TypeError("a struct is of another class")
@@ -205,7 +205,7 @@ def _is_set(blank: cython.pointer[Blank], value) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _tags(sink: Into, plan: Plan, made) -> cython.int:
+def _tags(sink: Into, plan: CompiledPlan, made) -> cython.int:
     """Put the tag section: the fields that are set, and tags of which the plan knows nothing."""
     i: cython.Py_ssize_t
     unknown = _value(made, plan.unknown_tags)
@@ -321,7 +321,7 @@ def _struct(sink: Into, step: cython.pointer[Step], value) -> cython.int:
         if value is None:
             return _put_int(sink, 0 if step.tag >= 0 else -1, 1)
         _put_int(sink, 1, 1)
-    return _put(sink, cython.cast(Plan, step.inner), value)
+    return _put(sink, cython.cast(CompiledPlan, step.inner), value)
 
 
 @cython.cfunc
@@ -422,7 +422,7 @@ def _array(sink: Into, step: cython.pointer[Step], items: list) -> cython.int:
         if step.kind == NUMBERS:
             _number(sink, step.item, item)
         elif step.kind == STRUCTS:
-            _put(sink, cython.cast(Plan, step.inner), item)
+            _put(sink, cython.cast(CompiledPlan, step.inner), item)
         else:
             _text(sink, cython.cast(cython.int, step.size), item)
     return 0

@@ -1,4 +1,4 @@
-"""`encode` and `decode`: finds the compiled codec of a message and version, and says clearly what a failure was."""
+"""`encode` and `decode`: finds the reader and writer of a message and version, and says clearly what a failure was."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from ottla.wire.codec.runtime import Stop
+from ottla.wire.codec.plans import plan_of
+from ottla.wire.codec.primitives import Stop
 from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.schema import Message
 
 try:
+    from ottla.wire.codec.kernel import CompiledPlan
     from ottla.wire.codec.kernel_read import Reader
     from ottla.wire.codec.kernel_write import Writer
-    from ottla.wire.codec.plans import plan_of
 except ImportError:  # the kernels are not compiled
     COMPILED = False
 else:
@@ -104,17 +105,14 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 
 def _new_codec(cls: type[Message], version: int) -> Callable[..., None]:
-    """Make the reader and the writer of a version, and give back the writer.
-
-    The kernels read and write by plan; where they are not compiled, generated Python is faster than they would be.
-    """
+    """Make the reader and the writer of a version, and give back the writer."""
     _check_version(cls, version)
+    plan = plan_of(cls, version)
     if COMPILED:
-        plan = plan_of(cls, version)
-        cls.WIRE.readers[version], cls.WIRE.writers[version] = Reader(plan).read, Writer(plan).write
+        compiled = CompiledPlan(plan)
+        cls.WIRE.readers[version], cls.WIRE.writers[version] = Reader(compiled).read, Writer(compiled).write
     else:
-        from ottla.wire.codec.reading import compile_reader
-        from ottla.wire.codec.writing import compile_writer
+        from ottla.wire.codec import plain
 
-        cls.WIRE.readers[version], cls.WIRE.writers[version] = compile_reader(cls, version), compile_writer(cls, version)
+        cls.WIRE.readers[version], cls.WIRE.writers[version] = plain.reader(plan), plain.writer(plan)
     return cls.WIRE.writers[version]

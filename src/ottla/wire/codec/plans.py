@@ -1,6 +1,6 @@
-"""Turns declarations into plans, by which the compiled kernels read and write messages.
+"""Turns declarations into plans: how each struct travels in one version. By them kernels, or plain Python, read and write messages.
 
-Knows declarations, and what the kernels want to be told of them; of bytes it knows nothing.
+Knows declarations, and what a codec wants to be told of them; of bytes it knows nothing.
 """
 
 from __future__ import annotations
@@ -8,37 +8,47 @@ from __future__ import annotations
 from struct import calcsize
 from typing import Any, Final, NamedTuple
 
-from ottla.wire.codec.kernel import Plan
-from ottla.wire.codec.sizes import head_code, least_size
+from ottla.wire.codec.sizes import NUMBERS, head_code, least_size
 from ottla.wire.schema import Field, Message, Struct
 
 _KINDS: Final = {"str": "text", "plain": "text"}
-"""What the kernel calls a field of variable width, where it is not the name of the schema."""
+"""What a plan calls a field of variable width, where it is not the name of the schema."""
 _UNTAGGED: Final = -1
 
 
 class Step(NamedTuple):
     """A field as it travels. `kind` is one of `kernel.KINDS`, `item` that of the numbers in an array.
 
-    `tag` is -1 where the field comes in order. `width` is that of its length, 1 for a varint. `least` is the fewest bytes that a
-    struct in an array takes.
+    `tag` is -1 where the field comes in order. `size` is that of a fixed value, in an array the fewest bytes of an item: all of a
+    number, the length of a string. `width` is that of a length or count, 1 for a varint. `inner` is the plan of a struct.
     """
 
     name: str
     kind: str
     tag: int
+    size: int = 0
     width: int = 0
     nullable: bool = False
     item: str = ""
-    least: int = 0
-    inner: Plan | None = None
+    inner: StructPlan | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the field is a single value of fixed width."""
+        return self.kind in NUMBERS
+
+    @property
+    def struct(self) -> StructPlan:
+        """The plan of a struct, or of the structs in an array."""
+        assert self.inner is not None, f"{self.name} is not a struct"
+        return self.inner
 
 
 class Blank(NamedTuple):
     """A field that does not come in order. `kind` and `value` are its default, `test` and `like` tell whether it is set.
 
     The default is the same value for all objects, a new list, or a new struct (then `value` is its plan): one of `kernel.DEFAULTS`.
-    The test is one of `kernel.TESTS`.
+    The test is one of `kernel.TESTS`; a value that is the very object `like` is not set.
     """
 
     name: str
@@ -48,35 +58,52 @@ class Blank(NamedTuple):
     like: Any = None
 
 
-def plan_of(cls: type[Message], version: int) -> Plan:
+class StructPlan(NamedTuple):
+    """How one struct travels in one version.
+
+    `title` names it to people. `steps` are the fields that come in order, `tags` those that come as tagged fields, ascending;
+    `blanks` are those of the tags and then of all else that does not come in order.
+    """
+
+    title: str
+    cls: type[Struct]
+    steps: tuple[Step, ...]
+    tags: tuple[Step, ...]
+    blanks: tuple[Blank, ...]
+    flexible: bool
+
+
+def plan_of(cls: type[Message], version: int) -> StructPlan:
     """How a message travels in a version."""
     return _plan(cls, version, version in cls.WIRE.flexible)
 
 
-def _plan(cls: type[Struct], version: int, flexible: bool) -> Plan:
+def _plan(cls: type[Struct], version: int, flexible: bool) -> StructPlan:
     here = [f for f in cls.WIRE.fields if version in f.present]
     tagged = sorted((f for f in here if f.tag is not None and flexible), key=lambda f: f.tag or 0)
     absent = [f for f in cls.WIRE.fields if f not in here]
-    steps, tags = ([_step(f, version, flexible) for f in fields] for fields in ([f for f in here if f not in tagged], tagged))
-    blanks = [_blank(f, checked=f in tagged or not f.ignorable) for f in tagged + absent]
-    return Plan(cls, steps, tags, [*blanks, _NO_UNKNOWN_TAGS], flexible)
+    steps = tuple(_step(f, version, flexible) for f in here if f not in tagged)
+    tags = tuple(_step(f, version, flexible) for f in tagged)
+    blanks = (_blank(f, checked=f in tagged or not f.ignorable) for f in tagged + absent)
+    return StructPlan(f"{cls.__qualname__} v{version}", cls, steps, tags, (*blanks, _NO_UNKNOWN_TAGS), flexible)
 
 
 def _step(f: Field, version: int, flexible: bool) -> Step:
     tag = f.tag if f.tag is not None and flexible else _UNTAGGED
     nullable = version in f.nullable
     if f.fixed:
-        return Step(f.name, f.kind, tag)
+        return Step(f.name, f.kind, tag, calcsize(">" + f.kind))
     inner = _plan(f.struct, version, flexible) if f.kind == "struct" else None
     if inner and not f.array:
         return Step(f.name, "struct or null" if nullable else "struct", tag, inner=inner)
     width = calcsize(head_code(f, flexible))
     if not f.array:
-        return Step(f.name, _KINDS.get(f.kind, f.kind), tag, width, nullable)
+        return Step(f.name, _KINDS.get(f.kind, f.kind), tag, 0, width, nullable)
     if inner:
-        return Step(f.name, "structs", tag, width, nullable, least=least_size(f.struct, version, flexible), inner=inner)
-    kind, item = ("texts", "") if f.kind == "str" else ("numbers", f.kind)
-    return Step(f.name, kind, tag, width, nullable, item)
+        return Step(f.name, "structs", tag, least_size(f.struct, version, flexible), width, nullable, inner=inner)
+    if f.kind == "str":
+        return Step(f.name, "texts", tag, 1 if flexible else 2, width, nullable)
+    return Step(f.name, "numbers", tag, calcsize(">" + f.kind), width, nullable, f.kind)
 
 
 _NO_UNKNOWN_TAGS: Final = Blank("unknown_tags", "shared", ())
@@ -89,16 +116,20 @@ def _blank(f: Field, *, checked: bool) -> Blank:
     return Blank(f.name, "list" if f.array else "struct", None if f.array else _of_defaults(f.struct), test, like)
 
 
-def _of_defaults(cls: type[Struct]) -> Plan:
-    return Plan(cls, [], [], [*(_blank(f, checked=False) for f in cls.WIRE.fields), _NO_UNKNOWN_TAGS], False)
+def _of_defaults(cls: type[Struct]) -> StructPlan:
+    return StructPlan(
+        cls.__qualname__, cls, (), (), (*(_blank(f, checked=False) for f in cls.WIRE.fields), _NO_UNKNOWN_TAGS), False
+    )
 
 
 def _test(f: Field) -> tuple[str, Any]:
-    """How to see that a field is set. As `writing.differs` says it in Python; null is not empty, though both are false."""
+    """How to see that a field is set. Null is not empty, though both are false."""
     if f.kind == "struct" and not f.array:
-        return "unequal" if f.fresh else "unequal or unsent" if f.tag is not None else "not null", f.struct()
+        if f.fresh or f.tag is not None:
+            return "unequal" if f.fresh else "unequal or unsent", f.struct()
+        return "not null", None
     if f.default is None:
         return "not null", None
     if f.fresh or f.default is False or f.default in (0, ""):
-        return "true or null" if f.nullable else "true", f.default
+        return "true or null" if f.nullable else "true", [] if f.array else f.default
     return "unequal", f.default

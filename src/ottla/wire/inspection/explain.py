@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from ottla.wire.codec.runtime import LONGEST_STRING, flat
+from ottla.wire.codec.primitives import LONGEST_STRING, flat
 from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import END, Field, Message, Struct

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from ottla.wire.codec.runtime import LONGEST_STRING
+from ottla.wire.codec.primitives import LONGEST_STRING
 from ottla.wire.codec.sizes import NUMBERS, head_code, least_size
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Field, Message, Struct

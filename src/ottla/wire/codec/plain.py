@@ -1,0 +1,368 @@
+"""Turns plans into plain Python functions, which read and write messages where the kernels are not compiled.
+
+A struct becomes one function of straight lines, made on first use: neighbouring numbers are one call of `struct`, all else is a few
+lines from a template. Closures that interpret a plan field by field would take three times as long. What the kernels accept and
+refuse, these functions do too.
+
+Reading trusts a count of up to 127 until the bytes run out: nothing larger than the input can come of it. Larger counts are held
+against the bytes that are left before anything is made. A slice beyond the end comes out short, and the position at the end tells.
+What exactly is wrong is not known here (`explain`).
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from struct import Struct as Layout
+from typing import Any, Final, TypeAlias
+
+from ottla.wire.codec.plans import Blank, Step, StructPlan
+from ottla.wire.codec.primitives import LONGEST_STRING, Stop, flat, unsigned_varint, varint, write_tags
+
+Buffer: TypeAlias = bytes | memoryview
+Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
+"""Reads what begins at a position: the value, and the position after it."""
+Write: TypeAlias = Callable[..., None]
+"""`write(value, put, parts, cuts)`: `put` appends a piece of the value to `parts`; `cuts` gets the positions of records there."""
+
+_ROWS_KEPT: Final = 256
+_TEXT: Final = {width: Step(f"{width}", "text", -1, width=width) for width in (1, 2)}
+"""A string in an array, by the width of its length."""
+_HEADS: Final = {2: Layout(">h"), 4: Layout(">i")}
+
+
+class Generated:
+    """A function being generated: its lines, and the names that they refer to. A traceback shows its text."""
+
+    def __init__(self, head: str, names: dict[str, Any]) -> None:
+        self.lines = [head]
+        self.names = dict(names)
+
+    def __call__(self, *lines: str) -> None:
+        self.lines += ["    " + line for line in lines]
+
+    def bind(self, value: object) -> str:
+        """The name by which the function sees `value`."""
+        name = f"x{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def compiled(self, title: str) -> Any:
+        text = "\n".join(self.lines) + "\n"
+        linecache.cache[title] = (len(text), None, text.splitlines(True), title)
+        exec(compile(text, title, "exec"), self.names)
+        return self.names[text[4 : text.index("(")]]
+
+
+class _Rows(dict[int, Layout]):
+    """A count of numbers -> their layout."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+    def __missing__(self, count: int) -> Layout:
+        layout = Layout(f">{count}{self.code}")
+        return self.setdefault(count, layout) if count < _ROWS_KEPT else layout
+
+
+def _runs(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
+    """Neighbouring fields of fixed width together, all others one by one."""
+    for fixed, group in groupby(steps, lambda step: step.fixed):
+        some = list(group)
+        yield from [some] if fixed else ([step] for step in some)
+
+
+def _layout(steps: list[Step]) -> Layout:
+    return Layout(">" + "".join(step.kind for step in steps))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], Any]:
+    """`read(buf, position)`: the message that begins there and fills the rest; its records are views of `buf`."""
+    records = plan.cls.WIRE.records
+    read_struct = _struct_reader(plan)
+
+    def read(buf: bytes | bytearray | memoryview, position: int) -> Any:
+        if records:
+            data: Buffer = memoryview(flat(buf))
+        else:
+            data = buf if type(buf) is bytes else bytes(flat(buf))  # to copy is quicker than to read from a view
+        if position < 0:
+            raise Stop
+        made, end = read_struct(data, position)
+        if end != len(data):
+            raise Stop
+        return made
+
+    return read
+
+
+def _struct_reader(plan: StructPlan) -> Read:
+    out = Generated("def read(buf, at):", _READING)
+    out(f"o = new({out.bind(plan.cls)})")
+    out(*(f"o.{blank.name} = {_default(blank, out)}" for blank in plan.blanks))
+    for some in _runs(plan.steps):
+        if some[0].fixed:
+            layout = _layout(some)
+            out(
+                f"{', '.join(f'o.{step.name}' for step in some)}, = {out.bind(layout.unpack_from)}(buf, at)", f"at += {layout.size}"
+            )
+        else:
+            out(*_reading(some[0], f"o.{some[0].name}", out))
+    if plan.flexible:
+        tags = {step.tag: (step.name, _field_reader(plan.title, step)) for step in plan.tags}
+        out("if buf[at]:", f"    at = tags(buf, at, o, {out.bind(tags)})", "else:", "    at += 1")
+    out("return o, at")
+    read: Read = out.compiled(f"<read {plan.title}>")
+    return read
+
+
+def _field_reader(owner: str, step: Step) -> Read:
+    """Reads one field alone: a tagged one, or a string in an array."""
+    out = Generated("def read(buf, at):", _READING)
+    if step.fixed:
+        out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
+    else:
+        out(*_reading(step, "v", out))
+    out("return v, at")
+    read: Read = out.compiled(f"<read {owner}, {step.name}>")
+    return read
+
+
+def _default(blank: Blank, out: Generated) -> str:
+    if blank.kind == "shared":
+        return out.bind(blank.value)
+    return "[]" if blank.kind == "list" else f"{out.bind(blank.value.cls)}()"
+
+
+def _reading(step: Step, target: str, out: Generated) -> list[str]:
+    """The lines that read a field of variable width."""
+    if step.kind == "struct":
+        return [f"{target}, at = {out.bind(_struct_reader(step.struct))}(buf, at)"]
+    if step.kind == "struct or null":
+        there = "varint(buf, at)" if step.tag >= 0 else "(buf[at] < 128, at + 1)"
+        found = f"{out.bind(_struct_reader(step.struct))}(buf, at) if n else (None, at)"
+        return [f"n, at = {there}", f"{target}, at = {found}"]
+    content = _content(step, target, out)
+    if not step.nullable:
+        return [*_length(step), "if n < 0: raise Stop", *content]
+    return [*_length(step), f"if n < 0: {target} = None", "else:", *_indented(content)]
+
+
+def _length(step: Step) -> list[str]:
+    """Read a length or count into `n`, below 0 for null; bound what is larger than a byte could say."""
+    bound = f"bound(buf, at, n, {step.size})" if step.size else "string(n)" if step.kind == "text" else "pass"
+    if step.width > 1:
+        return [f"n, = head{step.width}(buf, at)", f"at += {step.width}", f"if n > 126: {bound}"]
+    return ["n = buf[at] - 1", "at += 1", "if n > 126:", "    n, at = varint(buf, at - 1)", "    n -= 1", f"    {bound}"]
+
+
+def _content(step: Step, target: str, out: Generated) -> list[str]:
+    """The lines that read `n` bytes or items."""
+    if step.kind == "numbers" and step.item != "16s":
+        return [f"{target} = list({out.bind(_Rows(step.item))}[n].unpack_from(buf, at))", f"at += n * {step.size}"]
+    if step.kind == "numbers":
+        return [f"{target} = [bytes(buf[i:i + 16]) for i in range(at, at + 16 * n, 16)]", "at += 16 * n"]
+    if step.kind == "structs":
+        return [f"{target}, at = items(buf, at, n, {out.bind(_struct_reader(step.struct))})"]
+    if step.kind == "texts":
+        read_text = _field_reader("strings", _TEXT[step.size])
+        return [f"{target}, at = items(buf, at, n, {out.bind(read_text)})"]
+    shape = {"text": "str({}, 'utf-8')", "bytes": "bytes({})", "records": "{}"}[step.kind]
+    return [f"{target} = {shape.format('buf[at:at + n]')}", "at += n"]
+
+
+def _bound(buf: Buffer, at: int, count: int, least: int) -> None:
+    if count * least > len(buf) - at:
+        raise Stop
+
+
+def _string(size: int) -> None:
+    if size > LONGEST_STRING:
+        raise Stop
+
+
+def _items(buf: Buffer, at: int, count: int, read: Read) -> tuple[list[Any], int]:
+    items = []
+    for _ in range(count):
+        item, at = read(buf, at)
+        items.append(item)
+    return items, at
+
+
+def _tags(buf: Buffer, at: int, made: Any, known: dict[int, tuple[str, Read]]) -> int:
+    """Read a tag section: fields that the plan has, and others, which are kept as they are."""
+    unknown = []
+    count, at = varint(buf, at)
+    for _ in range(count):
+        tag, at = varint(buf, at)
+        size, at = varint(buf, at)
+        stop = at + size
+        if stop > len(buf):
+            raise Stop
+        if tag in known:
+            name, read = known[tag]
+            value, at = read(buf, at)
+            setattr(made, name, value)
+        else:
+            unknown.append((tag, bytes(buf[at:stop])))
+            at = stop
+        if at != stop:
+            raise Stop
+    if unknown:
+        made.unknown_tags = tuple(unknown)
+    return at
+
+
+_READING: Final = {
+    "new": object.__new__,
+    "varint": varint,
+    "head2": _HEADS[2].unpack_from,
+    "head4": _HEADS[4].unpack_from,
+    "bound": _bound,
+    "string": _string,
+    "items": _items,
+    "tags": _tags,
+    "Stop": Stop,
+}
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def writer(plan: StructPlan) -> Callable[[Any, list[Any], list[int]], None]:
+    """`write(message, parts, cuts)` appends the encoded pieces to `parts`, to `cuts` the positions of records among them."""
+    write_struct = _struct_writer(plan)
+    return lambda made, parts, cuts: write_struct(made, parts.append, parts, cuts)
+
+
+def _struct_writer(plan: StructPlan) -> Write:
+    out = Generated("def write(o, put, parts, cuts):", _WRITING)
+    out(f"if not isinstance(o, {out.bind(plan.cls)}): raise TypeError('a struct is of another class')")
+    wrong = [_is_set(blank, out) for blank in plan.blanks[len(plan.tags) :] if blank.test != "never"]
+    if wrong:
+        out(f"if {' or '.join(wrong)}: raise Stop")
+    for some in _runs(plan.steps):
+        if some[0].fixed:
+            out(f"put({out.bind(_layout(some).pack)}({', '.join(_fixed(step, f'o.{step.name}') for step in some)}))")
+        else:
+            out(f"v = o.{some[0].name}", *_writing(some[0], out))
+    if plan.flexible:
+        out(*_tag_section(plan, out))
+    write: Write = out.compiled(f"<write {plan.title}>")
+    return write
+
+
+def _field_writer(owner: str, step: Step) -> Write:
+    """Writes one field alone: a tagged one, or a string in an array."""
+    out = Generated("def write(v, put, parts, cuts):", _WRITING)
+    out(*([f"put({out.bind(_layout([step]).pack)}({_fixed(step, 'v')}))"] if step.fixed else _writing(step, out)))
+    write: Write = out.compiled(f"<write {owner}, {step.name}>")
+    return write
+
+
+def _fixed(step: Step, x: str) -> str:
+    return f"uuid({x})" if step.kind == "16s" else x  # struct would cut or fill what has another length
+
+
+def _is_set(blank: Blank, out: Generated) -> str:
+    """The condition that a field which does not come in order is other than by default."""
+    return _TESTS[blank.test].format(x=f"o.{blank.name}", like=out.bind(blank.like))
+
+
+_TESTS: Final = {
+    "true": "{x}",
+    "true or null": "({x} or {x} is None)",
+    "not null": "{x} is not None",
+    "unequal or unsent": "({x} is not None and {x} != {like})",
+    "unequal": "{x} != {like}",
+}
+
+
+def _writing(step: Step, out: Generated) -> list[str]:
+    """The lines that write the value `v` of a field of variable width."""
+    if step.inner and step.kind != "structs":
+        lines, null = [f"{out.bind(_struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
+        if step.kind == "struct":
+            return lines
+        return [f"if v is None: put({null!r})", "else:", *_indented([r"put(b'\1')", *lines])]
+    lines = _sized(step, out)
+    if not step.nullable:
+        return lines
+    null = b"\0" if step.width == 1 else b"\xff" * step.width
+    return [f"if v is None: put({null!r})", "else:", *_indented(lines)]
+
+
+def _sized(step: Step, out: Generated) -> list[str]:
+    """The lines that write a length or count, and what it counts."""
+    before = {"text": ["v = v.encode()"], "bytes": ["if type(v) is not bytes: v = whole(v)"]}.get(step.kind, [])
+    bound = ["if n > 126: string(n)"] if step.kind == "text" else []
+    head = "put(one[n + 1] if n < 127 else varint(n + 1))" if step.width == 1 else f"put(head{step.width}(n))"
+    return [*before, "n = len(v)", *bound, head, *_contents(step, out)]
+
+
+def _contents(step: Step, out: Generated) -> list[str]:
+    if step.kind == "records":
+        return ["if n:", "    cuts.append(len(parts))", "    put(v)"]
+    if step.kind in ("text", "bytes"):
+        return ["put(v)"]
+    if step.kind == "numbers":
+        return ["put(b''.join(map(uuid, v)))" if step.item == "16s" else f"put({out.bind(_Rows(step.item))}[n].pack(*v))"]
+    item = _struct_writer(step.struct) if step.inner else _field_writer("strings", _TEXT[step.size])
+    return [f"for item in v: {out.bind(item)}(item, put, parts, cuts)", "if len(v) != n: raise Stop"]
+
+
+def _tag_section(plan: StructPlan, out: Generated) -> list[str]:
+    tests = [_is_set(blank, out) for blank in plan.blanks[: len(plan.tags)]]
+    known = [
+        f"if {test}: known.append(({step.tag}, body({out.bind(_field_writer(plan.title, step))}, o.{step.name})))"
+        for step, test in zip(plan.tags, tests, strict=True)
+    ]
+    some = _indented(["known = []", *known, "write_tags(known, o.unknown_tags, put)"])
+    return [f"if {' or '.join(['o.unknown_tags', *tests])}:", *some, r"else: put(b'\0')"]
+
+
+def _uuid(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray) or len(value) != 16:
+        raise Stop
+    return bytes(value)
+
+
+def _whole(value: Any) -> bytes:
+    """Any buffer as bytes."""
+    view = memoryview(value)
+    if not view.c_contiguous:
+        raise TypeError("the bytes do not lie in a row")
+    return view.tobytes()
+
+
+def _body(write: Write, value: Any) -> bytes:
+    """A tagged field as bytes of its own. No records stand in tags, which would make parts."""
+    parts: list[Any] = []
+    cuts: list[int] = []
+    write(value, parts.append, parts, cuts)
+    if cuts:
+        raise Stop
+    return b"".join(parts)
+
+
+_WRITING: Final = {
+    "one": [bytes([n]) for n in range(0x80)],
+    "varint": unsigned_varint,
+    "head2": _HEADS[2].pack,
+    "head4": _HEADS[4].pack,
+    "string": _string,
+    "uuid": _uuid,
+    "whole": _whole,
+    "body": _body,
+    "write_tags": write_tags,
+    "Stop": Stop,
+}
