@@ -226,7 +226,9 @@ def _declare(cls: T, key: int, valid: range, flexible: range) -> T:
 
 
 def _dataclass_default(f: Field) -> Any:
-    return dataclasses.field(default_factory=f.new_default) if f.fresh else f.default
+    if not f.fresh:
+        return f.default
+    return dataclasses.field(default_factory=list if f.array else f.new_default)
 
 
 def _resolve(cls: type[Message]) -> None:

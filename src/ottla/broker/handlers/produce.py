@@ -129,7 +129,8 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, topics: T
             for data in topic.partition_data
         ]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
-    _tell_the_old(response, request)
+    if request.version < STORAGE_ERROR_FROM:
+        _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
         return _unanswered(response)
     if body.acks > ACKS_LEADER and request.release.more_acks is MoreAcks.COUNTED:
@@ -143,10 +144,8 @@ def _refusal(body: ProduceRequest, request: Request[ProduceRequest]) -> int:
     return INVALID_TXN_STATE if body.transactional_id is not None else NONE
 
 
-def _tell_the_old(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
-    """Codes that came up after a version, as the codes that its clients know."""
-    if request.version >= STORAGE_ERROR_FROM:
-        return
+def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
+    """Replace the codes that were added after a version by those that its clients know."""
     instead = {KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
     if request.version < ONE_BATCH_FROM and request.release.is_today:
         instead[INVALID_RECORD] = CORRUPT_MESSAGE
@@ -257,9 +256,8 @@ def _unanswered(response: ProduceResponse) -> Reply:
 
 def _when_synced(response: ProduceResponse, unsynced: Unsynced, version: int) -> Reply:
     """The response, once all that it tells of is on stable storage, or never will be."""
-    promise = Promise(lambda: response, blocking=False)
+    promise = Promise(lambda: response, blocking=False, missing=len(unsynced))
     for partition, offset, part in unsynced:
-        promise.expect()
         partition.when_synced(offset, partial(_synced, promise, part, version))
     return promise.reply()
 

@@ -35,23 +35,24 @@ class Waiting:
 class Promise:
     """A reply that leaves once everything it waits for has happened; its debtors say so, nobody asks.
 
-    A handler says `expect` for each thing that must happen, hands `happened` to whoever does it, and returns `reply()`. The last
-    one to happen has `finish` make the reply. One that is not `blocking` lets later requests of its connection begin, so that one
-    sync serves a client that pipelines. It waits without an end: a timeout would make the client send again what is being written.
+    Of what must happen `missing` is known from the start, and `expect` adds one more. A handler hands `happened` to whoever does
+    it, and returns `reply()`. The last one to happen has `finish` make the reply. A promise that is not `blocking` lets later
+    requests of its connection begin, so that one sync serves a client that pipelines. It waits without an end: a timeout would make
+    the client send again what is being written.
 
     The network sets `ready` and is called when `answer` can leave. `is_forgotten` says that nobody waits for it any more.
     """
 
     __slots__ = ("_encode", "_finish", "_instead", "_missing", "answer", "blocking", "done", "is_forgotten", "ready")
 
-    def __init__(self, finish: Callable[[], Ready] | None = None, *, blocking: bool) -> None:
+    def __init__(self, finish: Callable[[], Ready] | None = None, *, blocking: bool, missing: int = 0) -> None:
         self.blocking = blocking
         self.done = False
         self.is_forgotten = False
         self.answer: Answer = None
         self.ready: Callable[[], None] | None = None
         self._finish = finish
-        self._missing = 0
+        self._missing = missing
         self._encode: Encode | None = None
         self._instead: Promise | None = None
 
@@ -62,8 +63,9 @@ class Promise:
     def happened(self) -> None:
         """One of them did."""
         self._missing -= 1
-        if not self._missing and self.is_kept and self._finish is not None:
-            self.fulfil(self._finish())
+        if self._missing or self._finish is None or (self._encode is None and self._instead is None):
+            return
+        self.fulfil(self._finish())
 
     def reply(self) -> Ready | Promise:
         """The reply if nothing is missing, or this promise."""

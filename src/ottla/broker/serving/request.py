@@ -48,12 +48,9 @@ class Request(Generic[Body]):
     client_id: str | None
     body: Body
     peer: Peer
+    release: Release
     now: Now
     denied: Message | None = None
-
-    @property
-    def release(self) -> Release:
-        return self.peer.release
 
 
 class _NoReply(Enum):

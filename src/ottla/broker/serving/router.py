@@ -69,16 +69,17 @@ class Router:
         if len(frame) < _ROUTE.size:
             return Close(f"a request of {len(frame)} bytes is shorter than any header")
         key, asked, correlation_id = _ROUTE.unpack_from(frame)
-        version = asked if peer.release.is_today else peer.release.read_as(key, asked)
+        release = peer.release
+        version = asked if release.is_today else release.read_as(key, asked)
         found = None if version is None else self._handlers.get((key, version))
         if version is None or found is None:
             return self._unserved(key, asked, correlation_id, peer, now)
         try:
             header, body = decode_request(frame if version == asked else _with_version(frame, version))
         except Malformed as malformed:
-            return None if peer.release.is_silent_on(key, known=True) else Close(str(malformed))
+            return None if release.is_silent_on(key, known=True) else Close(str(malformed))
         handler, route = found
-        request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, now)
+        request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
         return self._serve(request, handler, route)
 
     def _serve(self, request: Request[Message], handler: Handler, route: Route) -> Answer | Promise:
@@ -121,7 +122,7 @@ class Router:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
             handler, route = self._handlers[API_VERSIONS, 0]
-            request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, now)
+            request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             return self._serve(request, handler, route)
         if release.is_silent_on(key, known=False):
             log.info("%s: API %d version %d is passed over in silence, as %s does", peer, key, version, release)

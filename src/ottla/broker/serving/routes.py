@@ -32,15 +32,12 @@ class Route:
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller.
     """
 
+    api: Api
     message: type[Message]
     versions: range
     needs: tuple[Need, ...]
     controller_only: bool
     handler: Callable[..., Reply]
-
-    @property
-    def api(self) -> Api:
-        return API[self.message.WIRE.key]
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
@@ -62,7 +59,7 @@ def serves(
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(message, versions, needs, controller_only, handler)
+        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler)
 
     return register
 
