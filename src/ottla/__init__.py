@@ -10,7 +10,7 @@ from ottla.version import VERSION
 TYPE_CHECKING = False  # as type checkers know it, without the time that importing typing takes
 
 if TYPE_CHECKING:
-    from ottla.client.admin import NewTopic
+    from ottla.client.admin import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
     from ottla.client.errors import (
         BrokerError,
         Closed,
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
         TimedOut,
         UnknownTopic,
     )
-    from ottla.client.types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+    from ottla.client.metadata import PartitionInfo, TopicInfo
+    from ottla.client.types import ConsumerRecord, Node, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
     from ottla.errors import KafkaError, SettingError
     from ottla.net.client.admin import Admin
-    from ottla.net.client.async_admin import AsyncAdmin
+    from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
     from ottla.net.client.async_consumer import AsyncConsumer
     from ottla.net.client.async_producer import AsyncProducer
     from ottla.net.client.consumer import Consumer
     from ottla.net.client.delivery import Delivery
     from ottla.net.client.producer import Producer
+    from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
     from ottla.net.embedded import Broker
+    from ottla.net.start import CannotListen
 
 __version__ = VERSION
 
@@ -43,68 +46,69 @@ __all__ = [
     "Broker",
     "BrokerError",
     "BrokerFailed",
+    "CannotListen",
     "Closed",
+    "ClusterDescription",
     "CommitFailed",
+    "ConfigEntry",
+    "ConfigResource",
     "ConnectionFailed",
     "Consumer",
     "ConsumerRecord",
+    "DataDirectoryError",
     "Delivery",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "KafkaError",
     "NewTopic",
+    "Node",
     "NotSupported",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRange",
+    "PartitionInfo",
     "Producer",
     "RecordMetadata",
     "SettingError",
     "TimedOut",
+    "TopicInfo",
     "TopicPartition",
     "UnknownTopic",
     "__version__",
 ]
 
-_ERRORS = "ottla.client.errors"
-_TYPES = "ottla.client.types"
 _HOMES = {
-    "Admin": "ottla.net.client.admin",
-    "AsyncAdmin": "ottla.net.client.async_admin",
-    "AsyncConsumer": "ottla.net.client.async_consumer",
-    "AsyncProducer": "ottla.net.client.async_producer",
-    "Broker": "ottla.net.embedded",
-    "BrokerError": _ERRORS,
-    "BrokerFailed": "ottla.net.door",
-    "Closed": _ERRORS,
-    "CommitFailed": _ERRORS,
-    "ConnectionFailed": _ERRORS,
-    "Consumer": "ottla.net.client.consumer",
-    "ConsumerRecord": _TYPES,
-    "Delivery": "ottla.net.client.delivery",
-    "KafkaError": "ottla.errors",
-    "NewTopic": "ottla.client.admin",
-    "NotSupported": _ERRORS,
-    "OffsetAndMetadata": _TYPES,
-    "OffsetAndTimestamp": _TYPES,
-    "OffsetOutOfRange": _ERRORS,
-    "Producer": "ottla.net.client.producer",
-    "RecordMetadata": _TYPES,
-    "SettingError": "ottla.errors",
-    "TimedOut": _ERRORS,
-    "TopicPartition": _TYPES,
-    "UnknownTopic": _ERRORS,
+    "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
+    "ottla.client.errors": "BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange TimedOut UnknownTopic",
+    "ottla.client.metadata": "PartitionInfo TopicInfo",
+    "ottla.client.types": "ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata TopicPartition",
+    "ottla.errors": "KafkaError SettingError",
+    "ottla.net.client.admin": "Admin",
+    "ottla.net.client.async_admin": "AsyncAdmin ClusterDescription",
+    "ottla.net.client.async_consumer": "AsyncConsumer",
+    "ottla.net.client.async_producer": "AsyncProducer",
+    "ottla.net.client.consumer": "Consumer",
+    "ottla.net.client.delivery": "Delivery",
+    "ottla.net.client.producer": "Producer",
+    "ottla.net.datadir": "DataDirectoryError",
+    "ottla.net.door": "BrokerFailed",
+    "ottla.net.embedded": "Broker",
+    "ottla.net.start": "CannotListen",
 }
+"""Where each name is defined; the imports above are the same for type checkers."""
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
-    from importlib import import_module
+    for home, names in _HOMES.items():
+        if name in names.split():
+            from importlib import import_module
 
-    found: object = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
+            found: object = getattr(import_module(home), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'ottla' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The exceptions that broker and client have in common. Knows nothing else."""
+"""The exceptions that broker and client share."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ UNKNOWN_SERVER_ERROR = -1
 
 
 class KafkaError(Exception):
-    """`code`:
-
-    Kafka's error code (-1 where none applies). `retriable`: whether the same call may succeed later. The text is one
-    sentence.
-    """
+    """What clients raise. `code` is Kafka's error code, or -1; `retriable` says whether the same call may succeed later."""
 
     code: int = UNKNOWN_SERVER_ERROR
     retriable: bool = False

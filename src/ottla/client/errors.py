@@ -1,17 +1,17 @@
-"""What a client can meet, as exceptions: whose fault it is, Kafka's code where there is one, and whether trying again can help.
+"""The exceptions of clients: what failed, Kafka's error code where there is one, and whether trying again can help.
 
     KafkaError
     ├── BrokerError             a broker answered with an error code
-    │   ├── OffsetOutOfRange    … with OFFSET_OUT_OF_RANGE: the records asked for are gone or not there yet
-    │   └── UnknownTopic        … with UNKNOWN_TOPIC_OR_PARTITION
-    ├── ConnectionFailed        no broker could be reached, or the connection broke (retriable; an OSError too)
-    ├── TimedOut                no answer in the time allowed (retriable; a TimeoutError too)
-    ├── NotSupported            broker and client share no version of a request
-    ├── SettingError            a setting is unknown or has a wrong value (a ValueError too)
+    │   ├── OffsetOutOfRange    … OFFSET_OUT_OF_RANGE: the records asked for are gone or not written yet
+    │   └── UnknownTopic        … UNKNOWN_TOPIC_OR_PARTITION
+    ├── ConnectionFailed        no broker could be reached, or the connection broke (retriable; also a ConnectionError)
+    ├── TimedOut                no answer within the time allowed (retriable; also a TimeoutError)
+    ├── NotSupported            the broker is too old, or too new, for a request
+    ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has moved on: another member owns the partitions
-    └── Closed                  the client was closed
+    └── Closed                  the client was closed, or ended by an error
 
-Knows the error table of `ottla.wire.errors`; nothing of requests.
+Knows the error table of `ottla.wire.errors`, and no requests. All of them are exported by `ottla`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. `name` is Kafka's name of it."""
+    """A broker answered with an error code; `name` is Kafka's name for it, such as TOPIC_ALREADY_EXISTS."""
 
     def __init__(self, code: int, context: str = "", message: str | None = None) -> None:
         known = table.ERRORS.get(code)
@@ -53,7 +53,7 @@ class OffsetOutOfRange(BrokerError):
 
 
 class UnknownTopic(BrokerError):
-    """There is no such topic or partition, or this client may not see it."""
+    """The topic or partition does not exist, or this client may not see it."""
 
 
 class ConnectionFailed(KafkaError, ConnectionError):
@@ -63,7 +63,7 @@ class ConnectionFailed(KafkaError, ConnectionError):
 
 
 class TimedOut(KafkaError, TimeoutError):
-    """No answer in the time allowed."""
+    """There was no answer within the time allowed."""
 
     retriable = True
 
@@ -73,11 +73,11 @@ class NotSupported(KafkaError):
 
 
 class CommitFailed(KafkaError):
-    """Offsets could not be committed, because the group has given the partitions to others."""
+    """Offsets were not committed: the group has moved on and assigned the partitions to other members."""
 
 
 class Closed(KafkaError):
-    """The client was closed."""
+    """The client was closed, or ended by an error, which is the cause then."""
 
 
 _OWN_CLASS: dict[int, type[BrokerError]] = {
@@ -87,7 +87,7 @@ _OWN_CLASS: dict[int, type[BrokerError]] = {
 
 
 def broker_error(code: int, context: str = "", message: str | None = None) -> BrokerError:
-    """The exception for an error code; `context` says what was tried, `message` is the broker's own word."""
+    """The exception for an error code. `context` says what was tried; `message` is the broker's own text."""
     return _OWN_CLASS.get(code, BrokerError)(code, context, message)
 
 

@@ -18,12 +18,14 @@ NO_LEADER = -1
 
 
 class PartitionInfo(NamedTuple):
-    """Who leads a partition: a node's id, or `NO_LEADER`; `error_code` says why."""
+    """A partition. `leader` is a node's id, or -1 while there is none: `error_code` says why. `replicas`, `isr`: ids of nodes."""
 
     partition: int
     leader: int
     leader_epoch: int
     error_code: int
+    replicas: list[int]
+    isr: list[int]
 
 
 class TopicInfo(NamedTuple):
@@ -68,7 +70,9 @@ class Metadata:
         partitions = {}
         for found in topic.partitions:
             leader = found.leader_id if found.error_code == NONE or found.leader_id >= 0 else NO_LEADER
-            fresh = PartitionInfo(found.partition_index, leader, found.leader_epoch, found.error_code)
+            fresh = PartitionInfo(
+                found.partition_index, leader, found.leader_epoch, found.error_code, found.replica_nodes, found.isr_nodes
+            )
             old = before.get(fresh.partition)
             stale = old is not None and fresh.leader_epoch != -1 and old.leader_epoch > fresh.leader_epoch
             partitions[fresh.partition] = old if stale and old is not None else fresh

@@ -1,7 +1,7 @@
-"""Which versions of which requests this client speaks, and which of them a broker does too (KIP-511).
+"""Which versions of which requests this client speaks, and which of them it shares with a broker (KIP-511).
 
-Capped where a later version names topics by id only, or asks for several groups at once, which nothing here needs. What a request
-is in versions that say less than today's is known in `older`.
+Capped where later versions name topics by id only or cover several groups at once, which nothing here needs. `older` knows how
+requests are changed for older versions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ottla.wire.apis import API
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
+DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, CONSUMER_GROUP_DESCRIBE = 21, 44, 69
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
@@ -30,15 +31,18 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     LEAVE_GROUP: (0, 5),
     SYNC_GROUP: (0, 5),
     DESCRIBE_GROUPS: (0, 5),
-    LIST_GROUPS: (0, 4),
+    LIST_GROUPS: (0, 5),
     API_VERSIONS: (0, 3),
     CREATE_TOPICS: (0, 7),
     DELETE_TOPICS: (0, 5),
+    DELETE_RECORDS: (0, 2),
     INIT_PRODUCER_ID: (0, 4),
     DESCRIBE_CONFIGS: (0, 4),
     CREATE_PARTITIONS: (0, 3),
     DELETE_GROUPS: (0, 2),
+    INCREMENTAL_ALTER_CONFIGS: (0, 1),
     DESCRIBE_CLUSTER: (0, 1),
+    CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
 """api key -> lowest and highest version that this client writes and reads."""
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ottla.broker.releases import TODAY, find
+from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.consumer.assign import Assignor
+from ottla.errors import SettingError
 from ottla.net.start import Listen, Running, start
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ STOP_TIMEOUT_S = 10
 
 
 class Broker:
-    """A Kafka broker in this process: started by `with`, on a free port and in a temporary directory unless told otherwise.
+    """A Kafka broker in this process, started by `with`: on a free port and in a temporary directory, unless told otherwise.
 
         with ottla.Broker() as broker:
             producer = SomeKafkaClient(broker.address)
 
-    `data_dir` keeps the data after the end. `release`, such as "0.9.0", makes it answer as that release of Apache Kafka, with its
-    versions, its errors and its defaults. `assignors` of consumer groups are names, or objects of your own (`coord.consumer.assign`
-    says what they do). Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`).
+    A `data_dir` is kept after the end. `release`, such as "0.9.0", makes the broker answer as that release of Apache Kafka, with
+    its versions, errors and defaults. `assignors` of consumer groups are names, or objects of your own (`coord.consumer.assign`).
+    Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` where a
+    setting, a release or an assignor is unknown or refused.
 
-    A mistake in Ottla that could lose data later ends the broker: `address`, `restart()`, `stop()` and the end of the `with` raise
-    `BrokerFailed` then, with the exception as its cause. Starting raises `DataDirectoryError`,
-    `CannotListen`, `SettingError` or `UnknownRelease`, each one sentence that says what to do.
+    Starting raises `DataDirectoryError` or `CannotListen`. A bug in Ottla that could lose data later ends the broker: `address`,
+    `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the exception.
     """
 
     def __init__(
@@ -48,7 +49,10 @@ class Broker:
         assignors: Sequence[str | Assignor] | None = None,
         **settings: Unpack[BrokerKeywords],
     ) -> None:
-        be = TODAY if release is None else find(release)
+        try:
+            be = TODAY if release is None else find(release)
+        except UnknownRelease as error:
+            raise SettingError(str(error)) from None
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self._settings = BrokerSettings.parse(be.settings() | {"group.initial.rebalance.delay.ms": "0"} | given)
         self._listen = Listen(host, port, release=be)
@@ -61,7 +65,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Where clients reach it: "host:port", for `bootstrap_servers`."""
+        """Where clients reach the broker, as "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
         if self._running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
         self._running.check()
@@ -69,16 +73,16 @@ class Broker:
 
     @property
     def unexpected(self) -> int:
-        """How many requests met a mistake in Ottla since it was started, and were refused for it: each is in the log."""
+        """How many requests since the start were refused because of a bug in Ottla; each is in the log."""
         return 0 if self._running is None else self._running.server.door.unexpected
 
     @property
     def data_dir(self) -> str | None:
-        """Where its data is while it runs."""
+        """The data directory while the broker runs."""
         return self._data_dir
 
     def start(self) -> Self:
-        """Return once requests are answered."""
+        """Start; return once requests are answered."""
         if self._running is not None:
             return self
         if self._data_dir is None:
@@ -96,7 +100,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a mistake had ended it before."""
+        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a bug had ended the broker before."""
         try:
             self._halt()
         finally:
@@ -105,7 +109,7 @@ class Broker:
                 self._data_dir = None
 
     def restart(self) -> Self:
-        """Stop and start again at the same address on the same data: what a client must survive."""
+        """Stop, and start again at the same address on the same data. Clients must survive this."""
         self._halt()
         return self.start()
 

@@ -1,4 +1,4 @@
-"""The blocking admin client: a thin face of the asynchronous one, which runs on a thread of its own."""
+"""The blocking admin client: calls the asynchronous one, which runs on a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
-from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.types import OffsetAndMetadata, TopicPartition
@@ -17,7 +17,12 @@ from ottla.net.client.background import BackgroundLoop
 class Admin:
     """Creates, changes and describes. A context manager; keyword arguments are Kafka's admin settings with underscores.
 
-    Every method raises `KafkaError`: the first that any topic or group asked about met.
+        with Admin("localhost:9092") as admin:
+            admin.create_topic("flights", 6)
+
+    Every method raises `KafkaError`: a `BrokerError` with Kafka's code for the first topic, group or resource that is refused (the
+    others may have been changed), `NotSupported` where the broker is too old, `ConnectionFailed` or `TimedOut`. Raises
+    `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
@@ -41,7 +46,7 @@ class Admin:
                 self._background.stop()
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
-        """Create topics; with `validate_only`, only see whether that would work."""
+        """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
         self._background.run(self._async.create_topics(topics, validate_only=validate_only))
 
     def create_topic(
@@ -51,49 +56,82 @@ class Admin:
         replication_factor: int = BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Create one topic; counts left out are the broker's defaults."""
+        """Create a topic; counts left out are the broker's defaults."""
         self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))
 
     def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Give topics more partitions: `counts` says how many each is to have."""
+        """Add partitions to topics: `counts` says how many each topic is to have in all (KIP-195)."""
         self._background.run(self._async.create_partitions(counts))
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics with all their records."""
+        """Delete topics with all their records. Raises `UnknownTopic`."""
         self._background.run(self._async.delete_topics(*names))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted."""
+        """The names of all topics, sorted; Kafka's own (`__consumer_offsets`) only with `internal`."""
         return self._background.run(self._async.list_topics(internal=internal))
 
     def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Partitions and leaders of topics, by name. Raises `UnknownTopic`."""
+        """Partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
         return self._background.run(self._async.describe_topics(*names))
 
     def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, its controller and its brokers."""
         return self._background.run(self._async.describe_cluster())
 
+    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
+        """Delete the records before an offset, by (topic, partition); -1 deletes all. The first offset of each partition (KIP-107).
+
+        Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        """
+        return self._background.run(self._async.delete_records(before))
+
+    def alter_configs(
+        self,
+        resource: ConfigResource,
+        *,
+        set: Mapping[str, ConfigValue] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, ConfigValue] | None = None,
+        subtract: Mapping[str, ConfigValue] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings of a topic, broker or group, and leave the others as they are (KIP-339).
+
+            admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
+
+        `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
+        Raises `BrokerError` (INVALID_CONFIG) for a value that is refused, and `UnknownTopic`.
+        """
+        altering = self._async.alter_configs(
+            resource, set=set, delete=delete, append=append, subtract=subtract, validate_only=validate_only
+        )
+        self._background.run(altering)
+
+    def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
+        """The settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
+        return self._background.run(self._async.describe_configs(resource))
+
     def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
-        """All settings of a topic, by name."""
+        """The settings in force for a topic, by name."""
         return self._background.run(self._async.describe_topic_configs(topic))
 
     def describe_broker_configs(self, node_id: int) -> dict[str, ConfigEntry]:
-        """All settings of a broker, by name."""
+        """The settings in force for a broker, by name."""
         return self._background.run(self._async.describe_broker_configs(node_id))
 
     def list_groups(self) -> list[GroupListing]:
-        """The groups of all brokers."""
+        """The groups of all brokers, sorted by id."""
         return self._background.run(self._async.list_groups())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """State and members of a group; one that does not exist is described as Dead."""
+        """State and members of a group, classic or consumer (KIP-848); one that does not exist is described as Dead."""
         return self._background.run(self._async.describe_group(group_id))
 
     def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Everything that a group has committed."""
+        """The offsets that a group has committed."""
         return self._background.run(self._async.list_group_offsets(group_id))
 
     def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups without members, and what they have committed."""
+        """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         self._background.run(self._async.delete_groups(*group_ids))

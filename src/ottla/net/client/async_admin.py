@@ -1,4 +1,4 @@
-"""The admin client on asyncio: topics, settings, groups."""
+"""The admin client on asyncio: topics, settings, records, groups."""
 
 from __future__ import annotations
 
@@ -6,37 +6,46 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack
+from typing import NamedTuple, Self, TypeVar, Unpack
 
 from ottla.client import admin
-from ottla.client.admin import ConfigEntry, GroupDescription, GroupListing, NewTopic
-from ottla.client.errors import UNKNOWN_SERVER_ERROR, broker_error, raise_for
+from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.errors import NotSupported, raise_for
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import fetch_offsets_request, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
 from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import (
+    CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
+    DELETE_RECORDS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
     OFFSET_FETCH,
 )
 from ottla.net.client.cluster import Cluster
+from ottla.net.client.leaders import ask_leaders
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
+from ottla.wire.api.offset_fetch import OffsetFetchResponse
 from ottla.wire.schema import Message
+
+Response = TypeVar("Response", bound=Message)
+Result = TypeVar("Result")
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers that there are; `controller_id` is the id of one of them, or -1."""
+    """The brokers of a cluster; `controller_id` is the id of one of them, or -1 while there is no controller."""
 
     cluster_id: str | None
     controller_id: int
@@ -46,16 +55,21 @@ class ClusterDescription(NamedTuple):
 class AsyncAdmin:
     """Creates, changes and describes. A context manager; keyword arguments are Kafka's admin settings with underscores.
 
-    Every method raises `KafkaError`: the first that any topic or group asked about met.
+        async with AsyncAdmin("localhost:9092") as admin:
+            await admin.create_topic("flights", 6)
+
+    Every method raises `KafkaError`: a `BrokerError` with Kafka's code for the first topic, group or resource that is refused (the
+    others may have been changed), `NotSupported` where the broker is too old, `ConnectionFailed` or `TimedOut`. Raises
+    `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-        self.settings = parse(AdminSettings, {**settings, **servers})
+        self._settings = parse(AdminSettings, {**settings, **servers})
 
     async def start(self) -> Self:
-        """Begin, without a `with` statement; nothing is sent before something is asked for."""
-        self._cluster = Cluster(self.settings)
+        """Begin, without a `with` statement; nothing is sent before the first call."""
+        self._cluster = Cluster(self._settings)
         return self
 
     async def __aenter__(self) -> Self:
@@ -65,11 +79,11 @@ class AsyncAdmin:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; what was not answered yet ends with `ConnectionFailed`."""
+        """Close all connections; calls that still wait for an answer raise `ConnectionFailed`."""
         await self._cluster.close()
 
-    async def _change(self, api_key: int, body: Message, check: Callable[[Any], None]) -> None:
-        """Changes of the cluster go to its controller. They are not repeated: one whose answer was lost may have happened."""
+    async def _change(self, api_key: int, body: Message, check: Callable[[Response], None]) -> None:
+        """Send a change to the controller. It is not repeated: one whose answer was lost may have happened."""
 
         async def controller() -> int:
             await self._cluster.refresh([])
@@ -80,8 +94,8 @@ class AsyncAdmin:
         check(answer)
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
-        """Create topics; with `validate_only`, only see whether that would work."""
-        request = admin.create_topics_request(list(topics), self.settings.request_timeout_ms, validate_only=validate_only)
+        """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
+        request = admin.create_topics_request(list(topics), self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(CREATE_TOPICS, request, admin.check_topics)
 
     async def create_topic(
@@ -91,25 +105,27 @@ class AsyncAdmin:
         replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Create one topic; counts left out are the broker's defaults."""
+        """Create a topic; counts left out are the broker's defaults."""
         await self.create_topics([NewTopic(name, num_partitions, replication_factor, configs or {})])
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Give topics more partitions: `counts` says how many each is to have."""
-        request = admin.create_partitions_request(counts, self.settings.request_timeout_ms)
+        """Add partitions to topics: `counts` says how many each topic is to have in all (KIP-195)."""
+        request = admin.create_partitions_request(counts, self._settings.request_timeout_ms)
         await self._change(CREATE_PARTITIONS, request, admin.check_partitions)
 
     async def delete_topics(self, *names: str) -> None:
-        """Delete topics with all their records."""
-        await self._change(DELETE_TOPICS, admin.delete_topics_request(names, self.settings.request_timeout_ms), admin.check_deleted)
+        """Delete topics with all their records. Raises `UnknownTopic`."""
+        await self._change(
+            DELETE_TOPICS, admin.delete_topics_request(names, self._settings.request_timeout_ms), admin.check_deleted
+        )
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted."""
+        """The names of all topics, sorted; Kafka's own (`__consumer_offsets`) only with `internal`."""
         await self._cluster.retried(lambda: self._cluster.refresh(None))
         return sorted(topic.name for topic in self._cluster.metadata.topics.values() if internal or not topic.is_internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Partitions and leaders of topics, by name. Raises `UnknownTopic`."""
+        """Partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
         await self._cluster.retried(lambda: self._cluster.refresh(names))
         self._cluster.metadata.check(names)
         known = self._cluster.metadata.topics
@@ -121,19 +137,67 @@ class AsyncAdmin:
         found = self._cluster.metadata
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
+    async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
+        """Delete the records before an offset, by (topic, partition); -1 deletes all. The first offset of each partition (KIP-107).
+
+        Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        """
+        wanted = {TopicPartition(*where): offset for where, offset in before.items()}
+        request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
+        return await ask_leaders(self._cluster, wanted, DELETE_RECORDS, request, admin.read_deleted_records, "Deleting records of")
+
+    async def alter_configs(
+        self,
+        resource: ConfigResource,
+        *,
+        set: Mapping[str, ConfigValue] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, ConfigValue] | None = None,
+        subtract: Mapping[str, ConfigValue] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings of a topic, broker or group, and leave the others as they are (KIP-339).
+
+            await admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
+
+        `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
+        Raises `BrokerError` (INVALID_CONFIG) for a value that is refused, and `UnknownTopic`.
+        """
+        changes: dict[int, Mapping[str, ConfigValue | None]] = {
+            admin.SET: set or {},
+            admin.DELETE: dict.fromkeys(delete),
+            admin.APPEND: append or {},
+            admin.SUBTRACT: subtract or {},
+        }
+        request = admin.alter_configs_request(resource, changes, validate_only=validate_only)
+        if resource.node_id is None:
+            await self._change(INCREMENTAL_ALTER_CONFIGS, request, admin.check_altered)
+        else:
+            await self.describe_cluster()
+            admin.check_altered(await self._cluster.ask(resource.node_id, INCREMENTAL_ALTER_CONFIGS, request))
+
+    async def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
+        """The settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
+        request = admin.describe_configs_request(resource)
+
+        async def ask() -> dict[str, ConfigEntry]:
+            if resource.node_id is None:
+                return admin.read_configs(await self._cluster.ask_any(DESCRIBE_CONFIGS, request))
+            return admin.read_configs(await self._cluster.ask(resource.node_id, DESCRIBE_CONFIGS, request))
+
+        await self.describe_cluster()
+        return await self._cluster.retried(ask)
+
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
-        """All settings of a topic, by name."""
-        request = admin.describe_configs_request(admin.TOPIC_RESOURCE, topic)
-        return admin.read_configs(await self._cluster.retried(lambda: self._cluster.ask_any(DESCRIBE_CONFIGS, request)))
+        """The settings in force for a topic, by name."""
+        return await self.describe_configs(ConfigResource.topic(topic))
 
     async def describe_broker_configs(self, node_id: int) -> dict[str, ConfigEntry]:
-        """All settings of a broker, by name."""
-        await self.describe_cluster()
-        request = admin.describe_configs_request(admin.BROKER_RESOURCE, str(node_id))
-        return admin.read_configs(await self._cluster.retried(lambda: self._cluster.ask(node_id, DESCRIBE_CONFIGS, request)))
+        """The settings in force for a broker, by name."""
+        return await self.describe_configs(ConfigResource.broker(node_id))
 
     async def list_groups(self) -> list[GroupListing]:
-        """The groups of all brokers."""
+        """The groups of all brokers, sorted by id."""
 
         async def ask() -> list[GroupListing]:
             nodes = (await self.describe_cluster()).nodes
@@ -142,28 +206,36 @@ class AsyncAdmin:
 
         return await self._cluster.retried(ask)
 
-    async def _ask_coordinator(self, group_id: str, api_key: int, body: Message) -> Any:
-        await self.describe_cluster()
-        answer = await self._cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(key=group_id, key_type=0))
-        raise_for(answer.error_code, f"Group {group_id}", answer.error_message)
-        return await self._cluster.ask(answer.node_id, api_key, body)
+    async def _ask_coordinator(self, group_id: str, api_key: int, body: Message, read: Callable[[Response], Result]) -> Result:
+        """What `read` makes of the coordinator's answer; asked again while it fails with a retriable error."""
 
-    async def describe_group(self, group_id: str) -> GroupDescription:
-        """State and members of a group; one that does not exist is described as Dead."""
-        request = DescribeGroupsRequest(groups=[group_id])
-
-        async def ask() -> GroupDescription:
-            for described in admin.read_descriptions(await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request)):
-                return described
-            raise broker_error(UNKNOWN_SERVER_ERROR, f"Group {group_id}", "The broker's answer leaves it out.")
+        async def ask() -> Result:
+            await self.describe_cluster()
+            found: FindCoordinatorResponse = await self._cluster.ask_any(
+                FIND_COORDINATOR, FindCoordinatorRequest(key=group_id, key_type=0)
+            )
+            raise_for(found.error_code, f"Group {group_id}", found.error_message)
+            return read(await self._cluster.ask(found.node_id, api_key, body))
 
         return await self._cluster.retried(ask)
 
-    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Everything that a group has committed."""
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """State and members of a group, classic or consumer (KIP-848); one that does not exist is described as Dead."""
+        request = DescribeGroupsRequest(groups=[group_id])
+        classic = await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request, admin.read_description)
+        if classic.state != admin.DEAD:
+            return classic
+        try:
+            asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
+            consumer = await self._ask_coordinator(group_id, CONSUMER_GROUP_DESCRIBE, asked, admin.read_consumer_description)
+        except NotSupported:  # before KIP-848
+            return classic
+        return consumer or classic
 
-        async def ask() -> dict[TopicPartition, OffsetAndMetadata]:
-            answer = await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None))
+    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets that a group has committed."""
+
+        def read(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
             raise_for(answer.error_code, f"Group {group_id}")
             found = {}
             for where, code, offset in read_fetch_offsets(answer):
@@ -171,13 +243,9 @@ class AsyncAdmin:
                 found[where] = offset
             return found
 
-        return await self._cluster.retried(ask)
+        return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
 
     async def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups without members, and what they have committed."""
+        """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         for group_id in group_ids:
-            await self._cluster.retried(partial(self._delete_group, group_id))
-
-    async def _delete_group(self, group_id: str) -> None:
-        request = DeleteGroupsRequest(groups_names=[group_id])
-        admin.check_groups(await self._ask_coordinator(group_id, DELETE_GROUPS, request))
+            await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ottla.client.errors import KafkaError, raise_for
+from ottla.client.errors import KafkaError
 from ottla.client.fetcher import Chunk, Fetch, Fetcher
 from ottla.client.fetching import FetchLimits
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
@@ -13,8 +13,9 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS
 from ottla.net.client.cluster import FETCH_LANE, Cluster, now_ms
+from ottla.net.client.leaders import ask_leaders
 from ottla.net.client.tasks import Tasks
-from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
+from ottla.wire.api.list_offsets import ListOffsetsRequest
 
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
 
@@ -127,32 +128,12 @@ class FetchDriver:
 
     async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by timestamp, tried again while leaders move. Raises `KafkaError`."""
-        found: dict[TopicPartition, OffsetAndTimestamp] = {}
-        await self._cluster.ensure(sorted({where.topic for where in wanted}))
-        await self._cluster.retried(lambda: self._find_offsets(wanted, found))
-        return found
+        settings = self._settings
 
-    async def _find_offsets(self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
-        todo = [where for where in wanted if where not in found]
-        grouped, homeless = self._cluster.metadata.by_leader(todo)
-        if homeless:
-            await self._cluster.refresh(sorted({where.topic for where in homeless}))
-            grouped, homeless = self._cluster.metadata.by_leader(todo)
-        if homeless:
-            code = self._cluster.metadata.partition_error(*homeless[0])
-            raise_for(code or LEADER_NOT_AVAILABLE, f"Offsets of {homeless[0].topic}-{homeless[0].partition}")
-        for node_id, group in grouped.items():
-            part = {where: wanted[where] for where in group}
-            request = list_offsets_request(
-                part, read_committed=self._settings.read_committed, timeout_ms=self._settings.request_timeout_ms
-            )
-            for where, error_code, offset in read_list_offsets(await self._cluster.ask(node_id, LIST_OFFSETS, request)):
-                if error_code:
-                    self._cluster.metadata.forget_leader(*where)
-                raise_for(error_code, f"Offsets of {where.topic}-{where.partition}")
-                found[where] = offset
-        for where in wanted.keys() - found.keys():
-            raise_for(UNKNOWN_SERVER_ERROR, f"Offsets of {where.topic}-{where.partition}", "The broker's answer leaves them out.")
+        def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+            return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
+
+        return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of")
 
     def close(self) -> None:
         """Ask for nothing more; whoever waits for a chunk looks again."""
