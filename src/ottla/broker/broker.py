@@ -69,11 +69,11 @@ class Broker:
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self.topics = self._topics()
-        self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.topics.name_of)
+        self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.coordination = Coordination(self)
         self.settings_in_force.told.append(self.coordination.settings_changed)
         self.cleaner = Cleaner(self)
-        guard = None if authorizer is None else Guard(authorizer, self.topics.name_of)
+        guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served((*all_routes(), *routes))
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)
         self.receive = self._router.receive
@@ -92,8 +92,6 @@ class Broker:
             commits,
             self.logs,
             self.deletions,
-            self.configs,
-            ProducerIds(self.registry, self.node_id),
             settings,
             self.random_bytes,
             changed=self._topics_changed,
@@ -110,10 +108,14 @@ class Broker:
             Disk: self.disk,
             LaterReplies: self.later,
             Partitions: self.partitions,
+            ClusterImage: self.image,
             Topics: self.topics,
+            LogReconciler: self.logs,
+            DynamicConfigs: self.configs,
+            ProducerIds: ProducerIds(self.registry, self.node_id),
             Coordination: self.coordination,
             FetchSessions: self.fetch_sessions,
-            Addresses: Addresses(identity, self.settings_in_force, self.topics),
+            Addresses: Addresses(identity, self.settings_in_force, self.image),
             RegistryOffsets: RegistryOffsets(self.registry, self.topics, self.settings_in_force, self.changes),
             NoTransactions: NoTransactions(),
         }
@@ -155,7 +157,7 @@ class Broker:
         self.later.wake(key)
 
     def _is_controller(self) -> bool:
-        return self.topics.image.controller_id == self.node_id
+        return self.image.controller_id == self.node_id
 
     def _changed(self, partition: Partition) -> None:
         self.later.wake(partition.key)

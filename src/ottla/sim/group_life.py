@@ -100,7 +100,7 @@ class GroupLife:
     def counts(self) -> Mapping[str, int]:
         """For members: the topics with their partitions; as they were, while there is no broker to ask."""
         if self.host.broker is not None:
-            topics = self.host.broker.topics.image.topics
+            topics = self.host.broker.image.topics
             self._counts = {name: len(topics[name].partitions) for name in self._counts}
         return self._counts
 
@@ -155,7 +155,7 @@ class GroupLife:
         self._change(FIND_COORDINATOR, 0, FindCoordinatorRequest(key="any"))
         self.world.run(1_000)
         assert self.host.broker is not None
-        self._ids = {topic.topic_id: name for name, topic in self.host.broker.topics.image.topics.items()}
+        self._ids = {topic.topic_id: name for name, topic in self.host.broker.image.topics.items()}
 
     def _change(self, key: int, version: int, body: Any) -> None:
         self._admin.ask(key, version, body, lambda response: None, 60_000)

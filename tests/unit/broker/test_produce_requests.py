@@ -25,6 +25,7 @@ def machine() -> Machine:
 def topic(machine: Machine, **settings: str) -> str:
     configs = {name.replace("_", "."): value for name, value in settings.items()}
     machine.broker.topics.create([TopicSpec("t", 1, 1, configs=configs)], machine.clock.now())
+    machine.broker.logs.follow_at_once(["t"], machine.clock.now())
     return "t"
 
 

@@ -30,7 +30,8 @@ from ottla.broker.settings.described import (
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.configs import DynamicConfigs
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -64,8 +65,9 @@ class _ConfigRooms(NamedTuple):
     """What the handlers of this module take."""
 
     identity: BrokerIdentity
-    topics: Topics
+    cluster: ClusterImage
     settings: SettingsInForce
+    configs: DynamicConfigs
 
 
 class ConfigChange(NamedTuple):
@@ -78,10 +80,14 @@ class ConfigChange(NamedTuple):
 
 @serves(DescribeConfigsRequest, Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"))
 def describe_configs(
-    request: Request[DescribeConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
+    request: Request[DescribeConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+    configs: DynamicConfigs,
 ) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
-    rooms = _ConfigRooms(identity, topics, settings)
+    rooms = _ConfigRooms(identity, cluster, settings, configs)
     response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
@@ -119,7 +125,7 @@ def _rows(rooms: _ConfigRooms, kind: int, name: str, request: Describing) -> Ite
 
 def _topic_configs(rooms: _ConfigRooms, name: str) -> Mapping[str, str]:
     """What was set for a topic that is there."""
-    topic = rooms.topics.get(name)
+    topic = rooms.cluster.topics.get(name)
     if topic is not None:
         return topic.configs
     sentence = name_error(name)
@@ -132,7 +138,7 @@ def _group_configs(rooms: _ConfigRooms, name: str) -> Mapping[str, str]:
     """What was set for a group, which need not be there."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Group name must not be empty: name a group.")
-    return rooms.topics.image.group_configs.get(name, {})
+    return rooms.cluster.group_configs.get(name, {})
 
 
 def _node_id(rooms: _ConfigRooms, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
@@ -177,10 +183,14 @@ def _entry(row: DescribedSetting, body: DescribeConfigsRequest) -> Entry:
 
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
 def alter_configs(
-    request: Request[AlterConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
+    request: Request[AlterConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+    configs: DynamicConfigs,
 ) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
-    rooms, body = _ConfigRooms(identity, topics, settings), request.body
+    rooms, body = _ConfigRooms(identity, cluster, settings, configs), request.body
     results = []
     for resource, times in _counted(body.resources):
         operations = [ConfigChange(config.name, SET, config.value) for config in resource.configs]
@@ -195,10 +205,14 @@ def alter_configs(
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
 def incremental_alter_configs(
-    request: Request[IncrementalAlterConfigsRequest], identity: BrokerIdentity, topics: Topics, settings: SettingsInForce
+    request: Request[IncrementalAlterConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+    configs: DynamicConfigs,
 ) -> Reply:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
-    rooms, body = _ConfigRooms(identity, topics, settings), request.body
+    rooms, body = _ConfigRooms(identity, cluster, settings, configs), request.body
     results = []
     for resource, times in _counted(body.resources):
         operations = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
@@ -278,8 +292,8 @@ def _alter_topic(
     _check_lists(operations, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(rooms.settings.value.topic_value, overrides=present)
     after = _changed(present if base is None else base, operations, TopicSettings, in_force)
-    outcome = rooms.topics.set_configs(name, after, request.now, validate_only=request.body.validate_only)
-    return outcome.error_code, outcome.message
+    decision = rooms.configs.set_topic(name, after, request.now, validate_only=request.body.validate_only)
+    return decision.error_code, decision.message
 
 
 def _alter_group(
@@ -291,8 +305,8 @@ def _alter_group(
     _check_lists(operations, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(group_value, rooms.settings.value, overrides=present)
     after = _changed(present if base is None else base, operations, GroupConfigs, in_force)
-    outcome = rooms.topics.set_group_configs(name, after, request.now, validate_only=request.body.validate_only)
-    return outcome.error_code, outcome.message
+    decision = rooms.configs.set_group(name, after, validate_only=request.body.validate_only)
+    return decision.error_code, decision.message
 
 
 def _alter_broker(
@@ -305,13 +319,13 @@ def _alter_broker(
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
     after = _changed(present if base is None else base, operations, BrokerSettings, settings.value)
     try:
-        rooms.topics.set_broker_configs(node_id, after, request.now, validate_only=True)
+        rooms.configs.set_broker(node_id, after, request.now, validate_only=True)
     except SettingError as error:
         raise ConfigRefused(INVALID_REQUEST, str(error)) from None
     if request.release.eligible_replicas:
         _check_replicas(operations, node_id, keeps=base is None)
-    outcome = rooms.topics.set_broker_configs(node_id, after, request.now, validate_only=request.body.validate_only)
-    return outcome.error_code, outcome.message
+    decision = rooms.configs.set_broker(node_id, after, request.now, validate_only=request.body.validate_only)
+    return decision.error_code, decision.message
 
 
 def _check_reach(operations: list[ConfigChange], node_id: int | None) -> None:

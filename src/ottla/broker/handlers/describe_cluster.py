@@ -8,7 +8,7 @@ from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.errors import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
 
@@ -17,7 +17,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 @serves(DescribeClusterRequest)
 def describe_cluster(
-    request: Request[DescribeClusterRequest], identity: BrokerIdentity, topics: Topics, addresses: Addresses
+    request: Request[DescribeClusterRequest], identity: BrokerIdentity, cluster: ClusterImage, addresses: Addresses
 ) -> Reply:
     """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
     body = request.body
@@ -29,7 +29,7 @@ def describe_cluster(
         return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
     return DescribeClusterResponse(
         cluster_id=identity.cluster_id,
-        controller_id=topics.image.controller_id,
+        controller_id=cluster.controller_id,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in addresses.all(request.peer)

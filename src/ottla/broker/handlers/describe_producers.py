@@ -7,7 +7,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -19,21 +19,21 @@ State = DescribeProducersResponse.ProducerState
 
 
 @serves(DescribeProducersRequest, Need(Operation.READ, Resource.TOPIC, "topics.name"))
-def describe_producers(request: Request[DescribeProducersRequest], topics: Topics, partitions: Partitions) -> Reply:
+def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
     """Who writes to each partition; an error of its own where that is not known."""
     results = []
     for topic in request.body.topics:
-        parts = _unknown(topics, topic) or [_of_partition(partitions, topic.name, index) for index in topic.partition_indexes]
+        parts = _unknown(cluster, topic) or [_of_partition(partitions, topic.name, index) for index in topic.partition_indexes]
         results.append(TopicResult(name=topic.name, partitions=parts))
     return DescribeProducersResponse(topics=results)
 
 
-def _unknown(topics: Topics, topic: DescribeProducersRequest.TopicRequest) -> list[PartitionResult]:
+def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest) -> list[PartitionResult]:
     """The error of each partition of a topic that is not there; nothing if it is."""
     error_code, message = NONE, name_error(topic.name)
     if message is not None:
         error_code = INVALID_TOPIC_EXCEPTION
-    elif topics.get(topic.name) is None:
+    elif cluster.topics.get(topic.name) is None:
         error_code, message = UNKNOWN_TOPIC_OR_PARTITION, ERRORS[UNKNOWN_TOPIC_OR_PARTITION].sentence
     indexes = topic.partition_indexes if error_code else []
     return [PartitionResult(partition_index=index, error_code=error_code, error_message=message) for index in indexes]

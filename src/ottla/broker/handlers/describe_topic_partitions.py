@@ -12,8 +12,7 @@ from ottla.broker.serving.later import Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
-from ottla.cluster.image import TopicImage
+from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
@@ -28,7 +27,7 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 
 @serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], identity: BrokerIdentity, topics: Topics, partitions: Partitions
+    request: Request[DescribeTopicPartitionsRequest], identity: BrokerIdentity, cluster: ClusterImage, partitions: Partitions
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
@@ -37,7 +36,7 @@ def describe_topic_partitions(
     body = request.body
     describer = PartitionDescriber(identity, partitions)
     wanted = sorted({topic.name for topic in body.topics})
-    names = _from_cursor(body, wanted or sorted(topics.image.topics))
+    names = _from_cursor(body, wanted or sorted(cluster.topics))
     if names is None:
         return DescribeTopicPartitionsResponse(topics=[TopicResponse(error_code=INVALID_REQUEST, name=name) for name in wanted])
     room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
@@ -47,7 +46,7 @@ def describe_topic_partitions(
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         first = body.cursor.partition_index if body.cursor is not None and body.cursor.topic_name == name else 0
-        topic = topics.get(name)
+        topic = cluster.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue

@@ -9,7 +9,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from ottla.wire.errors import (
@@ -30,31 +30,31 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 
 
 @serves(ElectLeadersRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True)
-def elect_leaders(request: Request[ElectLeadersRequest], topics: Topics, partitions: Partitions) -> Reply:
+def elect_leaders(request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
     """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
     body = request.body
     error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
     if body.topic_partitions is None:
-        there = topics.image.topics.values()
+        there = cluster.topics.values()
         asked = [Elected(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in there]
     else:
         asked = body.topic_partitions
     refusal = f"Unknown election type {body.election_type}: use {PREFERRED} or {UNCLEAN}." if error_code else None
-    results = [TopicResult(topic=each.topic, partition_result=list(_results(topics, partitions, each, refusal))) for each in asked]
+    results = [TopicResult(topic=each.topic, partition_result=list(_results(cluster, partitions, each, refusal))) for each in asked]
     if body.topic_partitions is None:
         for result in results:
             result.partition_result = [part for part in result.partition_result if part.error_code != ELECTION_NOT_NEEDED]
     return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
 
 
-def _results(topics: Topics, partitions: Partitions, asked: Elected, refusal: str | None) -> Iterator[PartitionResult]:
+def _results(cluster: ClusterImage, partitions: Partitions, asked: Elected, refusal: str | None) -> Iterator[PartitionResult]:
     for index in asked.partitions:
-        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(topics, partitions, asked.topic, index)
+        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(cluster, partitions, asked.topic, index)
         yield PartitionResult(partition_id=index, error_code=error_code, error_message=sentence)
 
 
-def _outcome(topics: Topics, partitions: Partitions, name: str, index: int) -> tuple[int, str]:
-    topic = topics.get(name)
+def _outcome(cluster: ClusterImage, partitions: Partitions, name: str, index: int) -> tuple[int, str]:
+    topic = cluster.topics.get(name)
     if topic is None:
         return UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= index < len(topic.partitions):

@@ -16,7 +16,7 @@ from ottla.broker.serving.later import LaterReplies, Reply, Waiting
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (
@@ -53,7 +53,7 @@ class _FetchRooms(NamedTuple):
     """What a fetch reads from."""
 
     partitions: Partitions
-    topics: Topics
+    cluster: ClusterImage
     settings: SettingsInForce
     sessions: FetchSessions
     later: LaterReplies
@@ -63,13 +63,13 @@ class _FetchRooms(NamedTuple):
 def fetch(
     request: Request[FetchRequest],
     partitions: Partitions,
-    topics: Topics,
+    cluster: ClusterImage,
     settings: SettingsInForce,
     sessions: FetchSessions,
     later: LaterReplies,
 ) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
-    body, rooms = request.body, _FetchRooms(partitions, topics, settings, sessions, later)
+    body, rooms = request.body, _FetchRooms(partitions, cluster, settings, sessions, later)
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = _Fetch(rooms, request)
     else:
@@ -167,7 +167,7 @@ class _Fetch:
         return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
     def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
-        return topic.topic if self.version < TOPIC_IDS_FROM else self.rooms.topics.name_of(topic.topic_id)
+        return topic.topic if self.version < TOPIC_IDS_FROM else self.rooms.cluster.name_of(topic.topic_id)
 
     def _topic(self, topic: FetchRequest.FetchTopic) -> TopicResponse:
         name = self._name(topic)

@@ -1,4 +1,4 @@
-"""Metadata: which topics there are, who leads their partitions, and where the brokers are. Makes topics that are asked for."""
+"""Metadata: which topics there are, who leads their partitions, and where the brokers are. Creates topics that are asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.topics import Topics
-from ottla.cluster.image import TopicImage
+from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.ports import Now
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
@@ -39,6 +39,7 @@ def metadata(
     request: Request[MetadataRequest],
     identity: BrokerIdentity,
     topics: Topics,
+    cluster: ClusterImage,
     partitions: Partitions,
     settings: SettingsInForce,
     addresses: Addresses,
@@ -48,14 +49,14 @@ def metadata(
     describer = PartitionDescriber(identity, partitions)
     if body.topics is None or (request.version == 0 and not body.topics):
         unseen = _unseen(topics, request)
-        told = [_described(describer, topic) for topic in topics.image.topics.values() if topic.name not in unseen]
+        told = [_described(describer, topic) for topic in cluster.topics.values() if topic.name not in unseen]
     elif request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
     else:
         makes = body.allow_auto_topic_creation and settings.value.auto_create_topics_enable
-        refused = _make_missing(topics, body.topics, request.now) if makes else {}
+        refused = _make_missing(topics, cluster, body.topics, request.now) if makes else {}
         refused |= _unseen(topics, request)
-        told = [_answered(describer, topics, asked, refused) for asked in _distinct(body.topics)]
+        told = [_answered(describer, cluster, asked, refused) for asked in _distinct(body.topics)]
     if body.include_topic_authorized_operations:
         for topic in told:
             topic.topic_authorized_operations = NOT_ASKED if topic.error_code else OPERATIONS[Resource.TOPIC]
@@ -65,7 +66,7 @@ def metadata(
             for node_id, host, port, rack in addresses.all(request.peer)
         ],
         cluster_id=identity.cluster_id,
-        controller_id=topics.image.controller_id,
+        controller_id=cluster.controller_id,
         topics=told,
         cluster_authorized_operations=OPERATIONS[Resource.CLUSTER] if body.include_cluster_authorized_operations else NOT_ASKED,
     )
@@ -82,13 +83,12 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
     return {(topic.topic_id, None if topic.topic_id != NO_ID else topic.name): topic for topic in asked}.values()
 
 
-def _make_missing(topics: Topics, asked: Iterable[Asked], now: Now) -> dict[str, int]:
-    """Make the topics that are asked for by name and are not there; returns error codes of those that can't be made."""
-    known = topics.image.topics
-    names = {topic.name: None for topic in asked if topic.topic_id == NO_ID and topic.name not in known}
+def _make_missing(topics: Topics, cluster: ClusterImage, asked: Iterable[Asked], now: Now) -> dict[str, int]:
+    """Create the topics that are asked for by name and are missing; returns the error codes of those that can't be created."""
+    names = {topic.name: None for topic in asked if topic.topic_id == NO_ID and topic.name not in cluster.topics}
     missing = [name for name in names if name is not None and name_error(name) is None]
-    outcomes = topics.create_by_default(missing, now) if missing else []
-    return {outcome.name: outcome.error_code for outcome in outcomes if outcome.error_code}
+    decisions = topics.create_by_default(missing, now) if missing else []
+    return {decision.name: decision.error_code for decision in decisions if decision.error_code}
 
 
 def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]:
@@ -98,15 +98,15 @@ def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]
     return {name: error_code for name, at_ms in made.items() if request.now.mono_ms - at_ms < UNSEEN_MS} if error_code else {}
 
 
-def _answered(describer: PartitionDescriber, topics: Topics, asked: Asked, refused: dict[str, int]) -> TopicResponse:
+def _answered(describer: PartitionDescriber, cluster: ClusterImage, asked: Asked, refused: dict[str, int]) -> TopicResponse:
     if asked.topic_id != NO_ID:
-        found = topics.image.topic_by_id(asked.topic_id)
+        found = cluster.topic_by_id(asked.topic_id)
         if found is None:
             return TopicResponse(error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
         return _described(describer, found)
     if asked.name is None:
         return TopicResponse(error_code=INVALID_REQUEST, name="")
-    topic = topics.get(asked.name)
+    topic = cluster.topics.get(asked.name)
     if topic is not None and asked.name not in refused:
         return _described(describer, topic)
     if name_error(asked.name) is not None:

@@ -17,7 +17,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.request import NO_REPLY, Close, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
 from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
@@ -67,18 +67,18 @@ class Converted(NamedTuple):
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.WRITE, Resource.TOPIC, "topic_data.name"),
 )
-def produce(request: Request[ProduceRequest], partitions: Partitions, topics: Topics, later: LaterReplies) -> Reply:
+def produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.version < ONE_BATCH_FROM:
-        return later.computed(_convert(request, partitions, topics))
+        return later.computed(_convert(request, partitions, cluster))
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(request, partitions, topics)
+    return _produce(request, partitions, cluster)
 
 
-def _convert(request: Request[ProduceRequest], partitions: Partitions, topics: Topics) -> Steps[Reply]:
+def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
     Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.
@@ -100,7 +100,7 @@ def _convert(request: Request[ProduceRequest], partitions: Partitions, topics: T
     for (_, data), conversion in zip(parts, converted, strict=True):
         if conversion is not None:
             data.records = conversion.arrived
-    return _produce(request, partitions, topics)
+    return _produce(request, partitions, cluster)
 
 
 def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
@@ -115,13 +115,13 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _produce(request: Request[ProduceRequest], partitions: Partitions, topics: Topics) -> Reply:
+def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply:
     """Append what the request brings: a batch for each partition, or what became of older messages."""
     body, response = request.body, ProduceResponse()
     unsynced: Unsynced = []
     refusal = _refusal(body, request)
     for topic in body.topic_data:
-        name, unknown = _topic_name(topics, topic, request.version)
+        name, unknown = _topic_name(cluster, topic, request.version)
         parts = [
             _failed(data.index, refusal or unknown)
             if refusal or unknown
@@ -166,10 +166,10 @@ def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest
     return Waiting((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
 
 
-def _topic_name(topics: Topics, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
+def _topic_name(cluster: ClusterImage, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
     if version < TOPIC_IDS_FROM:
         return topic.name, NONE
-    name = topics.name_of(topic.topic_id)
+    name = cluster.name_of(topic.topic_id)
     return (name, NONE) if name is not None else ("", UNKNOWN_TOPIC_ID)
 
 

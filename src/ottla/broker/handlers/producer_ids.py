@@ -7,7 +7,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, NONE
 
@@ -21,7 +21,7 @@ NEWEST_STABLE = 5
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     newest=NEWEST_STABLE,
 )
-def init_producer_id(request: Request[InitProducerIdRequest], topics: Topics, transactions: NoTransactions) -> Reply:
+def init_producer_id(request: Request[InitProducerIdRequest], producer_ids: ProducerIds, transactions: NoTransactions) -> Reply:
     """Give a new id with epoch 0. A producer that has one and asks again gets another: it has nothing to be fenced from.
 
     A registry that can't be written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
@@ -30,7 +30,7 @@ def init_producer_id(request: Request[InitProducerIdRequest], topics: Topics, tr
     error_code = transactions.refuse(request) if body.transactional_id else _error(body)
     if error_code:
         return _failed(error_code)
-    producer_id = topics.producer_ids.next()
+    producer_id = producer_ids.next()
     if producer_id is None:
         return _failed(COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

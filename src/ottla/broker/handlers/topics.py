@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: requests into decisions, outcomes into replies."""
+"""CreateTopics, DeleteTopics and CreatePartitions: requests into decisions, decisions into replies."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
+from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicSpec
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -37,16 +39,16 @@ DeleteState = DeleteTopicsRequest.DeleteTopicState
 
 
 @serves(CreateTopicsRequest, Need(Operation.CREATE, Resource.TOPIC, "topics.name"), controller_only=True)
-def create_topics(request: Request[CreateTopicsRequest], topics: Topics, settings: SettingsInForce) -> Reply:
-    """Make topics, each with its own result; they are visible to every API when the reply leaves."""
+def create_topics(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Reply:
+    """Create topics, each with its own result; they are visible to every API when the reply leaves."""
     body = request.body
     wanted = [_new_topic(settings.value, topic) for topic in body.topics]
-    outcomes = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only, at_once=False)}
+    decisions = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only)}
     configs = {topic.name: topic.configs for topic in wanted}
     told = as_told(settings.value, request.release)
-    response = CreateTopicsResponse(topics=[_created(told, outcome, configs[name]) for name, outcome in outcomes.items()])
-    made = [name for name, outcome in outcomes.items() if not outcome.error_code]
-    return topics.logs.reply(response, made, request.now)
+    response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
+    made = [name for name, decision in decisions.items() if not decision.error_code]
+    return logs.reply(response, made, request.now)
 
 
 def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
@@ -64,16 +66,16 @@ def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTop
     )
 
 
-def _created(told: BrokerSettings, outcome: Decision, configs: Mapping[str, str | None]) -> Created:
-    if outcome.error_code:
-        return Created(name=outcome.name, error_code=outcome.error_code, error_message=outcome.message)
+def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str | None]) -> Created:
+    if decision.error_code:
+        return Created(name=decision.name, error_code=decision.error_code, error_message=decision.message)
     texts = {name: text for name, text in configs.items() if text is not None}
     return Created(
-        name=outcome.name,
-        topic_id=outcome.topic_id,
+        name=decision.name,
+        topic_id=decision.topic_id,
         error_message=None,
-        num_partitions=len(outcome.replicas),
-        replication_factor=len(outcome.replicas[0]),
+        num_partitions=len(decision.replicas),
+        replication_factor=len(decision.replicas[0]),
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=row.name,
@@ -93,7 +95,9 @@ def _created(told: BrokerSettings, outcome: Decision, configs: Mapping[str, str 
     Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
     controller_only=True,
 )
-def delete_topics(request: Request[DeleteTopicsRequest], topics: Topics, settings: SettingsInForce) -> Reply:
+def delete_topics(
+    request: Request[DeleteTopicsRequest], topics: Topics, cluster: ClusterImage, logs: LogReconciler, settings: SettingsInForce
+) -> Reply:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
     body = request.body
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
@@ -101,26 +105,26 @@ def delete_topics(request: Request[DeleteTopicsRequest], topics: Topics, setting
         error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
         return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
-    times = Counter(_name(topics, state) for state in states)
-    results = {_name(topics, state): _deletable(topics, state, times) for state in states}
+    times = Counter(_name(cluster, state) for state in states)
+    results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
     found = [result for result in results.values() if not result.error_code]
-    outcomes = topics.delete([_known_name(topics, result) for result in found], request.now, at_once=False)
-    for result, outcome in zip(found, outcomes, strict=True):
-        result.error_code, result.error_message = outcome.error_code, outcome.message
-        result.name, result.topic_id = outcome.name, outcome.topic_id
+    decisions = topics.delete([_known_name(cluster, result) for result in found], request.now)
+    for result, decision in zip(found, decisions, strict=True):
+        result.error_code, result.error_message = decision.error_code, decision.message
+        result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=list(results.values()))
-    return topics.logs.reply(response, [outcome.name for outcome in outcomes], request.now)
+    return logs.reply(response, [decision.name for decision in decisions], request.now)
 
 
-def _name(topics: Topics, state: DeleteState) -> tuple[str | None, bytes]:
+def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
     """What tells topics apart: the name where there is such a topic, however it was given."""
-    if state.name is None and (name := topics.name_of(state.topic_id)) is not None:
+    if state.name is None and (name := cluster.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id
 
 
-def _known_name(topics: Topics, result: Deleted) -> str:
-    name = topics.name_of(result.topic_id) if result.name is None else result.name
+def _known_name(cluster: ClusterImage, result: Deleted) -> str:
+    name = cluster.name_of(result.topic_id) if result.name is None else result.name
     assert name is not None
     return name
 
@@ -129,17 +133,17 @@ def _refused(state: DeleteState, error_code: int, sentence: str) -> Deleted:
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=error_code, error_message=sentence)
 
 
-def _deletable(topics: Topics, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
+def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
     if state.name is not None and state.topic_id != NO_ID:
         return _refused(state, INVALID_REQUEST, "You may not specify both topic name and topic id: give one of them.")
     if state.name is None and state.topic_id == NO_ID:
         return _refused(state, INVALID_REQUEST, "Neither topic name nor id were specified: give one of them.")
-    if times[_name(topics, state)] > 1:
+    if times[_name(cluster, state)] > 1:
         what = "id" if state.name is None else "name"
         return _refused(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
-    if state.name is None and topics.name_of(state.topic_id) is None:
+    if state.name is None and cluster.name_of(state.topic_id) is None:
         return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: ask for the topics again.")
-    if state.name is not None and topics.get(state.name) is None:
+    if state.name is not None and cluster.topics.get(state.name) is None:
         return _refused(
             state, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: there is no topic {state.name!r}."
         )
@@ -147,7 +151,7 @@ def _deletable(topics: Topics, state: DeleteState, times: Counter[tuple[str | No
 
 
 @serves(CreatePartitionsRequest, Need(Operation.ALTER, Resource.TOPIC, "topics.name"), controller_only=True)
-def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics) -> Reply:
+def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Reply:
     """Let topics have more partitions; one that is named twice is left as it is."""
     body = request.body
     times = Counter(topic.name for topic in body.topics)
@@ -157,7 +161,7 @@ def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics)
             for topic in {topic.name: topic for topic in body.topics}.values()
         ]
     )
-    return topics.logs.reply(response, list(times), request.now)
+    return logs.reply(response, list(times), request.now)
 
 
 def _twice(name: str) -> Grown:
@@ -170,7 +174,5 @@ def _grown(
     topics: Topics, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
 ) -> Grown:
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
-    outcome = topics.add_partitions(
-        topic.name, topic.count, assignments, request.now, validate_only=request.body.validate_only, at_once=False
-    )
-    return Grown(name=topic.name, error_code=outcome.error_code, error_message=outcome.message)
+    decision = topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
+    return Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message)

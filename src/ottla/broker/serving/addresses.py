@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 
 
 class Address(NamedTuple):
@@ -21,10 +21,10 @@ class Address(NamedTuple):
 class Addresses:
     """The addresses that clients are told."""
 
-    def __init__(self, identity: BrokerIdentity, settings: SettingsInForce, topics: Topics) -> None:
+    def __init__(self, identity: BrokerIdentity, settings: SettingsInForce, cluster: ClusterImage) -> None:
         self._identity = identity
         self._settings = settings
-        self._topics = topics
+        self._cluster = cluster
 
     def own(self, peer: Peer) -> tuple[str, int]:
         """This broker's: the configured one, else the one at which this peer reached it."""
@@ -35,7 +35,7 @@ class Addresses:
 
     def all(self, peer: Peer) -> Iterator[Address]:
         """Every broker with an endpoint of the peer's listener, by number."""
-        for node_id, known in sorted(self._topics.image.brokers.items()):
+        for node_id, known in sorted(self._cluster.brokers.items()):
             if node_id == self._identity.node_id:
                 yield Address(node_id, *self.own(peer), known.rack)
                 continue

@@ -65,7 +65,7 @@ class DynamicConfigs:
         self._configure_logs(list(self._image.topics), now)
         return decision
 
-    def set_group(self, group_id: str, configs: Mapping[str, str], _now: Now, *, validate_only: bool = False) -> Decision:
+    def set_group(self, group_id: str, configs: Mapping[str, str], *, validate_only: bool = False) -> Decision:
         """Replace the settings of a group; its members are told with their next heartbeats."""
         decision = groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
         if validate_only or decision.error_code:

@@ -8,10 +8,8 @@ from dataclasses import replace
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits, storage_refused
-from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.defaults import default_topic
 from ottla.broker.topics.deletions import Deletions, note
-from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.cluster import layout
 from ottla.cluster import topics as cluster_topics
@@ -25,11 +23,10 @@ _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """Creates, grows and deletes topics. What is decided is in the registry and in the image at once.
+    """Creates, grows and deletes topics. What is decided is in the registry and in the image when a method returns.
 
-    When a method returns, the logs are as the image says. With `at_once=False` they are not yet: whoever asks for that has
-    `logs.follow` done, because thousands of them take long. `changed` hears of topics that came, grew or went, and `deleted` of
-    those whose offsets have to be forgotten.
+    The logs are not yet as the image says: thousands of them take long, so callers have `LogReconciler` see to them. `changed`
+    hears of topics that came, grew or went, and `deleted` of those whose offsets have to be forgotten.
     """
 
     def __init__(
@@ -38,20 +35,14 @@ class Topics:
         commits: Commits,
         logs: LogReconciler,
         deletions: Deletions,
-        configs: DynamicConfigs,
-        producer_ids: ProducerIds,
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
     ) -> None:
         self.image = image
-        self.logs = logs
+        self._logs = logs
         self.deletions = deletions
-        self.producer_ids = producer_ids
-        self.set_configs = configs.set_topic
-        self.set_broker_configs = configs.set_broker
-        self.set_group_configs = configs.set_group
         self.made_by_default: dict[str, int] = {}
         """When each topic was created that nobody described, of late (ms, monotonic)."""
         self._commits = commits
@@ -76,21 +67,22 @@ class Topics:
         if validate_only:
             return decisions
         try:
-            self.logs.free([decision.name for decision in decisions if decision.is_made], now)
+            self._logs.free([decision.name for decision in decisions if decision.is_made], now)
         except StorageFailed as failure:
             return storage_refused(decisions, failure)
-        return self._follow(self._commits.commit(decide, decisions), now, at_once=at_once)
+        return self._committed(self._commits.commit(decide, decisions))
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics that nobody described: with the broker's defaults, and internal ones with their own."""
+        """Create topics that nobody described: with the broker's defaults, and internal ones with their own; with their logs."""
         wanted = [default_topic(name, self._settings.value, len(self.image.brokers)) for name in names]
         decisions = self.create(wanted, now)
+        made = [decision.name for decision in decisions if decision.is_made]
+        self._logs.follow_at_once(made, now)
         lately = {name: at_ms for name, at_ms in self.made_by_default.items() if now.mono_ms - at_ms < UNSEEN_MS}
-        made = (decision.name for decision in decisions if decision.is_made)
         self.made_by_default = lately | dict.fromkeys(made, now.mono_ms)
         return decisions
 
-    def delete(self, names: Iterable[str], now: Now, *, at_once: bool = True) -> list[Decision]:
+    def delete(self, names: Iterable[str], now: Now) -> list[Decision]:
         """Delete topics with all their records and the offsets that groups committed for them."""
         wanted = list(names)
         decisions = self._commits.commit(lambda: [self._deletion(name) for name in wanted])
@@ -99,8 +91,6 @@ class Topics:
             self.deletions.begin(gone)
             self._changed(gone)
             self._deleted(gone, now)
-        if at_once:
-            self.logs.follow_at_once(gone, now)
         return decisions
 
     def _deletion(self, name: str) -> Decision:
@@ -111,33 +101,23 @@ class Topics:
         return replace(decision, changes=(*decision.changes, note(name)))
 
     def add_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: Sequence[Sequence[int]] | None,
-        now: Now,
-        *,
-        validate_only: bool = False,
-        at_once: bool = True,
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
     ) -> Decision:
         """Let a topic have `count` partitions; the new ones begin empty."""
 
         def decide() -> list[Decision]:
             return [cluster_topics.add_partitions(self.image, name, count, assignments)]
 
-        (decision,) = decide() if validate_only else self._follow(self._commits.commit(decide), now, at_once=at_once)
+        (decision,) = decide() if validate_only else self._committed(self._commits.commit(decide))
         return decision
 
-    def _follow(self, decisions: list[Decision], now: Now, *, at_once: bool) -> list[Decision]:
-        """Have the logs of new partitions made, and those partitions led once they have their logs."""
+    def _committed(self, decisions: list[Decision]) -> list[Decision]:
+        """Note who leads the new partitions, once they have their logs, and publish what changed."""
         made = [decision for decision in decisions if decision.is_made]
         for decision in made:
-            self.logs.lead_later(decision.topic_id, decision.states)
-        names = [decision.name for decision in made]
-        if names:
-            self._changed(names)
-        if names and at_once:
-            self.logs.follow_at_once(names, now)
+            self._logs.lead_later(decision.topic_id, decision.states)
+        if made:
+            self._changed([decision.name for decision in made])
         return decisions
 
     def _new_id(self) -> bytes:
