@@ -17,7 +17,7 @@ import psutil
 
 from bench.loads import Figures
 from ottla.broker.coordination.coordination import OFFSETS_TOPIC
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record

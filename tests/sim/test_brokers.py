@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.checkpoints import Checkpoints
-from ottla.broker.partitions.flushing import Flushes
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Steps
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import NOTHING
@@ -74,7 +75,7 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
     "applies no retention": ("retention applies", Partitions, "retain", nothing),
     "writes no checkpoints": ("checkpoints are new", Checkpoints, "write_soon", nothing),
     "answers before the sync": ("nothing is lost", Partition, "must_sync", lambda partition, acks_all: False),
-    "forgets flush.ms": ("flush.ms is kept", Flushes, "appended", lambda flushes, partition, now: None),
+    "forgets flush.ms": ("flush.ms is kept", Syncs, "flush", lambda syncs, partition, now: None),
     "expires no offsets": ("offsets expire", GroupMachine, "_expire", lambda machine, key, now: NOTHING),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.coord import group_machine
 from ottla.coord.classic import rebalance
 from ottla.coord.consumer import reconcile

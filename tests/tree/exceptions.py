@@ -12,11 +12,6 @@ CIRCLES: set[str] = {
     "ottla.broker.broker",
     "ottla.broker.coordination.coordination",
     "ottla.broker.coordination.group_topics",
-    "ottla.broker.partitions.checkpoints",
-    "ottla.broker.partitions.cleaning",
-    "ottla.broker.partitions.durability",
-    "ottla.broker.partitions.flushing",
-    "ottla.broker.partitions.partitions",
 }
 """Modules that import one another in a circle."""
 

@@ -10,7 +10,8 @@ from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.cleaning import Cleaner
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import Authorizer, Guard
@@ -72,7 +73,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.coordination = Coordination(self)
         self.settings_in_force.told.append(self.coordination.settings_changed)
-        self.cleaner = Cleaner(self)
+        self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served((*all_routes(), *routes))
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)

@@ -61,6 +61,29 @@ class Job(Generic[T_co]):
         self.result: StorageFailed | None = None
 
 
+class Countdown:
+    """Lets a job wait until others are over, whatever comes of them: `while countdown.left: yield countdown.wait`."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self._done: Done | None = None
+
+    def counted(self, steps: Steps[None]) -> Steps[None]:
+        """The same job, counted until it is over."""
+        self.left += 1
+        try:
+            yield from steps
+        finally:
+            self.left -= 1
+            if not self.left and self._done is not None:
+                done, self._done = self._done, None  # what waits must not hold itself
+                done(None)
+
+    def wait(self, done: Done) -> None:
+        """Call `done(None)` when none is left."""
+        self._done = done
+
+
 class Scheduler:
     """Deadlines, at most one per key, and jobs, at most one per name."""
 

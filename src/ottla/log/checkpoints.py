@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from ottla.ports import Disk, File, StorageFailed
+from ottla.ports import Disk
 
 log = logging.getLogger("ottla.log")
 
@@ -18,8 +17,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 VERSION = 0
-NEW = ".new"
-"""What the next one of these files is called until it is on stable storage."""
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
@@ -62,19 +59,6 @@ def read_offsets(disk: Disk, name: str) -> Offsets:
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """The content of one of the files above."""
     return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
-
-
-def replace_with_new(disk: Disk, name: str, file: File, failure: StorageFailed | None) -> None:
-    """Let the `.new` one of these files, of which a sync came to this, take the place of `name`. Raises `StorageFailed`.
-
-    One that could not be synced is removed: it never can be, and the next one must be another file.
-    """
-    if failure is not None:
-        with suppress(StorageFailed):
-            disk.remove(name + NEW)
-        raise StorageFailed(failure.path, failure.reason)
-    file.close()
-    disk.rename(name + NEW, name, sync=False)
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -16,7 +16,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.log.config import FOREVER
 from ottla.log.dirtiness import dirtiness, is_due

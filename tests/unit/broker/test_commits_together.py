@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.coordination.coordination import MOST_COMMITS, OFFSETS_TOPIC
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import batches

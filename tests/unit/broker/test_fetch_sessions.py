@@ -98,7 +98,7 @@ def test_a_partition_that_goes_offline_ends_the_wait_with_its_error() -> None:
     produce(machine, b"v", index=2)
     session.fetch([Wanted(topic, 2, 1)])
     pending = waiting(machine, session)
-    machine.broker.partitions.failed(partition(machine, 2), StorageFailed("t-2", "planted"))
+    partition(machine, 2).fail(StorageFailed("t-2", "planted"))
     machine.settle()
     error = {("t", 2): Told(KAFKA_STORAGE_ERROR, -1, -1, 0)}
     assert told(machine.finish(FETCH, VERSION, pending), topic) == error

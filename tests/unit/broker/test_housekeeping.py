@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from ottla.broker.partitions.durable import NEW
 from ottla.broker.serving.later import Promise
-from ottla.log.checkpoints import NEW, RECOVERY_POINTS, read_offsets
+from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
 from ottla.records.build import build
 from ottla.sim.disk import TOO_MANY_FILES, SimDisk, SimFile
@@ -252,7 +253,7 @@ def test_a_topic_that_is_deleted_during_its_sync_is_no_failure(caplog: pytest.Lo
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
     delete(machine, "t")
-    machine.broker.partitions.failed(partition, StorageFailed("t-0", "it is deleted"))
+    partition.fail(StorageFailed("t-0", "it is deleted"))
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 

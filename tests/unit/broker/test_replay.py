@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.coordination.coordination import OFFSETS_TOPIC
 from ottla.broker.coordination.replay import NAMED
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.transactions import ABORT, COMMIT

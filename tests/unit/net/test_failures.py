@@ -18,7 +18,8 @@ import pytest
 import ottla
 from ottla.broker.coordination.coordination import Coordination
 from ottla.broker.handlers import list_offsets
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving import router
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import workers
@@ -118,7 +119,7 @@ def delete(broker: ottla.Broker) -> None:
 MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker], None]]] = {
     "after an append": (Partition, "must_sync", produce),
     "in a bundle": (Coordination, "settle", produce),
-    "in a completion": (Partition, "release", produce),
+    "in a completion": (Partition, "synced", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),
     "on the thread that syncs": (workers, "_sync_each", produce),

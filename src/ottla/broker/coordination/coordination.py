@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordination.group_topics import GroupTopics
 from ottla.broker.coordination.replay import stored_records
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings.group import in_force

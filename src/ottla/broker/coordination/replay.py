@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.coord.offset_reader import OffsetReader, RecordRows
 from ottla.coord.offsets import OffsetsCommitted
 from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, UnreadableRecord

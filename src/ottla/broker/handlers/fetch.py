@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.down_conversion import down_converted
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.handlers.fetch import READ_COMMITTED, epoch_error
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases import Release
 from ottla.broker.releases.traits import MoreAcks
 from ottla.broker.scheduler import Steps

@@ -1,57 +1,41 @@
-"""The files of the data directory that say how far each partition is on stable storage, where it begins and what readers may see.
+"""The files of the data directory that say, for each partition, how far it is synced, where it begins and what readers may see.
 
 Knows partitions and Kafka's three checkpoint files; decides no sync. An entry that outlives its topic would be taken for damage of
-the next topic of that name, so whoever drops a partition writes these before the name is free again.
+the next topic of that name, so whoever drops a partition has these files written before the name is free again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ottla.broker.scheduler import Steps
-from ottla.log.checkpoints import (
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    NEW,
-    RECOVERY_POINTS,
-    Offsets,
-    format_offsets,
-    read_offsets,
-    replace_with_new,
-)
-from ottla.ports import Disk, File, StorageFailed, TryAgain
-
-if TYPE_CHECKING:
-    from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.durable import replace_file
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.scheduler import Countdown, Scheduler, Steps
+from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
+from ottla.ports import Disk, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
-Failed = Callable[["Partition", StorageFailed], None]
-
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 MOST_STALE = 10_000
-"""How many deleted topics the files may still speak of."""
+"""How many deleted topics the files may still name."""
 
 
 class Checkpoints:
-    """The three files as they are and as they should be; `touch` the partitions whose entries may have changed."""
+    """The three files as they are and as they should be; `touch` a partition if its entries may have changed."""
 
-    def __init__(self, disk: Disk, failed: Failed) -> None:
+    def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
-        self._failed = failed
+        self._scheduler = scheduler
         self._offsets: dict[str, Offsets] = {name: {} for name in FILES}
         self._written: dict[str, bytes] = {}
         self._touched: dict[Partition, None] = {}
-        self._round = 0
-        self._under_way: set[str] = set()
-        self._flushing = 0
         self._stale: set[str] = set()
 
     def load(self) -> None:
-        """Read the files: before any partition is opened. Raises `StorageFailed`."""
+        """Read the files, before any partition is opened. Raises `StorageFailed`."""
         for name in FILES:
             self._offsets[name] = read_offsets(self._disk, name)
             self._written[name] = format_offsets(self._offsets[name])
@@ -61,7 +45,7 @@ class Checkpoints:
         return self._offsets[RECOVERY_POINTS].get((topic, index), 0)
 
     def is_known(self, partition: Partition) -> bool:
-        """Whether what is noted of a partition is true of it now: after a power cut one file may be older than another."""
+        """Whether the entries of a partition are true of it now: after a power cut one file may be older than another."""
         key = (partition.topic, partition.index)
         points, starts, marks = (noted.get(key, 0) for noted in self._offsets.values())
         return (points, starts, marks) == (partition.log.synced_offset, _inner_start(partition), partition.high_watermark)
@@ -76,7 +60,7 @@ class Checkpoints:
         return list(self._touched)
 
     def forget(self, topic: str, index: int) -> None:
-        """The partition is no more: `settle` before the topic's name can come back."""
+        """The partition is gone: `settle` before the topic's name can come back."""
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
                 self._stale.add(topic)
@@ -88,15 +72,15 @@ class Checkpoints:
                 self.forget(topic, index)
 
     def settle(self, topics: Iterable[str] | None = None) -> None:
-        """Have the files speak of no partition that was forgotten: to be asked before one of these topics' names is given again.
+        """Have the files name no forgotten partition of these topics, or of any: called before a name is given again.
 
-        Without `topics`, before any is. It waits for the disk, and the names that it does not wait for are not many.
+        It waits for the disk, but mostly there is nothing to do.
         """
         is_wanted = topics is None or not self._stale.isdisjoint(topics) or len(self._stale) > MOST_STALE
         if not self._stale or not is_wanted or not self._write_files():
             return
         try:
-            self._disk.sync_dir("")  # what was written meanwhile may not be on stable storage under its name
+            self._disk.sync_dir("")  # a file that was replaced a moment ago may not be on stable storage under its name
             self._stale.clear()
         except StorageFailed as failure:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
@@ -109,13 +93,13 @@ class Checkpoints:
                 try:
                     self._note(partition, partition.log.checkpoint())
                 except StorageFailed as failure:
-                    self._refused(partition, failure)
+                    self._try_again(partition, failure)
         return self._write_files()
 
     def _write_files(self) -> bool:
-        self._round += 1
         written = True
         for name, data in self._changed():
+            self._scheduler.drop(name)  # or it would replace the file with something older
             try:
                 self._disk.write_file(name, data)
                 self._written[name] = data
@@ -125,81 +109,51 @@ class Checkpoints:
         return written
 
     def write_soon(self) -> Steps[None]:
-        """The same, a partition with each step and the syncs left to the disk's worker; the files follow the last of these."""
+        """The same without waiting for the disk: every partition is synced by itself, and the files follow when all are."""
         touched, self._touched = self._touched, {}
-        self._flushing += 1
-        try:
-            for partition in touched:
-                self._flush(partition)
-                yield None
-        finally:
-            self._flushed()
+        flushes = Countdown()
+        for partition in touched:
+            if partition.offline is None:
+                self._scheduler.begin(("checkpoint", partition), flushes.counted(self._flush(partition)))
+            yield None
+        while flushes.left:
+            yield flushes.wait
+        for name, data in self._changed():
+            self._scheduler.begin(name, self._replace(name, data))
 
-    def _flush(self, partition: Partition) -> None:
-        if partition.offline is not None:
-            return
+    def _flush(self, partition: Partition) -> Steps[None]:
+        """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
+        recovery_point = partition.log.synced_offset
         try:
-            recovery_point = partition.log.synced_offset
             files = partition.log.flush()
         except StorageFailed as failure:
-            self._refused(partition, failure)
+            self._try_again(partition, failure)
             return
-        self._flushing += 1
-        if not files:
-            self._noted(partition, recovery_point, None)
-            return
-        try:
-            self._disk.sync_soon(files, partial(self._noted, partition, recovery_point))
-        except TryAgain as failure:
+        failed = (yield partial(self._disk.sync_soon, files)) if files else None
+        if isinstance(failed, TryAgain):
             partition.log.was_not_flushed()
-            self._refused(partition, failure)
-            self._flushed()
-        except StorageFailed as failure:
-            self._noted(partition, recovery_point, failure)
-
-    def _noted(self, partition: Partition, recovery_point: int, failure: StorageFailed | None) -> None:
-        if failure is not None:
-            self._failed(partition, failure)
+            self._try_again(partition, failed)
+            return
+        if failed is not None:
+            partition.fail(failed)
         self._note(partition, recovery_point)
-        self._flushed()
 
-    def _flushed(self) -> None:
-        self._flushing -= 1
-        if not self._flushing:
-            self._write_files_soon()
-
-    def _write_files_soon(self) -> None:
-        for name, data in self._changed():
-            if name in self._under_way:
-                continue
-            try:
-                file = self._disk.open(name + NEW, create=True)
-                file.truncate(0)
-                file.append([data])
-                self._disk.sync_soon([file], partial(self._replace, name, file, data, self._round))
-                self._under_way.add(name)
-            except StorageFailed as failure:
-                log.error("a checkpoint could not be written: %s; the next one is tried as usual", failure)
-
-    def _replace(self, name: str, file: File, data: bytes, begun: int, failure: StorageFailed | None) -> None:
-        self._under_way.discard(name)
-        if begun != self._round:
-            return  # newer ones were written meanwhile
+    def _replace(self, name: str, data: bytes) -> Steps[None]:
         try:
-            replace_with_new(self._disk, name, file, failure)  # what a power cut brings back in its place is true as well
+            yield from replace_file(self._disk, name, data)  # what a power cut brings back in its place is true as well
             self._written[name] = data
-        except StorageFailed as refused:
-            log.error("a checkpoint could not be written: %s; the next one is tried as usual", refused)
+        except StorageFailed as failure:
+            log.error("a checkpoint could not be written: %s; it is written with the next one", failure)
 
     def _changed(self) -> Iterable[tuple[str, bytes]]:
-        """The files that are not as they should be, with what should be in them."""
+        """The files that are out of date, with what should be in them."""
         for name, offsets in self._offsets.items():
             data = format_offsets(offsets)
             if data != self._written.get(name, format_offsets({})):
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
-        """Take over what is true of a partition now; of one that is offline, what was known last stays."""
+        """Take over what is true of a partition now; what was known last of one that is offline stays."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks = self._offsets.values()
@@ -212,12 +166,12 @@ class Checkpoints:
         else:
             starts.pop(key, None)
 
-    def _refused(self, partition: Partition, failure: StorageFailed) -> None:
+    def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
         self.touch(partition)
-        log.error("%s: what belongs to its checkpoint could not be written: %s; it is tried again", partition, failure)
+        log.error("%s: its checkpoint could not be written: %s; it is written with the next one", partition, failure)
 
 
 def _inner_start(partition: Partition) -> int:
-    """Where a log begins that begins within a segment, which the segments' names don't tell; 0 for any other."""
+    """Where a log begins if that is within a segment, which the segments' names do not tell; 0 otherwise."""
     start = partition.log.log_start_offset
     return start if start > partition.log.segments[0].base_offset else 0

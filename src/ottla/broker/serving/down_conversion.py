@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.later import Reply
 from ottla.ports import FileSlice, StorageFailed

@@ -69,7 +69,7 @@ class Held:
 
     @property
     def key(self) -> PartitionKey:
-        """The key of `ottla.broker.partitions.partitions.Partition` that this is."""
+        """The key of `ottla.broker.partitions.partition.Partition` that this is."""
         return ("partition", self.topic, self.partition)
 
 

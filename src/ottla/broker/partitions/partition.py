@@ -1,0 +1,261 @@
+"""One partition that this broker holds: its log, this broker's role, and what readers may see.
+
+Knows `ottla.log` and `ottla.records`; knows nothing of requests, of other partitions, or of when the disk is synced.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from ottla.broker.failures import Changes
+from ottla.log.config import FOREVER, LOG_APPEND_TIME
+from ottla.log.log import Appended, Log, LogConfig
+from ottla.ports import Now, StorageFailed
+from ottla.records import codecs
+from ottla.records.arrivals import Terms
+from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from ottla.records.codecs import CodecFailed
+from ottla.records.recompress import recompress
+from ottla.records.verify import MOST_MS, Demands, Refused, Verdict, check_records
+from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
+    INVALID_RECORD,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_LEADER_EPOCH,
+)
+
+log = logging.getLogger("ottla.broker")
+
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = -1
+TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
+
+
+class Role(Enum):
+    """What this broker is to a partition."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+def demands(config: LogConfig) -> Demands:
+    """What a topic's settings demand of each record."""
+    if config.message_timestamp_type == LOG_APPEND_TIME:
+        return Demands(keyed=config.compacts, append_time=True)
+    after_ms = min(config.message_timestamp_after_max_ms, MOST_MS)
+    return Demands(keyed=config.compacts, before_ms=config.message_timestamp_before_max_ms, after_ms=after_ms)
+
+
+def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
+    """(codec, level) in which a topic's settings want batches stored; (None, None) if each stays as it came."""
+    match config.compression_type:
+        case "producer":
+            return None, None
+        case "uncompressed":
+            return codecs.NONE, None
+        case "gzip":
+            return codecs.GZIP, config.compression_gzip_level if config.compression_gzip_level >= 0 else None
+        case "lz4":
+            return codecs.LZ4, config.compression_lz4_level
+        case "zstd":
+            return codecs.ZSTD, config.compression_zstd_level
+        case name:
+            return codecs.NAMES.index(name), None
+
+
+class Partition:
+    """One replica of a partition.
+
+    `offline` says why it cannot be used (damage, a failed sync), or is None. `high_watermark` is where readers stop: every record
+    below it is on all in-sync replicas. `log` is set unless the partition was offline from the start.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_changes",
+        "_codec",
+        "_flush",
+        "_flushes",
+        "_level",
+        "_waiting",
+        "_want_sync",
+        "config",
+        "demands",
+        "high_watermark",
+        "index",
+        "key",
+        "leader_epoch",
+        "log",
+        "offline",
+        "role",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        config: LogConfig,
+        *,
+        changes: Changes,
+        changed: Callable[[Partition], None],
+        want_sync: Callable[[Partition], None],
+        flush: Callable[[Partition, Now], None],
+    ) -> None:
+        """`changed` hears of what readers and checkpoints depend on; `flush` of appends, if the topic has flush.* settings."""
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.configure(config)
+        self.role = Role.LEADER
+        self.leader_epoch = 0
+        self.high_watermark = 0
+        self.offline: str | None = None
+        self.key = ("partition", topic, index)
+        self.log: Log
+        self._changes = changes
+        self._changed = changed
+        self._want_sync = want_sync
+        self._flush = flush
+        self._waiting: list[tuple[int, Callable[[int], None]]] = []
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def opened(self, log: Log) -> None:
+        """Take over the recovered log. This broker is the only in-sync replica, so readers may see all of it."""
+        self.log = log
+        self.high_watermark = log.log_end_offset
+
+    def configure(self, config: LogConfig) -> None:
+        """Let changed settings of the topic take effect."""
+        self.config = config
+        self.demands = demands(config)
+        self._flushes = config.flush_messages < FOREVER or config.flush_ms < FOREVER
+        self._codec, self._level = stored_codec(config)
+
+    # Leadership
+
+    def leader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
+        """What stands against serving a request that only the leader serves, as an error code; NONE if nothing does.
+
+        `current_leader_epoch` is the client's idea of it (KIP-320); -1 asks for no check.
+        """
+        if self.offline is not None:
+            return KAFKA_STORAGE_ERROR
+        if self.role is not Role.LEADER:
+            return NOT_LEADER_OR_FOLLOWER
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return NONE
+        return FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed records stop: below it no transaction is open."""
+        return min(self.log.last_stable_offset, self.high_watermark)
+
+    # Appending
+
+    def terms(self, now: Now) -> Terms:
+        """On what terms an old client's messages are taken."""
+        size, codec, level = self.config.max_message_bytes, self._codec, self._level
+        return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
+
+    def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
+        """(header, None) if the topic's settings allow a client's batch; else (header, why not)."""
+        if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
+            return header, TOO_LARGE
+        return check_records(view, header, self.demands, now.wall_ms)
+
+    def encode(self, view: memoryview, header: BatchHeader) -> tuple[memoryview | bytearray, BatchHeader, Refused | None]:
+        """A checked batch in the codec of the topic's compression.type, which mostly is the one it came in."""
+        if self._codec in (None, header.codec):
+            return view, header, None
+        try:
+            encoded, header = recompress(view, header, self._codec, self._level)
+        except CodecFailed as failure:
+            return view, header, Refused(INVALID_RECORD, f"The records cannot be opened: {failure}")
+        return encoded, header, TOO_LARGE if header.size > self.config.max_message_bytes else None
+
+    def append(
+        self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True
+    ) -> Appended:
+        """Append checked batches as the leader. If the result has an error code, nothing was written."""
+        error_code = self.leader_error()
+        if error_code:
+            return Appended(error_code, -1, -1, NO_TIMESTAMP, False)
+        self._changes.made = True
+        try:
+            appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
+        except StorageFailed as failure:
+            log.error(
+                "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later", self, failure
+            )
+            return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
+        if not appended.error_code:
+            self.high_watermark = self.log.log_end_offset  # no other replica has to have it
+            self._changed(self)
+            if self._flushes:
+                self._flush(self, now)
+        return appended
+
+    def delete_records(self, offset: int) -> None:
+        """Let the log begin at `offset`. Raises `StorageFailed`. The caller writes the checkpoints before anybody hears of it."""
+        self._changes.made = True
+        self.log.delete_records(offset)
+        self._changed(self)
+
+    # Durability
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether at least flush.messages records are not on stable storage."""
+        return self.log.log_end_offset - self.log.synced_offset >= self.config.flush_messages
+
+    def must_sync(self, *, acks_all: bool) -> bool:
+        """Whether the reply to the last append has to wait for stable storage."""
+        return (acks_all and self.config.ottla_acks_all_sync) or (self._flushes and self.is_flush_due)
+
+    def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(error_code)` once all records below `offset` are as safe as acks=all promises: at once if they are."""
+        if self.offline is not None:
+            callback(KAFKA_STORAGE_ERROR)
+        elif self.log.synced_offset >= offset or not self.must_sync(acks_all=True):
+            callback(NONE)
+        else:
+            self._waiting.append((offset, callback))
+            self._want_sync(self)
+
+    def synced(self, upto: int) -> None:
+        """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
+        self.log.mark_synced(upto)
+        self._call_back()
+
+    def fail(self, failure: StorageFailed) -> None:
+        """Go offline after a failed sync: what is on stable storage is not known any more. No news if it is offline already."""
+        if self.offline is None:
+            log.error("%s: a sync failed (%s); the partition is offline until the broker restarts", self, failure)
+            self.go_offline(str(failure))
+
+    def go_offline(self, reason: str) -> None:
+        """Serve nothing any more, and tell that to whoever waits."""
+        self.offline = reason
+        self._changed(self)
+        self._call_back()
+
+    def _call_back(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for offset, callback in waiting:
+            if self.offline is not None:
+                callback(KAFKA_STORAGE_ERROR)
+            elif self.log.synced_offset >= offset:
+                callback(NONE)
+            else:
+                self._waiting.append((offset, callback))

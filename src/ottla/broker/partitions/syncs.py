@@ -1,0 +1,100 @@
+"""When what was appended goes to stable storage: one sync serves everybody who waits for it. Knows partitions and the disk port.
+
+Syncs are asked for by those who wait (acks=all) and by a topic's flush.messages and flush.ms, whatever the acks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.scheduler import Scheduler
+from ottla.log.config import FOREVER
+from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
+
+log = logging.getLogger("ottla.broker")
+
+AGAIN_MS = 100
+"""How long after a sync could not begin it is asked for again."""
+
+
+class Syncs:
+    """Asks the disk for the syncs that are wanted.
+
+    A partition has at most one sync under way; what is appended meanwhile shares the next one. A failed sync is never repeated:
+    what the kernel still holds is unknown then, so the partition goes offline (KAFKA_STORAGE_ERROR) until the broker restarts. One
+    that could not begin is asked for again: nothing was lost, and those who wait for it wait on.
+    """
+
+    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, synced: Callable[[Partition], None]) -> None:
+        """`synced` hears of each partition that was synced."""
+        self._disk = disk
+        self._clock = clock
+        self._scheduler = scheduler
+        self._synced = synced
+        self._wanted: dict[Partition, None] = {}
+        self._under_way: set[Partition] = set()
+        self._put_off: set[Partition] = set()
+        self._timed: set[Partition] = set()
+
+    def want(self, partition: Partition) -> None:
+        """Sync this partition with the next `start`."""
+        self._wanted[partition] = None
+
+    def start(self) -> None:
+        """Ask for every wanted sync that is not under way: called at the end of each bundle of requests."""
+        if not self._wanted:
+            return
+        for partition in [p for p in self._wanted if p not in self._under_way]:
+            del self._wanted[partition]
+            if partition.offline is None:
+                self._sync(partition)
+
+    def flush(self, partition: Partition, now: Now) -> None:
+        """Want a sync at once or later, as flush.messages and flush.ms say: called after an append."""
+        if partition.is_flush_due:
+            self.want(partition)
+        elif partition.config.flush_ms < FOREVER and partition not in self._timed:
+            self._timed.add(partition)
+            self._scheduler.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._flush_due, partition))
+
+    def configured(self, partition: Partition, now: Now) -> None:
+        """Apply changed flush settings to what was written before, too."""
+        if partition.log.synced_offset < partition.log.log_end_offset:
+            self._timed.discard(partition)
+            self.flush(partition, now)
+
+    def _flush_due(self, partition: Partition, now: Now) -> None:
+        self._timed.discard(partition)
+        if partition.offline is None and partition.log.synced_offset < partition.log.log_end_offset:
+            self.want(partition)
+
+    def _sync(self, partition: Partition) -> None:
+        upto = partition.log.log_end_offset
+        try:
+            self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
+        except TryAgain as failure:
+            self._sync_later(partition, failure)
+        except StorageFailed as failure:
+            partition.fail(failure)
+        else:
+            self._under_way.add(partition)
+            self._put_off.discard(partition)
+
+    def _sync_later(self, partition: Partition, failure: TryAgain) -> None:
+        if partition not in self._put_off:
+            self._put_off.add(partition)
+            log.warning("%s: a sync could not begin (%s); it is retried until it can", partition, failure)
+        self._scheduler.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, lambda now: self.want(partition))
+
+    def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
+        self._under_way.discard(partition)
+        if failure is None:
+            self._synced(partition)
+            partition.synced(upto)
+        else:
+            partition.fail(failure)
+        if partition in self._wanted:
+            self.start()
