@@ -44,9 +44,9 @@ class Limits(NamedTuple):
     functions: int
 
 
-PRODUCE = Limits(files=30, functions=106)
+PRODUCE = Limits(files=30, functions=105)
 """Of a produce with acks=all of one batch, its sync included."""
-JOIN = Limits(files=37, functions=161)
+JOIN = Limits(files=38, functions=159)
 """Of a first member's join of a new classic group, up to its generation."""
 WALKS = 3
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""

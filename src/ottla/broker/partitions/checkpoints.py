@@ -24,14 +24,14 @@ MOST_STALE = 10_000
 
 
 class Checkpoints:
-    """The three files as they are and as they should be; `touch` a partition if its entries may have changed."""
+    """The three files as they are and as they should be; put a partition into `touched` if its entries may have changed."""
 
     def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
         self._scheduler = scheduler
         self._offsets: dict[str, Offsets] = {name: {} for name in FILES}
         self._written: dict[str, bytes] = {}
-        self._touched: dict[Partition, None] = {}
+        self.touched: dict[Partition, None] = {}
         self._stale: set[str] = set()
 
     def load(self) -> None:
@@ -52,12 +52,6 @@ class Checkpoints:
 
     def log_start_offset(self, topic: str, index: int) -> int:
         return self._offsets[LOG_START_OFFSETS].get((topic, index), 0)
-
-    def touch(self, partition: Partition) -> None:
-        self._touched[partition] = None
-
-    def touched(self) -> list[Partition]:
-        return list(self._touched)
 
     def forget(self, topic: str, index: int) -> None:
         """The partition is gone: `settle` before the topic's name can come back."""
@@ -87,7 +81,7 @@ class Checkpoints:
 
     def write(self) -> bool:
         """Bring the files up to date; durable when it returns. False if the disk refused: what is there stays true."""
-        touched, self._touched = self._touched, {}
+        touched = self._take_touched()
         for partition in touched:
             if partition.offline is None:
                 try:
@@ -95,6 +89,11 @@ class Checkpoints:
                 except StorageFailed as failure:
                     self._try_again(partition, failure)
         return self._write_files()
+
+    def _take_touched(self) -> list[Partition]:
+        touched = list(self.touched)
+        self.touched.clear()
+        return touched
 
     def _write_files(self) -> bool:
         written = True
@@ -110,7 +109,7 @@ class Checkpoints:
 
     def write_soon(self) -> Steps[None]:
         """The same without waiting for the disk: every partition is synced by itself, and the files follow when all are."""
-        touched, self._touched = self._touched, {}
+        touched = self._take_touched()
         flushes = Countdown()
         for partition in touched:
             if partition.offline is None:
@@ -167,7 +166,7 @@ class Checkpoints:
             starts.pop(key, None)
 
     def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
-        self.touch(partition)
+        self.touched[partition] = None
         log.error("%s: its checkpoint could not be written: %s; it is written with the next one", partition, failure)
 
 

@@ -76,12 +76,13 @@ class Partition:
     """
 
     __slots__ = (
-        "_changed",
         "_changes",
         "_codec",
         "_flush",
         "_flushes",
         "_level",
+        "_on_change",
+        "_touched",
         "_waiting",
         "_want_sync",
         "config",
@@ -105,11 +106,15 @@ class Partition:
         config: LogConfig,
         *,
         changes: Changes,
-        changed: Callable[[Partition], None],
+        touched: dict[Partition, None],
+        on_change: Callable[[Partition], None],
         want_sync: Callable[[Partition], None],
         flush: Callable[[Partition, Now], None],
     ) -> None:
-        """`changed` hears of what readers and checkpoints depend on; `flush` of appends, if the topic has flush.* settings."""
+        """`touched` collects partitions whose checkpoints are out of date; `on_change` hears of what readers may see.
+
+        `flush` hears of appends if the topic has flush.* settings.
+        """
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -121,7 +126,8 @@ class Partition:
         self.key = ("partition", topic, index)
         self.log: Log
         self._changes = changes
-        self._changed = changed
+        self._touched = touched
+        self._on_change = on_change
         self._want_sync = want_sync
         self._flush = flush
         self._waiting: list[tuple[int, Callable[[int], None]]] = []
@@ -201,16 +207,22 @@ class Partition:
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
             self.high_watermark = self.log.log_end_offset  # no other replica has to have it
-            self._changed(self)
+            self._touched[self] = None
+            self._on_change(self)
             if self._flushes:
                 self._flush(self, now)
         return appended
+
+    def changed(self) -> None:
+        """Tell that readers and checkpoints depend on something that is different now, such as where the log starts."""
+        self._touched[self] = None
+        self._on_change(self)
 
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`. Raises `StorageFailed`. The caller writes the checkpoints before anybody hears of it."""
         self._changes.made = True
         self.log.delete_records(offset)
-        self._changed(self)
+        self.changed()
 
     # Durability
 
@@ -236,6 +248,7 @@ class Partition:
     def synced(self, upto: int) -> None:
         """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
         self.log.mark_synced(upto)
+        self._touched[self] = None
         self._call_back()
 
     def fail(self, failure: StorageFailed) -> None:
@@ -247,7 +260,7 @@ class Partition:
     def go_offline(self, reason: str) -> None:
         """Serve nothing any more, and tell that to whoever waits."""
         self.offline = reason
-        self._changed(self)
+        self.changed()
         self._call_back()
 
     def _call_back(self) -> None:

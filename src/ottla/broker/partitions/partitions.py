@@ -28,13 +28,18 @@ class Partitions:
     ) -> None:
         """`on_change` hears of every partition of which readers may see something else now."""
         self.checkpoints = Checkpoints(disk, scheduler)
-        self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.touch)
+        self.syncs = Syncs(disk, clock, scheduler)
         self._disk = disk
         self._scheduler = scheduler
         self._changes = changes
         self._on_change = on_change
         self._partition = partial(
-            Partition, changes=changes, changed=self._changed, want_sync=self.syncs.want, flush=self.syncs.flush
+            Partition,
+            changes=changes,
+            touched=self.checkpoints.touched,
+            on_change=on_change,
+            want_sync=self.syncs.want,
+            flush=self.syncs.flush,
         )
         self._topics: dict[str, dict[int, Partition]] = {}
 
@@ -52,7 +57,7 @@ class Partitions:
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
             if not self.checkpoints.is_known(partition):
-                self.checkpoints.touch(partition)
+                self.checkpoints.touched[partition] = None
         except (Damaged, StorageFailed) as failure:
             log.error("%s is offline: %s", partition, failure)
             partition.offline = str(failure)
@@ -118,7 +123,7 @@ class Partitions:
             start = partition.log.log_start_offset
             removed = partition.log.retain(now, most=1)
             if partition.log.log_start_offset != start:
-                self._changed(partition)
+                partition.changed()
             if not removed:
                 return
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
@@ -132,7 +137,7 @@ class Partitions:
 
     def checkpoint(self) -> Steps[None]:
         """Note how far each log is on stable storage, and sync the segments that were sealed since."""
-        for partition in self.checkpoints.touched():
+        for partition in self.checkpoints.touched:
             if partition.offline is None and partition.log.has_unsynced_segments:
                 self.syncs.want(partition)
         return self.checkpoints.write_soon()
@@ -145,14 +150,10 @@ class Partitions:
                 try:
                     partition.log.close()
                     if not self.checkpoints.is_known(partition):
-                        self.checkpoints.touch(partition)
+                        self.checkpoints.touched[partition] = None
                 except StorageFailed as failure:
                     clean = False
                     log.error("%s was not closed cleanly: %s", partition, failure)
             else:
                 clean = False
         return self.checkpoints.write() and clean
-
-    def _changed(self, partition: Partition) -> None:
-        self.checkpoints.touch(partition)
-        self._on_change(partition)

@@ -6,7 +6,6 @@ Syncs are asked for by those who wait (acks=all) and by a topic's flush.messages
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
@@ -28,12 +27,10 @@ class Syncs:
     that could not begin is asked for again: nothing was lost, and those who wait for it wait on.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, synced: Callable[[Partition], None]) -> None:
-        """`synced` hears of each partition that was synced."""
+    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler) -> None:
         self._disk = disk
         self._clock = clock
         self._scheduler = scheduler
-        self._synced = synced
         self._wanted: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
         self._put_off: set[Partition] = set()
@@ -92,7 +89,6 @@ class Syncs:
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         self._under_way.discard(partition)
         if failure is None:
-            self._synced(partition)
             partition.synced(upto)
         else:
             partition.fail(failure)
