@@ -1,7 +1,7 @@
-"""The four ports: everything the world can do to Ottla, and Ottla to the world.
+"""The ports: everything the world can do to Ottla, and Ottla to the world.
 
-Pure packages take these as arguments and know no other way to the outside. `ottla.net` implements them with the real clock,
-disk, sockets and registry; `ottla.sim` implements them with seeded faults. This module knows nothing else of the project.
+Pure packages take these as arguments and have no other way out. `ottla.net` implements them with the real clock, disk and registry,
+`ottla.sim` with seeded faults. This module knows nothing else of the project.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 class Now(NamedTuple):
     """One reading of the clock.
 
-    `wall_ms` (Unix epoch) goes into records and replies; it may jump. `mono_ms` never goes back: deadlines rest on it alone.
+    `wall_ms` (Unix epoch) goes into records and replies, and may jump. `mono_ms` never goes back: deadlines rest on it alone.
     """
 
     wall_ms: int
@@ -30,7 +30,7 @@ class Clock(Protocol):
 
 
 class StorageFailed(Exception):
-    """The disk refused. `path` is relative to the data directory, `reason` is the system's own word (such as "No space left")."""
+    """The disk refused. `path` is relative to the data directory; `reason` is the system's own message, such as "No space left"."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -39,44 +39,46 @@ class StorageFailed(Exception):
 
 
 class TryAgain(StorageFailed):
-    """The system is short of something for the moment, such as handles: nothing was done or lost, and it can be asked again."""
+    """The system is short of something for now, such as file handles. Nothing was done or lost: the call can be repeated."""
 
 
 class Syncable(Protocol):
-    """What a sync puts on stable storage: what a file holds, or which names a directory holds."""
+    """Something to make durable: the contents of a file, or the names in a directory."""
 
     @property
     def path(self) -> str: ...
 
     def sync(self) -> None:
-        """Return once it is on stable storage. Raises `StorageFailed`."""
+        """Return once it is durable. Raises `StorageFailed`."""
 
 
 class File(Syncable, Protocol):
-    """A file. Positions and sizes are bytes; every method raises `StorageFailed` where the system raises OSError.
+    """A file. Positions and sizes are bytes. Every method raises `StorageFailed` where the system raises OSError.
 
-    One that was closed is opened again when it is used. One whose name was removed, or given to another file, can be read until it
-    is closed, and is refused everything afterwards; so is a sync that was not asked for before. After a failed sync all later ones
-    of this object fail: what is on stable storage is not known any more.
+    A closed file is opened again when it is used. After its name was removed or given to another file, it can be read until it is
+    closed; everything else is refused, except a sync asked for before. Once a sync has failed, all later ones of this object fail
+    too: nobody knows what is durable any more.
     """
 
     @property
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end, in order, and return where they start. A failed append leaves the size unchanged."""
+        """Write all buffers at the end, in order, and return the position where they start. A failed append leaves the size
+        unchanged.
+        """
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer at the end of the file."""
+        """Return up to `size` bytes from `position`; fewer at the end of the file."""
 
     def write(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Let the file be `size` bytes long on the disk, with zeros behind what was written; `truncate` gives the rest back.
+        """Extend the file on disk to `size` bytes, padded with zeros; `truncate` gives them back.
 
-        `size` of this object, and with it where appends go, stays. Who opens the file anew sees the zeros.
+        The `size` of this object stays the same, so appends go where they went before. Whoever opens the file anew sees the zeros.
         """
 
     def close(self) -> None: ...
@@ -84,7 +86,7 @@ class File(Syncable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """`size` bytes of `file` from `position`: sent by the network as it is (sendfile), never copied in Python."""
+    """`size` bytes of `file` from `position`, which the network sends with sendfile: they are never copied in Python."""
 
     file: File
     position: int
@@ -102,35 +104,37 @@ Part = Buffer | FileSlice
 
 
 class Disk(Protocol):
-    """A directory tree. Paths are relative to the data directory and use "/"; errors are `StorageFailed`."""
+    """A directory tree. Paths are relative to the data directory and use "/". Errors are `StorageFailed`."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; none if it does not exist."""
 
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written, in milliseconds since 1970."""
+        """Return when a file was last written, in milliseconds since 1970."""
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; durable with the first thing in it that is synced, be it in a later attempt."""
+        """Make a directory and its parents. They become durable with the first sync of something in them."""
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
-        """Atomically, replacing what was there; durable when it returns, or without `sync` when the directory has been synced."""
+        """Rename atomically, replacing what has the name `to`. Durable on return; without `sync`, once the directory was synced."""
 
     def remove(self, path: str) -> None: ...
 
     def remove_soon(self, path: str) -> None:
-        """Remove a file some time: nobody waits for what that takes. What a stop or a crash leaves is there at the next start."""
+        """Remove a file in the background. What a stop or a crash leaves of it is still there at the next start."""
 
     def remove_tree(self, path: str) -> None: ...
 
     def remove_tree_soon(self, path: str) -> None:
-        """Remove a directory some time: large files take long. What a stop or a crash leaves of it is there at the next start."""
+        """Remove a directory in the background: large files take long. What a stop or a crash leaves is still there at the next
+        start.
+        """
 
     def read_file(self, path: str) -> bytes: ...
 
@@ -138,52 +142,51 @@ class Disk(Protocol):
         """Replace a whole small file atomically (temporary file, sync, rename)."""
 
     def sync_dir(self, path: str) -> None:
-        """Return once the names in a directory are on stable storage."""
+        """Return once the names in a directory are durable."""
 
     def directory(self, path: str) -> Syncable:
-        """The names in a directory, to be synced by `sync_soon`: nobody waits for what `sync_dir` would take."""
+        """Return a directory's names as something for `sync_soon`, which does not block as `sync_dir` does."""
 
     def room(self) -> tuple[int, int]:
-        """(bytes of the file system in all, bytes that can still be written)."""
+        """Return (bytes of the file system in all, bytes that can still be written)."""
 
     def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
-        """Ask for a sync of all that was written to `files` so far; what becomes of their names meanwhile does not matter.
+        """Ask for a sync of everything written to `files` so far, whatever happens to their names meanwhile.
 
-        Raises `StorageFailed` where it cannot begin, `TryAgain` where it can be asked again: nothing was synced then, and `done` is
-        not called. Raises TypeError for what this disk did not give out.
-
-        `done` is called later, never from within this call, on the thread that the broker runs on: with None, or with the failure.
+        `done` is called later on the broker's thread, never from within this call, with None or with the failure. Raises
+        `StorageFailed` where the sync cannot begin, and `TryAgain` where it can be asked for again; nothing was synced then, and
+        `done` is not called. Raises TypeError for anything this disk did not give out.
         """
 
 
 class EntryExists(Exception):
-    """A registry entry was to be made and is there already."""
+    """A registry entry that was to be created exists."""
 
 
 class NoEntry(Exception):
-    """A registry entry is not there."""
+    """A registry entry does not exist."""
 
 
 class VersionConflict(Exception):
-    """A compare-and-set found another version than the one expected."""
+    """A compare-and-set found another version than expected."""
 
 
 class Entry(NamedTuple):
-    """What a registry has at a path; `version` grows by one with every new value, from 0 on."""
+    """A registry's value at a path. `version` starts at 0 and grows by one with every change."""
 
     value: bytes
     version: int
 
 
 NEW = -1
-"""The version of an entry that must not be there yet."""
+"""The version of an entry that must not exist yet."""
 
 
 class Change(NamedTuple):
-    """One change of a registry entry: its new value, or None to remove it and all below it.
+    """One change of a registry entry: its new value, or None to remove it and everything below it.
 
-    `version` is what the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` one, if it is
-    made by this change, goes when the session ends.
+    `version` is the one that the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` entry, if
+    this change creates it, is removed when the session ends.
     """
 
     path: str
@@ -195,16 +198,16 @@ class Change(NamedTuple):
 class Registry(Protocol):
     """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries.
 
-    Paths are absolute and use "/", as ZooKeeper's. A change is durable when its call returns.
+    Paths are absolute and use "/", as in ZooKeeper. A change is durable when its call returns.
     """
 
     def get(self, path: str) -> Entry | None:
-        """None if there is no such entry."""
+        """Return None if there is no such entry."""
 
     def children(self, path: str) -> list[str]:
-        """Names of the direct children, sorted; none if the entry does not exist."""
+        """Return the names of the direct children, sorted; none if the entry does not exist."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make all changes or, raising `EntryExists`, `NoEntry` or `VersionConflict`, none; parents are made as needed."""
+        """Make all changes or none. Parents are created as needed. Raises `EntryExists`, `NoEntry`, `VersionConflict`."""
 
     def close(self) -> None: ...

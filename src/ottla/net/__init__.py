@@ -1,1 +1,1 @@
-"""The outside world made real: asyncio servers, the disk, the clock, the registry; knows no protocol semantics."""
+"""The real world: asyncio servers, the disk, the clock, the registry. Knows nothing of what requests mean."""

@@ -1,7 +1,7 @@
 """One client's connection: bytes into frames, replies out in order. Knows the broker as a machine, nothing of what a request means.
 
-Memory is bounded on both sides. Incoming: a shared buffer takes what arrives, only an unfinished frame gets a buffer of its
-own, and a connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing: asyncio's buffer
+Memory is bounded both ways. Incoming bytes land in a buffer shared by all connections; only an unfinished frame gets a buffer of
+its own, and a connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing, asyncio's buffer
 is kept at one chunk; file slices stay slices until the socket takes them.
 """
 
@@ -31,7 +31,7 @@ OWED_REPLIES = 2048
 
 
 class Answered:
-    """A reply that could leave but for those before it."""
+    """A reply that is ready, but has to wait for those before it."""
 
     __slots__ = ("answer",)
     blocking = False
@@ -42,7 +42,7 @@ class Answered:
 
 
 class Owner(Protocol):
-    """What a connection needs from the server that owns it. `scratch` is shared by all connections: each empties it at once."""
+    """What a connection needs from the server that owns it. All connections share `scratch`, and empty it at once."""
 
     scratch: memoryview
     max_request_bytes: int
@@ -51,7 +51,7 @@ class Owner(Protocol):
         """Take in a new connection; returns who its peer is."""
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
-        """The connection is gone: nobody waits for what it is owed."""
+        """Forget a closed connection and the replies it was owed."""
 
     def settle_soon(self) -> None:
         """Finish the bundle of requests once every connection that has input was read."""
@@ -61,7 +61,7 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Frames in, replies out. A request is begun only when no earlier one of this connection waits with `blocking`."""
+    """Frames in, replies out. A request is not begun while an earlier reply of the same connection is blocking."""
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, listener: str, release: Release) -> None:
         self.listener = listener
@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
 
     def eof_received(self) -> bool:
-        """The peer sends no more. What it had sent whole is served all the same and answered: it may still read (as in Kafka)."""
+        """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
         self._heard_all = True
         self._frame = None
         return self._is_under_way
@@ -138,12 +138,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is owed to the peer and nothing of it is under way."""
+        """Whether nothing is owed to the peer and nothing of it is in progress."""
         return not self._owed and self._outbox.writable
 
     @property
     def _is_under_way(self) -> bool:
-        """Whether there is something to do before a peer that sends no more can be left."""
+        """Whether something remains to be done before a peer that sends no more can be closed."""
         return bool(self._owed) or self._resuming or not self._outbox.is_empty
 
     def _close_if_done(self) -> None:
@@ -154,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _blocked(self) -> bool:
-        """Whether the next request may not be begun yet."""
+        """Whether the next request has to wait."""
         if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
             return True
         return bool(self._owed) and self._owed[-1].blocking and not self._owed[-1].done
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take(memoryview(frame), now)
 
     def _take(self, view: memoryview, now: Now) -> None:
-        """Work off the whole frames in `view`; keep the rest."""
+        """Serve the whole frames in `view`; keep the rest."""
         position, end = 0, len(view)
         while end - position >= 4:
             if self._blocked:
@@ -185,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(view[position:])
 
     def _keep(self, rest: memoryview) -> None:
-        """Keep bytes that can't be worked off now: as a frame to be filled up, or as a backlog behind a reply that waits."""
+        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind a reply that waits."""
         if not self._blocked and len(rest) >= 4:
             (size,) = SIZE.unpack_from(rest)
             if 0 <= size <= self._owner.max_request_bytes:
@@ -221,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
     # Replies out
 
     def _ready(self) -> None:
-        """A reply that waited can leave now; those behind it may follow, and reading may go on."""
+        """A reply that waited is ready: send it and those behind it, and go on reading."""
         self._release()
         if not self._resuming:
             self._resuming = True
@@ -232,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
             self._put(self._owed.popleft().answer)
 
     def resume(self) -> None:
-        """Send what was released, and work off what came in meanwhile."""
+        """Send what was released, and serve what came in meanwhile."""
         self._resuming = False
         if self._closing:
             return
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_if_done()
 
     def _go_on(self) -> None:
-        """Work off what came in while a reply waited, then read on."""
+        """Serve what came in while a reply waited, then read on."""
         if self._backlog:
             now = self._clock.now()
             self._work_off_backlog(now)
@@ -267,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"a slice of a log could not be read: {failure}")
 
     def abort(self, reason: str) -> None:
-        """Send what is ready, then close; the one log line says who and why."""
+        """Send what is ready, then close. Logs once who was closed and why."""
         if self._closing:
             return
         log.warning("closed the connection of %s: %s", self, reason)
@@ -275,16 +275,16 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def cut(self) -> None:
-        """Close at once; what is already in asyncio's buffer is lost."""
+        """Close at once; what is in asyncio's buffer is lost."""
         self._closing = True
         self._transport.abort()
 
     def close(self) -> None:
-        """Close after what is already in asyncio's buffer has left."""
+        """Close after what is in asyncio's buffer has been sent."""
         self._closing = True
         self._transport.close()
 
 
 def _room(size: int) -> bytearray | mmap.mmap:
-    """A buffer for one frame. A large one takes memory only as bytes come in: announcing 100 MB costs the broker nothing."""
+    """Return a buffer for one frame. A large one takes memory only as bytes arrive: announcing 100 MB costs the broker nothing."""
     return bytearray(size) if size <= EAGER_BYTES else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,6 +1,6 @@
-"""A broker's data directory: whose it is, who holds it now, and how it was left. Knows Kafka's `meta.properties` and the lock.
+"""A broker's data directory: whose it is, who holds it, and how it was left. Knows Kafka's `meta.properties` and the lock.
 
-Knows nothing of what the directory's logs hold. Whatever is wrong is a `DataDirectoryError` of one sentence.
+Knows nothing of the directory's logs. Every failure is a `DataDirectoryError` of one sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REGISTRY = "registry.sqlite"
 VERSION = 1
 
 _held: set[str] = set()
-"""Directories that this process holds: a POSIX lock keeps other processes away (Apache Kafka's too), not this one."""
+"""Directories held by this process: a POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
 
 
 class DataDirectoryError(Exception):
@@ -29,7 +29,7 @@ class DataDirectoryError(Exception):
 
 
 class DataDirectory:
-    """A data directory that this broker holds until `close` (everything is in order) or `release` (it is not).
+    """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
 
     `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly.
     """
@@ -44,9 +44,9 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None) -> DataDirectory:
-        """Take the directory, making it if it is new; `node_id` and `cluster_id` must be those that it was made with.
+        """Take the directory, creating it if needed; `node_id` and `cluster_id` must be those it was created with.
 
-        Raises `DataDirectoryError`: held by another broker, not writable, of a newer format, or another node's.
+        Raises `DataDirectoryError` if it is held by another broker, not writable, of a newer format, or another node's.
         """
         lock = _take(path)
         try:
@@ -65,13 +65,13 @@ class DataDirectory:
         return os.path.abspath(self.path)
 
     def close(self) -> None:
-        """Mark the stop as orderly, and let go. To be called when every log is closed."""
-        with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower and as right
+        """Mark the stop as orderly, then let go. To be called when every log is closed."""
+        with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but just as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
         self.release()
 
     def release(self) -> None:
-        """Let go without a mark: the next start scans the logs."""
+        """Let go without the marker: the next start scans the logs."""
         if self._lock >= 0:
             _let_go(self.path, self._lock)
             self._lock = -1
@@ -79,7 +79,7 @@ class DataDirectory:
 
 @contextlib.contextmanager
 def hold(path: str) -> Iterator[None]:
-    """Keep every broker from a data directory that is there, and change nothing about it. Raises `DataDirectoryError`."""
+    """Keep brokers away from an existing data directory without changing anything in it. Raises `DataDirectoryError`."""
     meta = Path(path, META)
     if not meta.exists():
         raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
@@ -94,7 +94,7 @@ def hold(path: str) -> Iterator[None]:
 
 
 def new_id() -> str:
-    """A random id as Kafka writes it: 16 bytes, base64 for URLs, without padding, and not beginning with "-"."""
+    """Return a random id as Kafka writes it: 16 bytes, base64 for URLs, no padding, no leading "-"."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
@@ -135,7 +135,7 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
 
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:
-    """Read `meta.properties`, or make it in a new directory; complete what an older format lacks."""
+    """Read `meta.properties`, or write it in a new directory; add what an older format lacks."""
     file = Path(path, META)
     known = _parse(file.read_text(errors="replace")) if file.exists() else {}
     if not known and Path(path, REGISTRY).exists():
@@ -172,7 +172,7 @@ def _check_version(path: str, known: dict[str, str]) -> None:
 
 
 def _parse(text: str) -> dict[str, str]:
-    """Java properties, as far as this file needs them."""
+    """Parse Java properties, as far as this file needs them."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
     return {name.strip(): value.strip() for name, _, value in pairs}

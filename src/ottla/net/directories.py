@@ -1,7 +1,7 @@
-"""Which names of a data directory are not known to be on stable storage, and how they get there. Knows no files.
+"""Which names in a data directory may not be durable yet, and how they become so. Knows no files.
 
-A directory is a name in its parent: as long as that was not synced, whoever syncs the directory syncs the parent as well. What an
-earlier process left in the page cache may be there for its successor only: so each directory is synced once by every process.
+A directory is itself a name in its parent: until that was synced, syncing the directory syncs the parent too. An earlier process
+may have left names in the page cache alone, so each process syncs each directory once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.net.system import System, failed
 
 
 def parent(path: str) -> str:
-    """The directory that a path is a name in."""
+    """Return the directory that holds a path's last name."""
     return path.rpartition("/")[0]
 
 
@@ -25,7 +25,9 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 
 
 class RealDirectory:
-    """The names in one directory, as something to be synced: while it is pinned, whatever becomes of its own name."""
+    """The names in one directory, as something to sync. While it is pinned it can be synced even if the directory is renamed or
+    removed.
+    """
 
     __slots__ = ("__weakref__", "_directories", "_held", "_pins", "path")
 
@@ -36,7 +38,7 @@ class RealDirectory:
         self._pins = 0
 
     def pin(self) -> None:
-        """Open all that a sync needs: another thread is about to make it. Raises `StorageFailed`, and nothing is held then."""
+        """Open everything a sync needs, for another thread is about to make it. Raises `StorageFailed`, and then holds nothing."""
         if not self._pins:
             self._held = self._directories.hold(self.path)
         self._pins += 1
@@ -48,7 +50,7 @@ class RealDirectory:
             self._directories.let_go(held)
 
     def sync(self) -> None:
-        """As the port says, with the names of the directory itself and of those above that are new."""
+        """Sync the names in this directory, and the new names of the directory itself and those above."""
         if self._pins:
             self._directories.sync(self._held)
             return
@@ -72,23 +74,23 @@ class Directories:
         self._by_path: weakref.WeakValueDictionary[str, RealDirectory] = weakref.WeakValueDictionary()
 
     def get(self, path: str) -> RealDirectory:
-        """One object for each directory, so that those who ask for the same sync share it."""
+        """Return one object for each directory, so that everybody who asks for the same sync shares it."""
         known = self._by_path.get(path)
         if known is None:
             known = self._by_path[path] = RealDirectory(self, path)
         return known
 
     def is_known(self, path: str) -> bool:
-        """Whether the names that the directory held when this process began are on stable storage."""
+        """Whether the names the directory held when this process began are durable."""
         return path in self._known
 
     def made(self, path: str) -> None:
-        """The name `path` is new."""
+        """Note that the name `path` is new."""
         with self._lock:
             self._new[path] = next(self._numbers)
 
     def moved(self, path: str, to: str) -> None:
-        """What was called `path` is called `to` now: a name that is as new as the former one was."""
+        """Note a rename: `to` is as new as `path` was."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 self._new[to + name[len(path) :]] = self._new.pop(name)
@@ -96,7 +98,7 @@ class Directories:
         self._forget(path)
 
     def removed(self, path: str) -> None:
-        """What is called `path` next, or lies below it, are other directories."""
+        """Note that `path` was removed: what later has this name, or lies below it, is another directory."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 del self._new[name]
@@ -108,7 +110,7 @@ class Directories:
             self._by_path.pop(name, None)
 
     def hold(self, path: str) -> list[tuple[str, int]]:
-        """Handles of a directory, and of those above that have to be synced with it. Raises `StorageFailed`, holding nothing."""
+        """Open a directory, and those above that have to be synced with it. Raises `StorageFailed`, and then holds nothing."""
         held: list[tuple[str, int]] = []
         try:
             while True:
@@ -127,7 +129,7 @@ class Directories:
             self._system.close(fd)
 
     def sync(self, held: Iterable[tuple[str, int]]) -> None:
-        """Make stable what these directories hold. A directory stays new until its name is. Raises `StorageFailed`."""
+        """Sync these directories. A directory stays new until its own name is durable. Raises `StorageFailed`."""
         for path, fd in held:
             with self._lock:
                 kept = [(name, number) for name, number in self._new.items() if parent(name) == path]
@@ -138,5 +140,5 @@ class Directories:
             with self._lock:
                 self._known.add(path)
                 for name, number in kept:
-                    if self._new.get(name) == number:  # another one may have been made under that name meanwhile
+                    if self._new.get(name) == number:  # a new directory may have taken the name meanwhile
                         del self._new[name]

@@ -1,7 +1,7 @@
-"""The real disk: a data directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
+"""The real disk: a directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
 
-Files are opened when they are used, and the handles of those that were not used lately are closed when there are too many: a
-`RealFile` is a name that can be opened again. What takes long (syncs, the freeing of large files) is left to `ottla.net.workers`.
+Files are opened when they are used, and handles not used lately are closed when there are too many: a `RealFile` is a name that can
+be opened again. What takes long (syncs, freeing large files) is left to `ottla.net.workers`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ottla.ports import Buffer, StorageFailed, Syncable
 
 MAX_OPEN_FILES = 512
 MAX_BUFFERS = 1024
-"""What one call of writev takes (IOV_MAX)."""
+"""The most buffers that one call of writev takes (IOV_MAX)."""
 
 READ_BYTES = 1 << 20
 
 DELETED = "it is deleted"
 
 LARGE_BYTES = 4 << 20
-"""Files from this size on take so long to free that the janitor does it."""
+"""Freeing a file of this size or more takes so long that the janitor does it."""
 
 
 class RealFile:
-    """One file. Its handle may be closed behind the scenes and is opened again when needed, unless the file is gone by then."""
+    """One file. Its handle may be closed behind the scenes and is opened again when needed, unless the file was removed."""
 
     __slots__ = (
         "__weakref__",
@@ -64,7 +64,7 @@ class RealFile:
         self._is_gone = False
         self._is_new = is_new
         self._directory: RealDirectory | None = None
-        self._written = 1  # whoever wrote to it before may have been killed, and the page cache holds it still
+        self._written = 1  # a killed process may have written to it before, and the page cache holds that still
         self._synced = 0
         self._failure: str | None = None
 
@@ -72,7 +72,7 @@ class RealFile:
         self.close()
 
     def fileno(self) -> int:
-        """The handle, valid until control goes back to whoever called: ask anew for each system call."""
+        """The handle, valid until control returns to the caller: ask again for each system call."""
         self.recent = True
         return self._fd if self._fd >= 0 else self._reopen()
 
@@ -90,11 +90,11 @@ class RealFile:
                 self._system.ftruncate(fd, start)
             raise failed(self.path, failure) from failure
         self.size = start + wanted
-        self._written += 1  # after the write: a sync that runs meanwhile on its thread may miss it
+        self._written += 1  # after the write: a sync running on another thread may miss it
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
-        """Go on after a short write, which the kernel may make when it is interrupted or the disk is nearly full."""
+        """Go on after a short write: the kernel makes one when it is interrupted or the disk is nearly full."""
         while written < wanted:
             rest, skipped = [], 0
             for buffer in buffers:
@@ -119,7 +119,7 @@ class RealFile:
 
     def write(self, position: int, data: Buffer) -> None:
         fd = self.fileno()
-        self._written += 1  # of what is refused, a part may be there
+        self._written += 1  # part of a refused write may be there
         try:
             view, at = memoryview(data), 0
             while at < len(view):
@@ -146,9 +146,10 @@ class RealFile:
         self._written += 1
 
     def sync(self) -> None:
-        """As the port says, with its name, if that may be new. Once one failed, all later ones do: nobody knows what is kept.
+        """Sync the contents, and the file's name if it may be new.
 
-        What is refused before anything was synced (a handle, or that it is deleted) is no such failure.
+        After a failed sync all later ones fail: nobody knows what is durable. A refusal before anything was synced (no handle, or
+        the file was removed) does not count.
         """
         if self._pins:
             self._sync()
@@ -170,7 +171,7 @@ class RealFile:
                 self._directory.sync()
                 self._is_new = False
         except OSError as failure:
-            self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file
+            self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file alive
             raise failed(self.path, failure) from failure
         except StorageFailed as failure:
             self._failure = failure.reason
@@ -178,7 +179,7 @@ class RealFile:
         self._synced = written
 
     def close(self) -> None:
-        """Close the handle, or have it closed when the sync under way is done with it; the next use opens it again."""
+        """Close the handle, or have the sync in progress close it when done; the next use opens it again."""
         if self._pins:
             self._closing = True
             return
@@ -187,12 +188,12 @@ class RealFile:
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
     def is_removed(self) -> bool:
-        """Take note that its name is no more: it can be read as long as its handle is open, which is the answer."""
+        """Note that the name is gone: the file can be read while its handle is open. Returns whether it is."""
         self._is_gone = True
         return self.is_open
 
     def pin(self) -> None:
-        """Keep open what a sync needs: another thread is about to make it. Raises `StorageFailed`, and nothing is kept then."""
+        """Keep open what a sync needs, for another thread is about to make it. Raises `StorageFailed`, and then keeps nothing."""
         if self._is_gone:
             raise StorageFailed(self.path, DELETED)
         self.fileno()
@@ -232,8 +233,8 @@ class RealFile:
 class RealDisk:
     """The directory `root` as a `Disk`.
 
-    `post` hands a call to the thread that the broker runs on (`loop.call_soon_threadsafe`). About `max_open_files` are kept open.
-    `system` is what makes the system calls.
+    `post` hands a call to the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open. `system`
+    makes the system calls.
     """
 
     def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES, system: System = os) -> None:
@@ -313,7 +314,7 @@ class RealDisk:
             self.sync_dir(parent(path))
 
     def remove(self, path: str) -> None:
-        """Remove a file. Freeing a large one takes long: the janitor does it, once nobody reads it."""
+        """Remove a file. Freeing a large one takes long: the janitor does it once nobody reads it."""
         file = self._by_path.get(path)
         self._remove(path, is_read=file is not None and file.is_open)
         self._let_go([self._by_path.pop(path, None)])
@@ -419,7 +420,7 @@ class RealDisk:
         self._worker.sync(asked, done, is_urgent=any(isinstance(file, RealFile) for file in asked))
 
     def close(self) -> None:
-        """Stop the threads when they have done what they were asked for."""
+        """Finish what was asked for, then stop the threads."""
         self._worker.stop()
         self._janitor.stop()
 
@@ -430,14 +431,14 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
-        """With the last handle of a large file goes its room."""
+        """Close a handle. Closing the last one of a large file frees its space."""
         if is_last:
             self._janitor.free(fd)
         else:
             self.system.close(fd)
 
     def keep(self, file: RealFile) -> None:
-        """Count an opened handle in, and close others that were not used lately if there are too many."""
+        """Count a newly opened handle, and close others that were not used lately if there are too many."""
         opened = self._open
         opened.append(weakref.ref(file))
         for _ in range(2 * len(opened)):
@@ -454,7 +455,7 @@ class RealDisk:
                 old.close()
 
     def _forget(self, path: str) -> Sequence[RealFile]:
-        """Let what is called `path` next, or lies below it, be other files than those held so far; returns these."""
+        """Forget the files at or below `path`: whatever has these names next is another file. Returns those forgotten."""
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
@@ -462,7 +463,7 @@ class RealDisk:
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
-        """Tell these files that they have no name any more; the names of those that somebody may be reading."""
+        """Tell these files that their names are gone; returns the names of those that may still be read."""
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
@@ -475,7 +476,7 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def _rename(self, path: str, to: str) -> None:
-        """What had the name `to` is gone."""
+        """Rename; the file that had the name `to` is gone."""
         try:
             self.system.replace(self._full(path), self._full(to))
         except OSError as failure:
@@ -484,7 +485,7 @@ class RealDisk:
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:
-    """Only what this disk gave out can be synced by it: anything else would be promised and not kept."""
+    """Refuse what this disk did not give out: its sync would be promised and not made."""
     if not isinstance(file, RealFile | RealDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

@@ -1,8 +1,8 @@
-"""The one place where an exception that nobody expected is caught, and where it is told of what kind it is.
+"""The one place that catches unexpected exceptions and decides how bad each is.
 
-Reading and deciding a request change nothing: an exception there is a mistake that costs this request alone. Whatever escapes once
-a request has changed something (an append, an `apply`, a commit to the registry), or escapes a timer, a background job or a
-completion, broke what everything else rests on: a broker that went on could lose data later, so it ends.
+Reading and deciding a request changes nothing, so an exception there costs that request alone. One that escapes after the request
+has changed something (an append, an `apply`, a commit to the registry), or that escapes a timer, a background job or a completion,
+broke an invariant. A broker that went on could lose data later, so it ends.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ SENTENCE = "The broker met a mistake of its own while it looked at this request:
 
 
 class BrokerFailed(Exception):
-    """The broker ended because of a mistake in it that could have lost data later; `__cause__` is the exception.
+    """The broker ended because of a bug that could have lost data later; `__cause__` is the exception.
 
-    What it had acknowledged is on disk. Start it again: it looks closely at its logs then.
+    What it had acknowledged is on disk. Start it again: it checks its logs then.
     """
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class BrokerFailed(Exception):
 
 
 class Door:
-    """What one broker is asked goes in here. `with door:` is for everything else that calls into the broker.
+    """The way into one broker: requests through `receive`, everything else that calls the broker inside `with door:`.
 
-    `unexpected` counts the requests that were refused for a mistake; `failure` is the one that ended the broker, if any did, and
-    `end` was called then.
+    `unexpected` counts requests refused because of a bug; `failure` is the exception that ended the broker, and `end` was called
+    then.
     """
 
     def __init__(self, broker: Broker, end: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class Door:
         self._end = end
 
     def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
-        """As `Broker.receive`; a mistake is answered in the shape of the request's API where that has a place for it."""
+        """Serve a request. A bug is answered with an error where the API has a place for it."""
         try:
             return self._broker.receive(frame, peer, now)
         except Exception as error:
@@ -66,7 +66,7 @@ class Door:
             return self._broker.refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
 
     def fail(self, error: Exception, where: str) -> None:
-        """End the broker, and say once why."""
+        """End the broker, and log why, once."""
         if self.failure is None:
             self.failure = error
             log.critical(ENDED, where, exc_info=error)

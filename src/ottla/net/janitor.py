@@ -1,8 +1,8 @@
-"""The thread that frees the room of deleted files. Knows paths and handles; knows nothing of what was in them.
+"""The thread that frees the disk space of deleted files. Knows paths and handles; knows nothing of their contents.
 
-Freeing gigabytes in one system call takes a processor, and the file system's journal, for longer than a request may wait. So a
-large file loses its name first, and then what it holds, in pieces, with as long a rest after each. Who still reads a deleted file
-keeps it whole: what is held open is only freed when it is closed.
+Freeing gigabytes in one system call keeps a processor and the file system's journal busy for longer than a request may wait. So a
+large file is unlinked first and then truncated piece by piece, with a pause after each piece as long as the piece took. A deleted
+file that is still being read stays whole: its space is freed when the last handle is closed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.net.workers import Post, Worker
 log = logging.getLogger("ottla.net")
 
 PIECE_BYTES = 2 << 20
-"""Freed at once, in a fraction of a millisecond; files up to this size lose their room with their name."""
+"""Freed at once, in a fraction of a millisecond. Smaller files are simply unlinked."""
 
 
 class Removal:
-    """A file that is to be removed; its directory may get another name until then."""
+    """A file to be removed. Its directory may be renamed before that."""
 
     __slots__ = ("directory", "name")
 
@@ -36,26 +36,26 @@ class Removal:
 
 
 class Janitor(Worker):
-    """Frees what was deleted, one thing after the other."""
+    """Removes files and directories in the background, one after the other."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-janitor", post)
         self._asked: deque[Callable[[], object]] = deque()
         self._removals: dict[str, list[Removal]] = {}
         self._names = threading.Lock()
-        self._hurry = threading.Event()
+        self._no_pauses = threading.Event()
 
     def stop(self) -> None:
-        """Wait until all that was asked for is done, without rests."""
-        self._hurry.set()
+        """Finish everything that was asked for, without pauses."""
+        self._no_pauses.set()
         super().stop()
 
     def free(self, fd: int) -> None:
-        """Close some time the last handle of a file that has no name any more."""
+        """Free, in the background, a file without a name whose last handle is `fd`."""
         self._ask(partial(self._free, fd))
 
     def remove(self, path: str) -> None:
-        """Remove a file some time, that nobody reads; where that fails, it is told, and left."""
+        """Remove, in the background, a file that nobody reads. A failure is logged, and the file stays."""
         directory, _, name = path.rpartition("/")
         removal = Removal(directory, name)
         with self._names:
@@ -63,7 +63,7 @@ class Janitor(Worker):
         self._ask(partial(self._remove, removal))
 
     def moved(self, path: str, to: str) -> None:
-        """A directory has another name now; what is to be removed from it is there, and not in one that gets the old name."""
+        """Note that a directory was renamed: files to be removed from it are found under the new name."""
         with self._names:
             removals = self._removals.pop(path, None)
             if removals:
@@ -72,7 +72,7 @@ class Janitor(Worker):
                     removal.directory = to
 
     def remove_tree(self, path: str, held: Collection[str]) -> None:
-        """Remove a directory some time, in which the files `held` may be read still; what cannot be removed is told, and left."""
+        """Remove a directory in the background; the files `held` may still be read. What cannot be removed is logged and stays."""
         self._ask(partial(self._remove_tree, path, held))
 
     def _ask(self, call: Callable[[], object]) -> None:
@@ -119,18 +119,18 @@ class Janitor(Worker):
     def _free(self, fd: int) -> None:
         try:
             found = os.fstat(fd)
-            size = found.st_size if not found.st_nlink else 0  # under another name, somebody keeps it
+            size = found.st_size if not found.st_nlink else 0  # it still has another name: somebody keeps it
             while size > PIECE_BYTES:
                 began = time.perf_counter()
                 size -= PIECE_BYTES
                 os.ftruncate(fd, size)
-                self._hurry.wait(time.perf_counter() - began)
+                self._no_pauses.wait(time.perf_counter() - began)
         finally:
             os.close(fd)
 
 
 def _unlink(path: str) -> int:
-    """Take a file's name away; its last handle is returned, with which its room goes."""
+    """Unlink a file and return its last handle; closing that frees the space."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.unlink(path)

@@ -11,7 +11,7 @@ FORMATS = ("text", "json")
 
 
 def set_up(log_format: str = "text", level: str = "INFO") -> None:
-    """Send Ottla's log lines to standard error in one of `FORMATS`."""
+    """Send Ottla's log entries to standard error in one of `FORMATS`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if log_format == "json" else _Text())
     root = logging.getLogger("ottla")

@@ -1,4 +1,4 @@
-"""What a connection still has to send: buffers and slices of files, in order. Knows one transport; knows nothing of messages."""
+"""What a connection has yet to send: buffers and slices of files, in order. Knows one transport; knows nothing of messages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from ottla.ports import Buffer, FileSlice, Part
 
 JOIN_BYTES = 64 * 1024
-"""Pieces are gathered into one write up to this size: a copy of this much costs less than a system call."""
+"""Parts are joined into one write up to this size: copying this much costs less than a system call."""
 
 CHUNK_BYTES = 256 * 1024
-"""A slice the socket did not take at once goes on in chunks of this size, so that a slow reader costs one chunk of memory."""
+"""A slice that the socket does not take at once goes on in chunks of this size: a slow reader costs one chunk of memory."""
 
 FULL_BYTES = 1024 * 1024
-"""With more than this unsent (slices not counted: they cost nothing) no further request of the connection is begun."""
+"""With more than this unsent, no further request of the connection is begun. Slices do not count: they take no memory."""
 
 
 class Outbox:
     """Sends parts through an asyncio transport; slices go by `sendfile` where there is no TLS.
 
-    `writable` is what the transport last said; the transport must have its high-water mark at 0.
+    `writable` is what the transport last said. The transport must have its high-water mark at 0.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -41,7 +41,7 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all was given to the transport."""
+        """Whether everything was handed to the transport."""
         return not self._parts
 
     def put(self, parts: Sequence[Part]) -> None:
@@ -53,7 +53,9 @@ class Outbox:
         self._bytes = 0
 
     def flush(self) -> None:
-        """Send as much as the peer takes, nothing once its connection broke; raises `StorageFailed` when a slice can't be read."""
+        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` when a slice cannot be
+        read.
+        """
         while self._parts and self.writable and not self._transport.is_closing():
             part = self._parts[0]
             if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
@@ -63,7 +65,7 @@ class Outbox:
                 self._transport.write(self._gather())
 
     def _gather(self) -> Buffer:
-        """The parts at the front, joined up to `JOIN_BYTES`; a larger buffer goes alone and uncopied."""
+        """Take the parts at the front, joined up to `JOIN_BYTES`; a larger buffer goes alone and uncopied."""
         gathered: list[Buffer] = []
         size = 0
         while self._parts and size < JOIN_BYTES:
@@ -93,19 +95,19 @@ class Outbox:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """The socket's descriptor, where bytes may be put on it past the transport: not under TLS."""
+    """Return the socket's descriptor if bytes may bypass the transport: not under TLS."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     sock: Any = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
 
 
 def _sendfile(socket: int, part: FileSlice) -> int:
-    """Send as much of a slice as the socket takes now; 0 when the file can't (its bytes are then read and written)."""
+    """Send as much of a slice as the socket takes now; 0 if the file has no descriptor (its bytes are then read and written)."""
     fileno = getattr(part.file, "fileno", None)
     if fileno is None:
         return 0
     sent = 0
-    # Whatever stops it, the rest is read and written by the caller: a full socket waits there, a failing disk raises
+    # Whatever stops it, the caller reads and writes the rest: a full socket waits there, a failing disk raises
     # `StorageFailed`, and a broken connection is asyncio's to end.
     with contextlib.suppress(OSError):
         while sent < part.size:

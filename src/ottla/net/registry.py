@@ -1,9 +1,8 @@
 """The registry of one broker: SQLite in the data directory. Knows SQL and one file; knows nothing of what the entries mean.
 
-A commit waits for the disk on the thread that asks, which is the broker's. It is one sync of a log that is written ahead: on an
-idle SSD 0.2 ms in the median and 0.5 ms in the 99th percentile. Clients bring one about when they make, change or delete topics,
-and when a block of producer ids is used up, but not with records. An entry takes about 8 µs to make and 2 µs to remove: whoever
-makes thousands of them commits them in parts.
+A commit blocks the broker's thread for one sync of the write-ahead log: on an idle SSD 0.2 ms in the median, 0.5 ms in the 99th
+percentile. Creating, changing and deleting topics commits, and so does using up a block of producer ids; producing does not. An
+entry takes about 8 µs to create and 2 µs to remove: thousands of them are best committed in parts.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ CREATE INDEX IF NOT EXISTS by_parent ON entry (parent);
 
 
 class SQLiteRegistry:
-    """Implements `ottla.ports.Registry` on the file at `path`; every change is on stable storage when its call returns.
+    """Implements `ottla.ports.Registry` on the file at `path`; every change is durable when its call returns.
 
-    One process owns the file (the data directory's lock sees to it), so its session is the process: ephemeral entries go when
-    the registry is closed, and those that a killed process left go when it is opened. Raises `StorageFailed`.
+    One process owns the file (the data directory's lock sees to it) and is its session: ephemeral entries are removed when the
+    registry is closed, and those left by a killed process when it is opened. Raises `StorageFailed`.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,7 +75,7 @@ class SQLiteRegistry:
             rows = self._database.execute("SELECT path FROM entry WHERE ephemeral = 1").fetchall()
         paths = {path for (path,) in rows}
         below = {path for path in paths if any(path.startswith(other + "/") for other in paths)}
-        self.commit([Change(path, None) for path in sorted(paths - below)])  # with an entry goes all that is below it
+        self.commit([Change(path, None) for path in sorted(paths - below)])  # removing an entry removes everything below it
 
     def _apply(self, change: Change) -> None:
         path, value, version, ephemeral = change

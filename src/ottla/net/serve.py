@@ -1,4 +1,4 @@
-"""A broker as a process of its own: signals, logs, the one line that says it answers. Knows no protocol and no command line."""
+"""A broker as a process of its own: signals, logs, the line that says it is ready. Knows no protocol and no command line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log = logging.getLogger("ottla.net")
 
 
 def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`."""
+    """Serve until SIGTERM or SIGINT. `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`."""
     asyncio.run(_serve(data_dir, listen, settings, answers))
 
 
 async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
-    gc.collect()  # what imports left behind; once a million offsets are there it would take half a second
+    gc.collect()  # garbage left by imports; once a million offsets are loaded this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -44,9 +44,9 @@ def _line(running: Running, data_dir: str) -> str:
 
 
 def _spare_the_collector() -> None:
-    """What start-up made lives for ever, and requests hardly make cycles: look for garbage rarely, and never among the former.
+    """Run the garbage collector rarely, and never over what start-up made: that lives for ever, and requests hardly make cycles.
 
-    A look at the youngest, were all of them garbage, takes a few milliseconds for ten thousand of them.
+    Collecting ten thousand young objects takes a few milliseconds at most.
     """
     gc.freeze()
     gc.set_threshold(10_000, 50, 500)

@@ -1,4 +1,4 @@
-"""A broker on the network: listeners, connections, the clock's ticks. Knows asyncio; knows nothing of what requests mean."""
+"""A broker on the network: listeners, connections, timers. Knows asyncio; knows nothing of what requests mean."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Server:
         self.broker = broker
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()
-        """Set when a mistake ended the broker: `door.failure`. Whoever waits for that stops it then."""
+        """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
@@ -51,14 +51,14 @@ class Server:
         loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool) -> None:
-        """Start the broker, and wake it when its timers are due, whether or not anybody ever asks it something."""
+        """Start the broker, and wake it when its timers are due even if nobody ever sends a request."""
         self.broker.start(clean=clean)
         self._arm(self.broker.clock.now())
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
-        """Open a listener, of a release if one is given, and return its real address; raises OSError where the system refuses.
+        """Open a listener, speaking as `release`, and return its real address. Raises OSError.
 
-        A host may have several addresses, and the empty one stands for all: one port serves them, also if it may be any.
+        A host may have several addresses, and the empty host stands for all: one port serves them, also if any port will do.
         """
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         hosts = list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -73,12 +73,12 @@ class Server:
         raise AssertionError("the last try returns or raises")
 
     async def _bind(self, hosts: list[str], port: int, connection: Callable[[], Connection]) -> tuple[str, int]:
-        """Listen on every address at the port, or at the one that the first of them is given."""
+        """Listen at all addresses on the same port: `port`, or the one the first address is given."""
         listeners, taken = list[asyncio.Server](), port
         try:
             for host in hosts:
                 listener = await self._loop.create_server(connection, host, taken, backlog=512)
-                if listener.sockets:  # none where the system has not this family of addresses
+                if listener.sockets:  # none where the system lacks this address family
                     listeners.append(listener)
                     taken = taken or listener.sockets[0].getsockname()[1]
             if not listeners:
@@ -91,7 +91,7 @@ class Server:
         return listeners[0].sockets[0].getsockname()[0], taken
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Take a new connection in; one above `max.connections` is closed at once."""
+        """Take in a new connection; one above `max.connections` is closed at once."""
         self._count += 1
         self._connections.add(connection)
         if len(self._connections) > self.broker.settings.max_connections:
@@ -103,18 +103,18 @@ class Server:
         return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
-        """The connection is gone: nobody waits for what it is owed."""
+        """Forget a closed connection and the replies it was owed."""
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
 
     def resume_soon(self, connection: Connection) -> None:
-        """A reply that this connection waited for can leave: let it go on when what is under way is settled."""
+        """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""
         self._released.append(connection)
         self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Settle once all connections were heard from which something came in: what they ask is stored and synced together."""
+        """Settle once every connection that has input was read: what they ask for is stored and synced together."""
         if not self._settling:
             self._settling = True
             self._loop.call_soon(self._settle_bundle)
@@ -124,9 +124,9 @@ class Server:
             self._settle(self.broker.clock.now())
 
     def _settle(self, now: Now) -> None:
-        """What every bundle of work ends with: syncs are asked for, woken replies retried and sent, the next deadline armed.
+        """End a bundle of work: start syncs, retry and send woken replies, arm the next deadline.
 
-        Nothing of it once the logs are closed: what the disk still tells of then leads to nothing more.
+        Does nothing once the logs are closed, when the disk may still report completions.
         """
         if self._is_closed:
             return
@@ -136,7 +136,9 @@ class Server:
         finally:
             self._settling = False
         self._resume()
-        self._arm(self.broker.clock.now() if self.broker.scheduler.busy else now)  # or the slice would be waited for once more
+        self._arm(
+            self.broker.clock.now() if self.broker.scheduler.busy else now
+        )  # the time a slice of background work took would otherwise be waited for again
 
     def _resume(self) -> None:
         released, self._released = self._released, []
@@ -144,7 +146,7 @@ class Server:
             connection.resume()
 
     def completed(self, call: Callable[[], None]) -> None:
-        """A completion from the disk's thread, now on the broker's own."""
+        """Handle a completion from the disk's thread, now on the broker's own."""
         if self.door.failure is None:
             with self.door:
                 call()
@@ -153,14 +155,14 @@ class Server:
     async def close(self) -> bool:
         """Stop listening, close every connection, then the broker; True if its logs were closed cleanly.
 
-        One that a mistake ended writes nothing any more: the next start looks closely at what is there.
+        A broker ended by a bug writes nothing any more: the next start checks its logs.
         """
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.close()
         await asyncio.sleep(0)
         self._is_closed = True
-        self._stop_timers()  # what ended with the connections may have armed one
+        self._stop_timers()  # closing the connections may have armed one
         return self.door.failure is None and self.broker.close()
 
     def _stop_listening(self) -> None:
@@ -175,17 +177,17 @@ class Server:
         self._sweep.cancel()
 
     def _end(self) -> None:
-        """Let nothing go in or out any more, at once."""
+        """Cut every connection and stop listening, at once."""
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.cut()
         self.ended.set()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio would only log: no callback of the broker fails in silence."""
+        """End the broker when a callback fails: asyncio alone would only log it."""
         error = context.get("exception")
         if not self._listens and "_start_serving" in context["message"]:
-            return  # where a socket could not be accepted, asyncio goes on a second later, even if the listener is closed by then
+            return  # after a failed accept asyncio tries again a second later, even if the listener is closed by then
         if isinstance(error, OSError) and "socket" in context:
             log.warning("a connection could not be taken: %s; allow more open files, or fewer max.connections", error.strerror)
         elif isinstance(error, Exception):
@@ -211,7 +213,7 @@ class Server:
                 connection.close()
 
     def _arm(self, now: Now) -> None:
-        """Be woken at the next deadline; a timer that is armed for an earlier one stays, and arms anew when it fires."""
+        """Arm the timer for the next deadline. A timer armed for an earlier one stays, and arms anew when it fires."""
         next_ms = self.broker.scheduler.next_ms()
         if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
             return
@@ -224,4 +226,4 @@ class Server:
         self._timer = self._timer_ms = None
         self.broker.run_timers(self.broker.clock.now())
         self._resume()
-        self._arm(self.broker.clock.now())  # what ran may have taken some time, which would be waited for once more
+        self._arm(self.broker.clock.now())  # the time that the timers took would otherwise be waited for again

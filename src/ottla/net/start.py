@@ -1,4 +1,4 @@
-"""Starting and stopping one broker: data directory, registry, machine and listeners, put together in order.
+"""Starting and stopping one broker: data directory, registry, machine and listeners, in order.
 
 Knows every real port; knows no command line and no signals (`ottla.net.serve`), and no threads (`ottla.net.embedded`).
 """
@@ -37,12 +37,12 @@ PLAINTEXT = "PLAINTEXT"
 
 
 class CannotListen(Exception):
-    """An address can't be listened on: one sentence that says which and what to do."""
+    """An address that cannot be listened on: one sentence that says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen: a listener's host, port (0 takes a free one) and name, and the release of Kafka that it is."""
+    """Where to listen: host, port (0 takes a free one), the listener's name, and the release of Kafka it speaks as."""
 
     host: str
     port: int
@@ -51,7 +51,7 @@ class Listen:
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """From "host:port" or "[ipv6]:port", with ",release=0.9.0" and ",name=OLD" if wanted; raises ValueError with a sentence."""
+        """Parse "host:port" or "[ipv6]:port", perhaps with ",release=0.9.0" and ",name=OLD". Raises ValueError with a sentence."""
         address, *options = text.split(",")
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
@@ -72,7 +72,7 @@ class Listen:
 
 
 class Running:
-    """A broker that lives, and answers once it listens: `addresses` are the real ones, in the order asked for."""
+    """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
 
     def __init__(self, server: Server, directory: DataDirectory, disk: RealDisk, registry: SQLiteRegistry) -> None:
         self.server = server
@@ -88,28 +88,28 @@ class Running:
         return self.server.broker
 
     async def listen(self, where: Listen) -> None:
-        """Answer there too."""
+        """Open one more listener."""
         try:
             host, port = await self.server.listen(where.host, where.port, where.name, where.release)
         except OSError as error:
             code = error.errno or 0
-            reason = os.strerror(code) if code > 0 else error.strerror or error  # asyncio puts words of its own in its place
+            reason = os.strerror(code) if code > 0 else error.strerror or error  # asyncio replaces the system's message
             remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(Listen(host, port, where.name, where.release))
 
     def check(self) -> None:
-        """Raise `BrokerFailed` if a mistake has ended the broker."""
+        """Raise `BrokerFailed` if a bug has ended the broker."""
         if self.server.door.failure is not None:
             raise BrokerFailed from self.server.door.failure
 
     async def stop(self) -> None:
-        """Close connections and logs, mark the stop as orderly, let go of the data directory."""
+        """Close connections and logs, mark the stop as orderly, release the data directory."""
         if self._stopped:
             return
         self._stopped = True
         clean = await self.server.close()
-        await asyncio.to_thread(self._disk.close)  # what it was still asked for must not reach into the directory's next life
+        await asyncio.to_thread(self._disk.close)  # no sync still in progress may reach into the directory's next life
         self._registry.close()
         if clean:
             self._directory.close()
@@ -120,10 +120,10 @@ class Running:
 async def start(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, assignors: Sequence[str | Assignor] | None = None
 ) -> Running:
-    """Start a broker on the running loop. `assignors` go before those that the settings name.
+    """Start a broker on the running loop. `assignors` take precedence over those that the settings name.
 
-    Raises `SettingError` for an assignor that can't be had and an advertised address that belongs to no listener,
-    `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
+    Raises `SettingError` (an assignor not found, an advertised address without a listener), `DataDirectoryError` (locked, not
+    writable, of a newer format) and `CannotListen`, each with one sentence.
     """
     began = time.perf_counter()
     settings = matched(settings, [where.name for where in listen])
@@ -142,9 +142,9 @@ async def start(
 
 
 def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
-    """The settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
+    """Return the settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
 
-    A listener of a release has a name of its own even if it is the only one: an address for PLAINTEXT is then meant for it.
+    A lone listener of a release has a name of its own: an address for PLAINTEXT is then meant for it.
     """
     told = settings.advertised_listeners or ()
     strangers = [address.name for address in told if address.name not in names]
@@ -161,7 +161,7 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
 
 
 def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...]) -> Running:
-    """A broker that knows what its directory keeps, and does not listen yet. Where that fails, it lets go of all that it held."""
+    """Start the machine on what the directory holds, without listeners. On failure everything taken is released."""
     loop = asyncio.get_running_loop()
     server: Server | None = None
 
@@ -201,7 +201,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for garbage while a broker reads back what it knows: a million offsets are none, and each is looked at again."""
+    """No garbage collection while a broker loads its state: a million offsets are no garbage, and each would be looked at again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

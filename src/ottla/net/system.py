@@ -1,4 +1,4 @@
-"""The system calls that a data directory rests on, so that a test can let any of them fail. Knows no paths and no files."""
+"""The system calls that a data directory rests on, behind a protocol so that tests can let any of them fail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 from ottla.ports import Buffer, StorageFailed, TryAgain
 
 SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""Of handles or memory: what a call meets before it does anything."""
+"""Out of handles or memory: refused before anything was done."""
 
 
 class System(Protocol):
-    """What `os` offers, and may refuse: every call raises OSError."""
+    """The functions of `os` in use. Every one may raise OSError."""
 
     def open(self, path: str, flags: int, mode: int = 0o777) -> int: ...
 
@@ -48,6 +48,6 @@ class System(Protocol):
 
 
 def failed(path: str, failure: OSError) -> StorageFailed:
-    """What a refused call is to whoever asked: `path` is relative to the data directory."""
+    """Translate a refused call; `path` is relative to the data directory."""
     kind = TryAgain if failure.errno in SHORTAGES else StorageFailed
     return kind(path, failure.strerror or str(failure))

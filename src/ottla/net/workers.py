@@ -1,8 +1,7 @@
-"""Threads for what may take long: those that sync files. Knows no paths of logs.
+"""Threads for work that may take long: syncing files. Knows no paths of logs.
 
-One pass of syncs serves everybody who asked while the pass before was running; its files are synced side by side, for a disk puts
-many small syncs together. Removals have a thread of their own (`ottla.net.janitor`), or the freeing of gigabytes would keep those
-waiting whom a sync was promised.
+One pass of syncs serves everybody who asked during the pass before. Its files are synced side by side, for a disk combines many
+small syncs. Removals have a thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Post = Callable[[Callable[[], None]], None]
 
 
 class Pinned(Syncable, Protocol):
-    """What is synced by another thread than the broker's, and must stay open meanwhile."""
+    """Something to be synced by another thread, which must stay open meanwhile."""
 
     def pin(self) -> None: ...
 
@@ -37,9 +36,9 @@ class Pinned(Syncable, Protocol):
 
 
 class Handover:
-    """`with` it, and an exception that nobody expected is raised by what `post` calls, where there is a door for it.
+    """A context manager that hands unexpected exceptions to the broker's thread, where there is a door for them.
 
-    On a thread of its own it would end that thread alone, and whoever waits for the thread's work would wait for ever.
+    Otherwise such an exception would end its own thread alone, and whoever waits for that thread would wait for ever.
     """
 
     def __init__(self, post: Post) -> None:
@@ -55,9 +54,9 @@ class Handover:
 
 
 class Worker(ABC):
-    """One thread. It starts with the first thing to do, and ends when there is nothing left to do and `stop` was called.
+    """One thread. It starts with the first piece of work, and ends after `stop` when none is left.
 
-    `post` has something called on the broker's thread. A mistake ends the thread, and is raised there.
+    `post` calls a function on the broker's thread. An unexpected exception ends the thread, and is raised there.
     """
 
     def __init__(self, name: str, post: Post) -> None:
@@ -68,7 +67,7 @@ class Worker(ABC):
         self._stopping = False
 
     def stop(self) -> None:
-        """Wait until all that was asked for is done."""
+        """Wait until everything asked for is done."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -88,11 +87,11 @@ class Worker(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Do what is asked for, as it comes; return once there is nothing left and `stop` was called."""
+        """Work off what is asked for; return once `stop` was called and nothing is left."""
 
 
 class SyncWorker(Worker):
-    """Makes syncs, and has `post` tell of each pass on the broker's thread."""
+    """Makes syncs, and reports each pass on the broker's thread through `post`."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-sync", post)
@@ -101,7 +100,9 @@ class SyncWorker(Worker):
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
 
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
-        """What is not urgent is gathered for a moment: while the file system makes names stable, it lets nobody change others."""
+        """Ask for a sync. One that is not urgent waits a moment for others: while a file system syncs names, it lets nobody change
+        any.
+        """
         with self._wake:
             self._syncs.append((files, done))
             self._is_urgent |= is_urgent
@@ -134,16 +135,16 @@ class SyncWorker(Worker):
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
-    """Sync what is left, beside others who do the same."""
+    """Sync files until none is left, side by side with other threads."""
     while left:
         try:
             file = left.popleft()
-        except IndexError:  # another one was quicker
+        except IndexError:  # another thread was quicker
             return
         try:
             file.sync()
         except StorageFailed as failure:
-            failures[file] = failure.with_traceback(None)  # which would keep the file, and be kept by it
+            failures[file] = failure.with_traceback(None)  # a traceback would keep the file alive, and be kept by it
 
 
 def _raise(error: BaseException) -> None:
