@@ -30,7 +30,6 @@ NAMES: dict[str, int] = {
     "RequestHeader": 2,
     "Seen": 2,
     "Segment": 2,
-    "_Reader": 2,
 }
 """Names of classes -> how many share each."""
 
