@@ -25,7 +25,6 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.apis import by_name
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
 from tests.scenarios.consumer_words import topic_id, topic_name
@@ -55,7 +54,7 @@ class LiveStage:
 
     def request(self, version: int, body: Any) -> Any:
         self._token += 1
-        key = by_name(type(body).__name__.removesuffix("Request")).key
+        key = body.WIRE.key
         self._raw.send(b"".join(bytes(part) for part in encode_request(RequestHeader(key, version, self._token, "live"), body)))
         return decode_response(key, version, self._raw.frame())[1]
 

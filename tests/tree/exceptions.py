@@ -56,7 +56,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/spark/session.py::QUICK": "spark/session: not looked at yet",
     "src/ottla/spark/session.py::prepare_environment": "spark/session: not looked at yet",
-    "src/ottla/wire/apis.py::by_name": "wire/apis: not looked at yet",
     "src/ottla/wire/kafka07.py::LATEST_TIME": "wire/kafka07: not looked at yet",
     "src/ottla/wire/kafka07.py::decode_request": "wire/kafka07: not looked at yet",
     "src/ottla/wire/kafka07.py::decode_response": "clients of Kafka 0.7 are what tests play",

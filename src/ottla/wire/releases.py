@@ -120,6 +120,9 @@ HIGHEST: Final = """
 94 UnregisterController 4.4=0
 """
 
+NAMES_BY_KEY: Final = {int(key): name for key, name, *_ in map(str.split, HIGHEST.strip().splitlines())}
+"""API key -> name of the API."""
+
 RAISED: Final = "4.0"
 LOWEST: Final = {
     0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 29: 1, 30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1,

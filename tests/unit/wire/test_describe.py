@@ -8,7 +8,7 @@ from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
-from ottla.wire.apis import API, by_name
+from ottla.wire.apis import API
 from ottla.wire.data.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
 from ottla.wire.inspection.describe import about, as_json, default, grammar, rows, sentence, spec
 from ottla.wire.schema import Message, versions
@@ -84,7 +84,7 @@ def test_every_field_has_a_default_in_words() -> None:
 def test_every_api_and_message_says_what_it_is_for() -> None:
     assert [api.name for api in API.values() if not about(api)[0].endswith(".")] == []
     assert [cls.__name__ for cls in EVERY if not sentence(cls).endswith(".")] == []
-    assert about(by_name("Heartbeat")) == (
+    assert about(API[12]) == (
         "A member of a classic group says that it lives.",
         "Version 3 knows static members (KIP-345).",
     )

@@ -11,7 +11,7 @@ from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.apis import API, FALLBACK_VERSIONS, by_name
+from ottla.wire.apis import API, FALLBACK_VERSIONS, VERSIONS
 from ottla.wire.framing import (
     RequestHeader,
     Unsupported,
@@ -152,11 +152,11 @@ def test_records_stay_pieces_of_their_own_uncopied() -> None:
     assert int.from_bytes(parts[0][:4], "big") == sum(map(len, parts)) - 4
 
 
-def test_apis_are_found_by_key_and_by_name() -> None:
-    assert by_name("Fetch") is API[1]
-    assert repr(API[1]) == "Api(1, 'Fetch', versions=0-18)"
+def test_apis_and_their_versions_are_found_by_key() -> None:
+    assert repr(API[1]) == "Api(1, 'Fetch')"
+    assert (VERSIONS[1], 95 in VERSIONS, list(VERSIONS)) == (range(19), False, list(range(95)))
     with pytest.raises(KeyError):
-        by_name("Fetsch")
+        VERSIONS[95]
 
 
 def test_bytes_after_the_last_field_of_a_request_are_passed_over_as_a_real_broker_does() -> None:

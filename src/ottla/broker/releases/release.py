@@ -16,7 +16,7 @@ from ottla.broker.releases.traits import CommitsChecked, Feature, MoreAcks, Sinc
 from ottla.records import codecs
 from ottla.records.arrivals import Inside
 from ottla.wire import releases
-from ottla.wire.apis import API
+from ottla.wire.apis import VERSIONS
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
 
 HIGHEST_CODE: Final = 32767
@@ -78,7 +78,7 @@ class Release:
         return {} if self.is_today else {name: _at(self.name, since) for name, since in traits.SETTINGS.items()}
 
 
-TODAY: Final = Release("", {key: api.versions for key, api in API.items()})
+TODAY: Final = Release("", VERSIONS)
 """Every version of everything, in today's meaning."""
 
 
