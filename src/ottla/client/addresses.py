@@ -1,4 +1,4 @@
-"""From `bootstrap_servers`, as people write it, to hosts and ports."""
+"""Hosts and ports from `bootstrap_servers`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a group's leader shares partitions out among members: range, round robin, and sticky (KIP-429's cooperative one too).
+"""How a group's leader assigns partitions to members: range, round robin, sticky and cooperative sticky (KIP-429).
 
-Pure functions from subscriptions to assignments. They give the same answer whatever order members arrive in.
+Pure functions from subscriptions to assignments, independent of the order in which members arrive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_GENERATION = -1
 
 
 class MemberSubscription(NamedTuple):
-    """What one member asks for, and what it holds from the generation before."""
+    """What a member subscribes to, and what it owned in the previous generation."""
 
     topics: list[str]
     owned: list[TopicPartition]
@@ -30,7 +30,7 @@ Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignm
 
 
 def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Static members first, by their lasting names, so that a restart changes nothing."""
+    """Static members first, by instance id, so that a restart changes nothing."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
     )
@@ -45,7 +45,7 @@ def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]
 
 
 def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Each topic by itself, in runs of neighbouring partitions; the first members take what is left over."""
+    """Each topic separately, in runs of adjacent partitions; the first members take the remainder."""
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
         share, extra = divmod(counts.get(topic, 0), len(wanting))
@@ -58,7 +58,7 @@ def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """All topics' partitions in one row, dealt out in turn to the next member that wants the topic."""
+    """All partitions of all topics in turn, each to the next member that subscribes to its topic."""
     given: Assignment = {member: [] for member in members}
     order = _ordered(members)
     turn = 0
@@ -72,7 +72,7 @@ def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mappin
 
 
 def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Who keeps a claim to what: of two members that both claim a partition, the one of the later generation."""
+    """Who owns each partition; if two members claim one, the member of the later generation does."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
@@ -83,7 +83,7 @@ def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """As even as subscriptions allow, moving as few partitions as that takes."""
+    """As balanced as subscriptions allow, moving as few partitions as possible."""
     owners = _still_owned(members, counts)
     given: Assignment = {member: [] for member in members}
     for where in sorted(owners):
@@ -95,7 +95,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
         for partition in range(counts.get(topic, 0))
         if (topic, partition) not in owners
     ]
-    # Topics that few want go first: the others can make up for them.
+    # Topics with few subscribers go first: the others can balance them out.
     for where in sorted(free, key=lambda where: (len(wanting[where.topic]), where)):
         given[min(wanting[where.topic], key=lambda member: len(given[member]))].append(where)
     _level(given, wanting)
@@ -103,7 +103,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move one partition at a time from the richest member to one that wants it and has at least two less, until there is none."""
+    """Move one partition at a time, from a member with more to a subscriber with at least two fewer, until nothing moves."""
     while (move := _next_move(given, wanting)) is not None:
         where, member, poorest = move
         given[member].remove(where)
@@ -120,14 +120,14 @@ def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple
 
 
 def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """As sticky, but a partition that must move is given to nobody yet: its owner gives it up first, and joins again (KIP-429)."""
+    """Like sticky, but a partition that moves is left unassigned until its owner has given it up and rejoined (KIP-429)."""
     owners = _still_owned(members, counts)
     target = assign_sticky(members, counts)
     return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
 
 
 class AssignmentStrategy(NamedTuple):
-    """`cooperative`: members keep their partitions while they join."""
+    """`cooperative`: members keep their partitions while they rejoin."""
 
     assign: Assign
     cooperative: bool = False
@@ -139,4 +139,4 @@ STRATEGIES: dict[str, AssignmentStrategy] = {
     "sticky": AssignmentStrategy(assign_sticky),
     "cooperative-sticky": AssignmentStrategy(assign_cooperative_sticky, cooperative=True),
 }
-"""By the name under which members agree on one."""
+"""By Kafka's names, which members agree on."""

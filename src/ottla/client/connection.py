@@ -17,7 +17,7 @@ from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared, v
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
 from ottla.wire import Malformed, Unencodable
-from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.framing import RequestHeader, decode_response, encode_request
 from ottla.wire.schema import Message
@@ -63,7 +63,7 @@ class ClientConnection:
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(API_VERSIONS, version, body, token, expect=True)
 
-    def greeted(self, body: Any) -> bool:
+    def greeted(self, body: ApiVersionsResponse) -> bool:
         """Take the answer to `hello`. False: the broker is older than the request; say `hello(token, version=0)`."""
         if body.error_code == UNSUPPORTED_VERSION:
             return False
@@ -81,7 +81,7 @@ class ClientConnection:
         if version is None:
             raise not_shared(api_key)
         try:
-            return self._encode(api_key, version, fitted(api_key, version, body), token, expect=expect)
+            return self._encode(api_key, version, fitted(version, body), token, expect=expect)
         except Unencodable as error:
             raise NotSupported(f"The broker is too old for this request: {error}; use a newer broker.") from error
 

@@ -1,7 +1,7 @@
-"""What of a buffer was handed out, and what of that is done with: the place that commits and positions rest on.
+"""Which records of a chunk were handed out, and which of those are processed: what commits and positions rest on.
 
-A record in hand (the one a loop's body works on, or those that a poll returned) is handed out and not done; the next request
-says that it is done. Opens records only when they are asked for.
+A record in hand (the one that a loop works on, or those that a poll returned) counts as processed once more records are asked for.
+Records are opened only when needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def open_records(chunk: Chunk) -> list[ConsumerRecord]:
 
 
 class Cursor:
-    """One chunk on its way through the user's hands. `taken` records were handed out, the last `in_hand` of them are not done."""
+    """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet."""
 
     __slots__ = ("_chunk", "_dropped", "_stop", "_whole", "in_hand", "records", "taken", "where")
 
@@ -67,13 +67,13 @@ class Cursor:
         return part
 
     def take_columns(self) -> list[Columns]:
-        """Hand out everything that is left at once, as columns."""
+        """Hand out the rest at once, as columns."""
         columns = [] if self._dropped else open_chunk(self._chunk, self.position())
         self._whole = True
         return columns
 
     def each(self) -> Iterator[ConsumerRecord]:
-        """Hand out what is left one by one; asking for one says that the one before is done."""
+        """Hand out the rest one by one; asking for the next marks the one before as processed."""
         records = self.open()
         while True:
             try:
@@ -87,15 +87,15 @@ class Cursor:
 
     @property
     def held(self) -> bool:
-        """Whether something that was handed out is not done."""
+        """Whether something that was handed out is not processed yet."""
         return self.in_hand > 0 or self._whole
 
     def settle(self) -> None:
-        """All that was handed out is done."""
+        """Everything handed out is processed."""
         self.in_hand = 0
 
     def drop(self) -> int:
-        """Hand out nothing more: the partition is somebody else's, or is read from elsewhere. The offset where this ends."""
+        """Hand out nothing more; return the offset where this ends. The partition has moved, or is read from elsewhere."""
         self._stop = self.position()
         self._dropped = True
         if self.records is not None:
@@ -107,7 +107,7 @@ class Cursor:
         return self._stop if self._whole else self._offset(self.taken)
 
     def done(self) -> int:
-        """The offset of the first record that is not done, as long as something is in hand."""
+        """The offset of the first record that is not processed yet."""
         return self._offset(self.taken - self.in_hand)
 
     def _offset(self, index: int) -> int:

@@ -1,7 +1,7 @@
-"""What a consumer reads: positions of its partitions, which fetches leave, and the buffers that wait to be handed out.
+"""A consumer's partitions as a machine: their positions, which fetches to send, and the chunks that wait to be handed out.
 
-Each broker has one fetch under way at a time, for all its partitions that have nothing buffered, so that the next buffer is
-under way while one is read. Records stay closed. Knows leaders through the metadata cache; sends nothing itself.
+Each broker has one fetch in flight at a time, for all of its partitions that have nothing buffered, so that the next chunk arrives
+while one is read. Records stay closed. Takes leaders from the metadata cache; sends nothing itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHORT_WAIT_MS = 2
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition; records below `from_offset` are not asked for. The next one begins at `next_offset`."""
+    """Whole batches of one partition. Records below `from_offset` were not asked for; the next chunk begins at `next_offset`."""
 
     where: TopicPartition
     pieces: list[memoryview]
@@ -36,7 +36,7 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """One partition. `position`: next offset to hand out; `fetch_offset`: next to ask for; `turn` changes with every seek."""
+    """One partition. `position`: next offset to hand out; `fetch_offset`: next to fetch; `turn` changes with every seek."""
 
     where: TopicPartition
     position: int = UNKNOWN_OFFSET
@@ -52,7 +52,7 @@ class Reading:
 
 
 class Fetch(NamedTuple):
-    """A request to go to `node_id`; give it back with its answer."""
+    """A request to send to `node_id`; hand it back with the answer."""
 
     node_id: int
     request: FetchRequest
@@ -61,7 +61,7 @@ class Fetch(NamedTuple):
 
 @dataclass(slots=True)
 class Fetcher:
-    """The machine. `reset_timestamp`: where a partition restarts whose position is out of range; None makes that an error."""
+    """The machine. `reset_timestamp`: where to restart when a position is out of range; None makes that an error."""
 
     metadata: Metadata
     limits: FetchLimits
@@ -69,15 +69,15 @@ class Fetcher:
     check_crcs: bool = True
     retry_backoff_ms: int = 100
     missing_patience_ms: int = 60_000
-    """How long a partition may be unknown to the brokers before that is an error: news of a new topic spread slowly."""
+    """How long brokers may not know a partition before that is an error: new topics take time to spread."""
     wants_metadata: set[str] = field(default_factory=set)
     failure: KafkaError | None = None
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     _chunks: deque[Chunk] = field(default_factory=deque)
-    _under_way: set[int] = field(default_factory=set)
+    _in_flight: set[int] = field(default_factory=set)
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
-    _told: set[TopicPartition] = field(default_factory=set)
+    _raised: set[TopicPartition] = field(default_factory=set)
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
@@ -85,19 +85,19 @@ class Fetcher:
         return self._readings.keys()
 
     def reading(self, where: TopicPartition) -> Reading:
-        """What is known of an assigned partition. Raises `KafkaError` for others."""
+        """The state of an assigned partition. Raises `KafkaError` for any other."""
         try:
             return self._readings[where]
         except KeyError:
             raise KafkaError(f"{where.topic}-{where.partition} is not assigned to this consumer.") from None
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these too; their positions come with `seek` or `reset`."""
+        """Read these too, once `seek` or `reset` has given them a position."""
         for where in partitions:
             self._readings.setdefault(where, Reading(where))
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no longer; what was buffered of them is dropped."""
+        """Stop reading these, and drop what is buffered of them."""
         for where in partitions:
             if self._readings.pop(where, None) is not None:
                 self._drop_chunks(where)
@@ -108,37 +108,37 @@ class Fetcher:
         self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
 
     def fail(self, where: TopicPartition, error: KafkaError) -> None:
-        """`take` raises `error` until the partition is read from elsewhere, or can be read after all."""
+        """Have `take` raise `error` until the partition is read from elsewhere or can be read again."""
         self._errors[where] = error
-        self._told.discard(where)
+        self._raised.discard(where)
 
     def _recovered(self, where: TopicPartition) -> None:
         if self._errors.pop(where, None) is not None:
-            self._told.discard(where)
+            self._raised.discard(where)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
-        """Why a partition cannot be read now."""
+        """Why a partition cannot be read at the moment, or None."""
         return self._errors.get(where)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
-        """Go on from `offset`."""
-        reading = self._begin_anew(where)
+        """Continue from `offset`."""
+        reading = self._restart(where)
         reading.position = reading.fetch_offset = offset
 
     def retire(self, where: TopicPartition) -> Reading:
-        """Ask for nothing more and hand nothing out: the partition is about to go. Its position stays."""
+        """Fetch nothing more and hand nothing out: the partition is about to be revoked. Its position stays."""
         reading = self.reading(where)
         position = reading.position
-        self._begin_anew(where)
+        self._restart(where)
         reading.position = position
         reading.retiring = True
         return reading
 
     def reset(self, where: TopicPartition, timestamp: int) -> None:
-        """Go on from the offset at `timestamp`, or one of the ends, once somebody has found it."""
-        self._begin_anew(where).reset_to = timestamp
+        """Continue from the offset at `timestamp` (or at either end) once the driver has looked it up."""
+        self._restart(where).reset_to = timestamp
 
-    def _begin_anew(self, where: TopicPartition) -> Reading:
+    def _restart(self, where: TopicPartition) -> Reading:
         reading = self.reading(where)
         self._drop_chunks(where)
         self._recovered(where)
@@ -149,11 +149,11 @@ class Fetcher:
         return reading
 
     def to_reset(self) -> dict[TopicPartition, int]:
-        """Partitions whose offset must be found by timestamp."""
+        """The partitions whose offset must be looked up, with the timestamp."""
         return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
-        """Ask for nothing more of these, and hand nothing out, until resumed (`paused=False`)."""
+        """Fetch nothing more of these and hand nothing out, until resumed (`paused=False`)."""
         for where in partitions:
             self.reading(where).paused = paused
 
@@ -161,22 +161,22 @@ class Fetcher:
         return {reading.where for reading in self._readings.values() if reading.paused}
 
     def fetches(self, now_ms: int) -> list[Fetch]:
-        """The requests that can leave now."""
+        """The requests to send now."""
         by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
         turns: dict[TopicPartition, int] = {}
         full: set[int] = set()
         for reading in self._readings.values():
             node_id = self.metadata.leader(*reading.where)
-            if not self._is_hungry(reading, now_ms):
+            if not self._may_fetch(reading, now_ms):
                 if reading.buffered:
                     full.add(node_id)
             elif node_id == NO_LEADER:
-                self._look_for(reading.where, now_ms)
-            elif node_id not in self._under_way:
+                self._look_for_leader(reading.where, now_ms)
+            elif node_id not in self._in_flight:
                 epoch = self.metadata.leader_epoch(*reading.where)
                 by_node.setdefault(node_id, {})[reading.where] = FetchPosition(reading.fetch_offset, epoch)
                 turns[reading.where] = reading.turn
-        self._under_way.update(by_node)
+        self._in_flight.update(by_node)
         return [
             Fetch(
                 node_id,
@@ -186,7 +186,7 @@ class Fetcher:
             for node_id, wanted in by_node.items()
         ]
 
-    def _look_for(self, where: TopicPartition, now_ms: int) -> None:
+    def _look_for_leader(self, where: TopicPartition, now_ms: int) -> None:
         self.wants_metadata.add(where.topic)
         code = self.metadata.partition_error(*where)
         error = broker_error(code, f"Fetching {where.topic}-{where.partition}")
@@ -198,7 +198,7 @@ class Fetcher:
             self.fail(where, error)
 
     def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
-        """Partitions with something buffered are left out of a fetch, and must not wait long behind idle ones once it is read."""
+        """A fetch leaves out partitions with a chunk buffered: they must not wait long behind idle ones once it is taken."""
         longest = self.limits.fetch_max_wait_ms
         if not some_are_full:
             return longest
@@ -206,21 +206,21 @@ class Fetcher:
         self._waits[node_id] = wait_ms * 2
         return wait_ms
 
-    def _is_hungry(self, reading: Reading, now_ms: int) -> bool:
+    def _may_fetch(self, reading: Reading, now_ms: int) -> bool:
         return (
             reading.fetch_offset != UNKNOWN_OFFSET
             and not reading.buffered
             and not reading.paused
             and not reading.retiring
-            and (reading.where not in self._errors or reading.where in self._told)
+            and (reading.where not in self._errors or reading.where in self._raised)
             and reading.not_before_ms <= now_ms
         )
 
     def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
-        """The broker answered `fetch`, in this version of it."""
-        self._under_way.discard(fetch.node_id)
+        """The broker answered `fetch`, sent in this version."""
+        self._in_flight.discard(fetch.node_id)
         if answer.error_code:
-            self._set_back(fetch.turns, now_ms)
+            self._back_off(fetch.turns, now_ms)
             error = broker_error(answer.error_code, "Fetching")
             self.failure = None if error.retriable else error
             return
@@ -230,16 +230,16 @@ class Fetcher:
                 if reading is not None and reading.turn == fetch.turns.get(found.where):
                     self._take_in(reading, found, now_ms)
         except BadBatch as error:
-            self._set_back(fetch.turns, now_ms)
+            self._back_off(fetch.turns, now_ms)
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
     def broken(self, fetch: Fetch, now_ms: int) -> None:
         """No answer came."""
-        self._under_way.discard(fetch.node_id)
+        self._in_flight.discard(fetch.node_id)
         self.wants_metadata.update(where.topic for where in fetch.turns)
-        self._set_back(fetch.turns, now_ms)
+        self._back_off(fetch.turns, now_ms)
 
-    def _set_back(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+    def _back_off(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         for where in partitions:
             if where in self._readings:
                 self._readings[where].not_before_ms = now_ms + self.retry_backoff_ms
@@ -265,11 +265,11 @@ class Fetcher:
         reading.fetch_offset = seen.next_offset
         reading.buffered += 1
         self._chunks.append(chunk)
-        # Whoever was served goes to the end of the line: a broker fills its answers from the front.
+        # Brokers fill answers from the front: a partition that was served moves to the end of the line.
         self._readings[reading.where] = self._readings.pop(reading.where)
 
     def _unreadable(self, reading: Reading, error: KafkaError, now_ms: int) -> None:
-        """Asking again may bring the same: not before the user has heard of it."""
+        """Fetching again may bring the same: wait, and not before the user has seen the error."""
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         self.fail(reading.where, error)
 
@@ -285,11 +285,11 @@ class Fetcher:
             self.fail(reading.where, error)
 
     def take(self) -> Chunk | None:
-        """The next buffer to hand out, if there is one. Raises what makes fetching impossible: each time, as long as it does."""
+        """The next chunk to hand out, or None. Raises the error that prevents fetching, each time while it lasts."""
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
-        self._raise_error(lambda where: where not in self._told)
+        self._raise_error(lambda where: where not in self._raised)
         for index, chunk in enumerate(self._chunks):
             reading = self._readings[chunk.where]
             if not reading.paused:
@@ -302,18 +302,18 @@ class Fetcher:
         return None
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
-        """New errors come before the records of other partitions, those that were told behind them."""
+        """New errors come before the records of other partitions; errors raised before come after them."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
-                self._told.add(where)
+                self._raised.add(where)
                 raise error.with_traceback(None)
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to hand out, not even an error."""
+        """Whether there is nothing to hand out and no error to raise."""
         return self.failure is None and not self._chunks and not self._errors
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """When something changes by time alone: a back-off ends."""
+        """When the next back-off ends, or None."""
         times = [reading.not_before_ms for reading in self._readings.values() if reading.not_before_ms > now_ms]
         return min(times, default=None)

@@ -1,4 +1,4 @@
-"""Fetch requests and answers: many partitions of one broker in one request; records stay views of the answer's frame."""
+"""Fetch requests and answers: many partitions of one broker in one request. Records stay views of the answer's frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_SESSION_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much a broker may answer, and how long it may wait for it. Kafka's names and defaults."""
+    """How much a broker may return, and how long it may wait. Kafka's names and defaults."""
 
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 1_048_576
@@ -27,7 +27,7 @@ class FetchLimits:
 
 
 class FetchPosition(NamedTuple):
-    """From where a partition is to be read; `leader_epoch` -1 if not known."""
+    """Where to read a partition from. `leader_epoch` is -1 if unknown."""
 
     offset: int
     leader_epoch: int
@@ -36,8 +36,8 @@ class FetchPosition(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition's part of an answer.
 
-    `records`: whole batches, the first may begin before the offset asked for, the last may be torn. `cut_short`: even the first is,
-    since it is larger than the fetch allowed, and asking again will not help (before KIP-74).
+    `records`: whole batches; the first may begin before the offset asked for, the last may be torn. `cut_short`: even the first is
+    torn, because it exceeds the limit of the fetch; fetching again will not help (before KIP-74).
     """
 
     where: TopicPartition
@@ -79,7 +79,7 @@ def fetch_request(wanted: dict[TopicPartition, FetchPosition], limits: FetchLimi
 
 
 def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:
-    # A broker fills its answer from the front; the caller's order is what keeps the last partition from starving.
+    # Brokers fill answers from the front: the caller's order keeps the last partition from starving.
     topics: dict[str, list[TopicPartition]] = {}
     for where in wanted:
         topics.setdefault(where.topic, []).append(where)
@@ -87,7 +87,7 @@ def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[Topi
 
 
 def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition]:
-    """Each partition of an answer, in this version of Fetch, whose own `error_code` is NONE. Raises `BadBatch`."""
+    """The partitions of an answer to this version of Fetch; check its own `error_code` first. Raises `BadBatch`."""
     for topic in answer.responses:
         for found in topic.partitions:
             sent = memoryview(found.records or b"")
@@ -108,7 +108,7 @@ def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition
 
 
 def cut_short(where: TopicPartition, offset: int, limits: FetchLimits) -> KafkaError:
-    """The error for a message that a broker before KIP-74 could not send whole."""
+    """The error for a message too large for a broker before KIP-74 to send."""
     return KafkaError(
         f"The message of {where.topic}-{where.partition} at offset {offset} is larger than "
         f"max_partition_fetch_bytes={limits.max_partition_fetch_bytes}: raise that setting."

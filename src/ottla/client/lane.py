@@ -1,7 +1,7 @@
-"""One partition's batches on their way out: their order, sequences and retries (KIP-98).
+"""The batches of one partition on their way out: order, sequences and retries (KIP-98).
 
-Batches leave in the order they came. Once one must be sent again, nothing leaves until all that is under way has been answered;
-then those to repeat go first, in their old order, with their old sequences, so that the broker can tell a repetition from news.
+Batches leave in order. Once one must be sent again, nothing leaves until everything in flight has been answered; then the ones to
+repeat go first, in their old order and with their old sequences, so that the broker recognises duplicates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 
 class Identity(NamedTuple):
-    """What InitProducerId gave out."""
+    """What InitProducerId returned."""
 
     producer_id: int
     producer_epoch: int
@@ -31,9 +31,9 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """A ready batch. `finish` is called once; `error` is None then, or says why the records were not written.
+    """An encoded batch. `finish` is called once, with `error` if the records were not written.
 
-    `last_refusal` is why it has to be sent again.
+    `last_refusal` is why it was last sent back.
     """
 
     where: TopicPartition
@@ -56,7 +56,7 @@ class Outgoing:
             self.when_done(self)
 
     def identify(self, identity: Identity, sequence: int) -> None:
-        """Write who produces it and its first record's sequence into the batch's header."""
+        """Write the producer and the sequence of the first record into the batch's header."""
         self.sequence = sequence
         _PRODUCER.pack_into(self.data, _PRODUCER_POSITION, identity.producer_id, identity.producer_epoch, sequence)
         write_crc(self.data, 0, len(self.data))
@@ -64,7 +64,7 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition: waiting, under way, and come back."""
+    """The batches of one partition: queued, in flight, and returned to be sent again."""
 
     where: TopicPartition
     queue: deque[Outgoing] = field(default_factory=deque)
@@ -81,7 +81,7 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def settle(self) -> None:
-        """Once nothing is under way, put what came back in front of what waits, and drop a sequence that has a gap."""
+        """Once nothing is in flight, put returned batches back in front of the queue, and restart a sequence that has a gap."""
         if self.under_way:
             return
         if self.returned:
@@ -94,12 +94,12 @@ class Lane:
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
         held = self.returned or self.resetting
-        # A broker takes any sequence from a producer it has not met: the first batch must be written before a second may leave.
+        # A broker accepts any sequence from a producer it does not know: the first batch must be written before a second leaves.
         window = max_under_way if self.known or self.identity is None else 1
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
-        """The next batch, with its sequence if the lane has an identity; it is under way from now on."""
+        """The next batch, now in flight; with a sequence if the lane has an identity."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence)
@@ -114,18 +114,18 @@ class Lane:
         self.settle()
 
     def end(self, batch: Outgoing, *, written: bool) -> None:
-        """`batch` is over, well or not."""
+        """`batch` was written or has failed."""
         self.known = self.known or written
         if batch in self.under_way:
             self.under_way.remove(batch)
         self.settle()
 
     def is_first(self, batch: Outgoing) -> bool:
-        """Whether nothing older than `batch` is still to be written."""
+        """Whether no older batch is still unwritten."""
         return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
 
     def expired(self, now_ms: int) -> list[Outgoing]:
-        """Batches out of time that are not under way, taken out."""
+        """Remove and return the batches past their deadline that are not in flight."""
         gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
         if gone:
             self.returned = [batch for batch in self.returned if batch not in gone]

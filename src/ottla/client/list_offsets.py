@@ -1,4 +1,4 @@
-"""Offsets by time: the requests for ListOffsets and the reading of its answers."""
+"""Offsets by time: ListOffsets requests and answers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.client.types import OffsetAndTimestamp, TopicPartition
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 NO_REPLICA = -1
-"""What a consumer says of itself; every other id is a follower's, which is told more than consumers may see."""
+"""A consumer's replica id. Any other is a follower's, which may see more than consumers."""
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Partitions grouped by topic, as most requests want them."""
+    """Partitions grouped by topic, as most requests need them."""
     for topic, group in groupby(sorted(partitions), key=lambda where: where.topic):
         yield topic, list(group)
 
@@ -34,6 +34,6 @@ def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartit
     """(partition, error code, offset) of each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
-            # Version 0 has a list, of which no more than one was asked for.
+            # Version 0 returns a list; one offset was asked for.
             offset = OffsetAndTimestamp(next(iter(found.old_style_offsets), found.offset), found.timestamp, found.leader_epoch)
             yield TopicPartition(topic.name, found.partition_index), found.error_code, offset

@@ -1,7 +1,7 @@
-"""One consumer's membership of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup as a machine (classic protocol, KIP-429).
+"""A consumer's membership of a group as a machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
 
-It says what to do next (`next`), one step at a time, and takes what came of it. Knows neither connections nor what committing
-and fetching are: steps such as `Revoke` leave those to whoever drives it.
+`next` says what to do, one step at a time; other methods take the result. Knows neither connections nor committing and fetching,
+which steps such as `Revoke` leave to the driver.
 
     OUT ──join──> (leader: PLANNING ──share out──>) SYNC ──sync──> ADOPT ──revoke, assign──> STABLE ──rebalance──> OUT
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ottla.client.assignors import NO_GENERATION, STRATEGIES, MemberSubscription
 from ottla.client.errors import KafkaError, broker_error
@@ -20,7 +20,7 @@ from ottla.client.subscription_bytes import decode_assignment, decode_subscripti
 from ottla.client.types import TopicPartition
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from ottla.wire import errors as codes
-from ottla.wire.api.heartbeat import HeartbeatRequest
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -41,7 +41,7 @@ class Phase(Enum):
 
 
 class Ask(NamedTuple):
-    """Send this to the coordinator, and give the answer to `answered`."""
+    """Send this to the coordinator; hand the answer to `answered`."""
 
     api_key: int
     body: Message
@@ -49,41 +49,42 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Give these partitions up (commit first, if that is wanted), then say `revoked`."""
+    """Give up these partitions, after committing if that is wanted; then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Lose(NamedTuple):
-    """These partitions are gone already, nothing can be committed for them; then say `revoked`."""
+    """These partitions are lost, and nothing can be committed for them; call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Assign(NamedTuple):
-    """These partitions are new; then say `assigned`."""
+    """These partitions are new; call `assigned` once they are taken over."""
 
     partitions: list[TopicPartition]
 
 
 class Lead(NamedTuple):
-    """This member leads: find the number of partitions of these topics, then say `share_out`."""
+    """This member leads the group: find how many partitions these topics have, then call `share_out`."""
 
     topics: list[str]
 
 
 class Idle(NamedTuple):
-    """Nothing to do until then, or until something is said to the machine."""
+    """Do nothing until then, or until another method is called."""
 
     until_ms: int
 
 
 Step = Ask | Revoke | Lose | Assign | Lead | Idle
+GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 
 @dataclass(slots=True)
 class Membership:
-    """The machine. `owned`: what it was assigned. `coordinator_lost`: look for the coordinator again before the next `Ask`."""
+    """The machine. `owned`: the assigned partitions. `coordinator_lost`: find the coordinator before the next `Ask`."""
 
     settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
@@ -102,12 +103,12 @@ class Membership:
     _heartbeat_ms: int = 0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Want these topics from now on; the group is told by joining again."""
+        """Subscribe to these topics from now on, by joining again."""
         self.topics = sorted(topics)
         self._rejoin = True
 
     def rejoin(self) -> None:
-        """Something the assignment rests on has changed, such as the number of partitions."""
+        """Join again: something that the assignment depends on has changed, such as the number of partitions."""
         self._rejoin = True
 
     @property
@@ -116,11 +117,11 @@ class Membership:
 
     @property
     def cooperative(self) -> bool:
-        """Whether partitions are kept while joining: only if every way of sharing out that is offered allows it."""
+        """Whether partitions are kept while joining: only if every offered strategy allows it."""
         return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
 
     def next(self, now_ms: int) -> Step:
-        """What to do now."""
+        """The next step."""
         if self._lost and self.owned:
             return Lose(list(self.owned))
         self._lost = False
@@ -155,7 +156,7 @@ class Membership:
         return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
 
     def share_out(self, counts: Mapping[str, int]) -> None:
-        """`counts`: topic -> number of partitions, of those that exist."""
+        """Assign partitions to all members. `counts`: number of partitions by topic, for topics that exist."""
         self._shares = STRATEGIES[self.protocol].assign(self._members, counts)
         self.phase = Phase.SYNC
 
@@ -176,19 +177,19 @@ class Membership:
         target = set(self._target)
         going = [where for where in self.owned if where not in target]
         if going:
-            # A partition given up for another member is only handed on when this one joins again without it (KIP-429).
+            # A partition is handed to another member only after this one has rejoined without it (KIP-429).
             self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
             return Revoke(going)
         owned = set(self.owned)
         return Assign([where for where in self._target if where not in owned])
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """`Revoke` or `Lose` was done."""
+        """`Revoke` or `Lose` is done."""
         gone = set(partitions)
         self.owned = [where for where in self.owned if where not in gone]
 
     def assigned(self, now_ms: int) -> None:
-        """`Assign` was done."""
+        """`Assign` is done."""
         self.owned = list(self._target)
         self.phase = Phase.STABLE
         self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
@@ -197,7 +198,7 @@ class Membership:
         return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
     def heartbeat(self) -> Ask:
-        """A sign of life; also for while a `Revoke` takes its time."""
+        """A heartbeat; also to be sent while a `Revoke` takes long."""
         body = HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -214,22 +215,22 @@ class Membership:
         Phase.STABLE: _next_stable,
     }
 
-    def answered(self, ask: Ask, answer: Any, now_ms: int) -> None:
-        """The coordinator answered. Raises `KafkaError` where the group will never take this member as it is."""
+    def answered(self, answer: GroupAnswer, now_ms: int) -> None:
+        """The coordinator answered. Raises `BrokerError` if the group will never accept this member."""
         if answer.error_code:
             self._refused(answer.error_code, now_ms)
-        elif ask.api_key == JOIN_GROUP:
+        elif isinstance(answer, JoinGroupResponse):
             self._joined(answer)
-        elif ask.api_key == SYNC_GROUP:
+        elif isinstance(answer, SyncGroupResponse):
             self._synced(answer)
         else:
             self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
-        if answer.error_code == codes.MEMBER_ID_REQUIRED:
+        if answer.error_code == codes.MEMBER_ID_REQUIRED and isinstance(answer, JoinGroupResponse):
             self.member_id = answer.member_id
 
     def _joined(self, answer: JoinGroupResponse) -> None:
-        # What was owned two generations ago may have been somebody else's since. Only where no leader assigns but the coordinator
-        # (KIP-848) does nobody get anything before this member has given it back.
+        # What was owned two generations ago may have had another owner since; unless the coordinator assigns (KIP-848), which
+        # gives a partition to nobody before its owner has returned it.
         self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
         self.member_id = answer.member_id
         self.generation_id = answer.generation_id
@@ -266,16 +267,16 @@ class Membership:
             self.member_id = ""
 
     def commit_refused(self, code: int, generation_id: int) -> None:
-        """A commit of this generation was answered with an error: the group may have gone on without this member.
+        """A commit of this generation was refused: the group may have gone on without this member.
 
-        While a share is planned or awaited that will be told soon enough.
+        While an assignment is pending, its answer will say so.
         """
         waits = self.phase in (Phase.PLANNING, Phase.SYNC)
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
     def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
-        """No answer came. Raises `error` unless trying again can help."""
+        """No answer came. Raises `error` unless it is retriable."""
         if not error.retriable:
             raise error
         self.coordinator_lost = True
@@ -284,12 +285,12 @@ class Membership:
             self.phase = Phase.OUT
 
     def begin_anew(self, now_ms: int) -> None:
-        """A step could not be taken: give up what is owned, since it may be half adopted, and join again after a pause."""
+        """A step failed: give up what is owned, which may be half taken over, and join again after a pause."""
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
     def leave(self) -> Ask | None:
-        """Say goodbye, if the group knows this member; static members stay (KIP-345). The machine begins anew."""
+        """Start over; return the LeaveGroup request if the group knows this member. Static members stay (KIP-345)."""
         known = self.member_id and self.settings.group_instance_id is None
         member_id = self.member_id
         self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []

@@ -1,7 +1,7 @@
-"""What a client knows of the cluster: brokers, topics, and who leads each partition.
+"""What a client knows of the cluster: brokers, topics, and the leader of each partition.
 
-A cache fed by Metadata answers. It never asks by itself: it says what is missing, and drivers ask. An older leader epoch never
-replaces a newer one (KIP-320), so that an answer from a broker that lags behind cannot undo what is known.
+A cache filled from Metadata answers. It never asks: it says what is missing, and drivers ask. An older leader epoch never replaces
+a newer one (KIP-320), so that the answer of a broker that lags behind does no harm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PartitionInfo(NamedTuple):
 
 
 class TopicInfo(NamedTuple):
-    """`error_code` is NONE where `partitions` (by index) can be used."""
+    """A topic with its `partitions` by index, which can be used if `error_code` is 0."""
 
     name: str
     topic_id: bytes
@@ -39,13 +39,13 @@ class TopicInfo(NamedTuple):
 
 
 def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creation: bool) -> MetadataRequest:
-    """Ask about some topics, or (None) about all of them."""
+    """Ask about some topics, or (None) about all."""
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
 
 
 class Metadata:
-    """The cache. `nodes` by id, `topics` by name, `version` counts the answers taken."""
+    """The cache. `nodes` by id, `topics` by name; `version` counts the answers taken in."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
@@ -55,7 +55,7 @@ class Metadata:
         self.version = 0
 
     def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
-        """Take an answer. Topics it does not name stay as they were, or are gone if it was the `whole` that was asked for."""
+        """Take in an answer. Topics that it does not name are kept, or dropped if the `whole` cluster was asked about."""
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
@@ -79,7 +79,7 @@ class Metadata:
         return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id, or -1 while none is known that can be reached."""
+        """The node id of the leader, or -1 while no reachable leader is known."""
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return found.leader if found is not None and found.leader in self.nodes else NO_LEADER
@@ -90,7 +90,7 @@ class Metadata:
         return found.leader_epoch if found is not None else -1
 
     def partition_count(self, topic: str) -> int:
-        """0 while the topic is not known."""
+        """The number of partitions; 0 while the topic is unknown."""
         known = self.topics.get(topic)
         return len(known.partitions) if known is not None and known.error_code == NONE else 0
 
@@ -102,7 +102,7 @@ class Metadata:
             raise_for(code if code or self.partition_count(topic) else LEADER_NOT_AVAILABLE, f"Topic {topic}")
 
     def partition_error(self, topic: str, partition: int) -> int:
-        """Why a partition has no leader, as far as brokers said: NONE if nobody was asked yet."""
+        """Why a partition has no leader, according to brokers; NONE if none was asked yet."""
         known = self.topics.get(topic)
         if known is None or known.error_code:
             return NONE if known is None else known.error_code
@@ -114,11 +114,11 @@ class Metadata:
         return [TopicPartition(topic, index) for index in sorted(known.partitions)] if known else []
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of `topics` of which nothing usable is known."""
+        """Those of `topics` about which nothing usable is known."""
         return [topic for topic in topics if not self.partition_count(topic)]
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """The broker named as leader said that it is not: nothing goes there until metadata names one again."""
+        """The broker named as leader denied it: send nothing until metadata names a leader again."""
         known = self.topics.get(topic)
         if known is not None and partition in known.partitions:
             known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)
@@ -126,11 +126,11 @@ class Metadata:
     def by_leader(self, partitions: Iterable[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
         """Partitions grouped by leader, and those without one."""
         grouped: dict[int, list[TopicPartition]] = {}
-        homeless: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
         for where in partitions:
             node_id = self.leader(*where)
             if node_id == NO_LEADER:
-                homeless.append(where)
+                leaderless.append(where)
             else:
                 grouped.setdefault(node_id, []).append(where)
-        return grouped, homeless
+        return grouped, leaderless

@@ -1,4 +1,4 @@
-"""Committed offsets: the requests that keep and ask for them, and their answers."""
+"""Committed offsets: OffsetCommit and OffsetFetch requests and answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def commit_request(
     member_id: str = "",
     group_instance_id: str | None = None,
 ) -> OffsetCommitRequest:
-    """Keep `offsets`; without a member, for a group that nobody has joined."""
+    """Commit `offsets`: as a member, or (by default) for a group without members."""
     partition = OffsetCommitRequest.OffsetCommitRequestPartition
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -57,7 +57,7 @@ def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, 
 def fetch_offsets_request(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
 ) -> OffsetFetchRequest:
-    """Ask what was committed for `partitions`, or (None) for all."""
+    """Ask for the committed offsets of `partitions`, or (None) of all."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic
     topics = None
     if partitions is not None:
@@ -66,10 +66,10 @@ def fetch_offsets_request(
 
 
 def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """(partition, error code, offset) of each partition in the answer; the answer's own `error_code` comes first."""
+    """(partition, error code, offset) of each partition in the answer; check its own `error_code` first."""
     for topic in answer.topics:
         for part in topic.partitions:
             found = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
-            # Version 0 has this error for what nobody has committed.
+            # Version 0 answers with this error where nothing was committed.
             missing = part.error_code == UNKNOWN_TOPIC_OR_PARTITION and part.committed_offset == NOTHING_COMMITTED
             yield TopicPartition(topic.name, part.partition_index), NONE if missing else part.error_code, found

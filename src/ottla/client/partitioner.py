@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by murmur2 of its key, as Kafka's default, or for keyless ones the sticky choice (KIP-480).
+"""Which partition a record goes to: by murmur2 of its key as in Kafka, or without a key the sticky one (KIP-480).
 
 Randomness comes in as an argument.
 """
@@ -13,7 +13,7 @@ UNKNOWN = -1
 
 
 class Partitioner:
-    """`choose(n)` gives a number below n. Keyless records of a topic stay with one partition until its batch is closed."""
+    """`choose(n)` returns a number below n. Records without a key stay with one partition until its batch is closed."""
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
@@ -21,7 +21,7 @@ class Partitioner:
         self._before: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, count: int) -> int:
-        """The partition of a record, of `count` that there are."""
+        """The partition of a record, out of `count`."""
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % count
         partition = self._sticky.get(topic, UNKNOWN)
@@ -38,6 +38,6 @@ class Partitioner:
         return partition
 
     def leave(self, topic: str, partition: int) -> None:
-        """The batch of this partition was closed: if keyless records went there, they go to another one now."""
+        """The batch of this partition was closed: records without a key go to another one now."""
         if self._sticky.get(topic) == partition:
             self._sticky[topic] = UNKNOWN

@@ -1,4 +1,4 @@
-"""How far a consumer is: which buffers are in the user's hands, what is handed out, what is done with."""
+"""How far a consumer has come: what was handed out, and what of it is processed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.client.types import OffsetAndMetadata, TopicPartition
 
 
 class Progress:
-    """The cursors over a fetcher's chunks. A partition without cursor is where its fetcher says."""
+    """The cursors over a fetcher's chunks. A partition without a cursor is where the fetcher says."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -22,25 +22,25 @@ class Progress:
         return cursor
 
     def settle(self) -> None:
-        """Everything handed out so far is done."""
+        """Everything handed out so far is processed."""
         for cursor in self._cursors:
             cursor.settle()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
     def left_over(self) -> Cursor | None:
-        """A cursor that has more to hand out."""
+        """A cursor with more to hand out, or None."""
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether records of these are in the user's hands."""
+        """Whether records of these were handed out and are not processed yet."""
         asked = set(partitions)
         return any(cursor.held for cursor in self._cursors if cursor.where in asked)
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these, and go on behind what was handed out: they are about to go."""
+        """Hand out nothing more of these: they are about to be revoked. Their positions stay behind what was handed out."""
         for where in partitions:
-            # The position first: the cursors below change what it rests on.
+            # Before the cursors are dropped, which the position depends on.
             position = self.position(where)
             self._fetcher.retire(where).position = position
         going = set(partitions)
@@ -57,16 +57,16 @@ class Progress:
         self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
 
     def position(self, where: TopicPartition) -> int:
-        """The offset of the next record to hand out, -1 if not known yet."""
+        """The offset of the next record to hand out; -1 if unknown yet."""
         going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
         return min(going, default=self._fetcher.reading(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit if all that was handed out counts."""
+        """What to commit if everything handed out counts."""
         return self._known((where, self.position(where)) for where in self._fetcher.partitions)
 
     def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit if records in hand do not count."""
+        """What to commit if only processed records count."""
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
         return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
 

@@ -1,7 +1,6 @@
-"""Ready batches become Produce requests: which lane sends now, to whom, and what an answer means for each batch.
+"""Turns encoded batches into Produce requests: which partitions send now, to which broker, and what an answer means.
 
-Knows leaders (through the metadata cache), sequences and retries; nothing of records, which stay closed. Both the producer and
-the synchronous path of Spark tasks send through it.
+Knows leaders (through the metadata cache), sequences and retries; records stay closed. Producers and Spark's tasks both use it.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """Kafka's producer settings that concern ready batches, with Kafka's defaults.
-
-    `acks`: -1 all in sync, 1 the leader, 0 no answer.
-    """
+    """The producer settings for encoded batches. `acks`: -1 for all in-sync replicas, 1 for the leader, 0 for no answer."""
 
     acks: int = -1
     enable_idempotence: bool = True
@@ -46,7 +42,7 @@ class SendSettings:
 
 
 class Send(NamedTuple):
-    """A Produce request to go to `node_id`; give it back with its answer."""
+    """A Produce request to send to `node_id`; hand it back with the answer."""
 
     node_id: int
     request: ProduceRequest
@@ -55,10 +51,7 @@ class Send(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """The machine.
-
-    `identity` is needed before anything can leave while `wants_identity`; `wants_metadata` names topics to ask about.
-    """
+    """The machine. While `wants_identity`, it needs an `identity` before it sends; `wants_metadata` names topics to ask about."""
 
     metadata: Metadata
     settings: SendSettings
@@ -72,11 +65,11 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        """Whether every batch given so far is done."""
+        """Whether every batch added so far is done."""
         return not self._busy
 
     def has_backlog(self, where: TopicPartition) -> bool:
-        """Whether a batch of this partition waits already."""
+        """Whether a batch of this partition is already waiting."""
         lane = self._busy.get(where)
         return lane is not None and bool(lane.queue or lane.returned)
 
@@ -96,7 +89,7 @@ class Sender:
         self.wants_identity = False
 
     def requests(self, now_ms: int) -> list[Send]:
-        """What can leave now: at most one batch of a partition in a request, within the requests under way that are allowed."""
+        """The requests to send now: at most one batch per partition in each, within the allowed number in flight."""
         sends: list[Send] = []
         most = self.settings.max_in_flight_requests_per_connection
         while True:
@@ -150,7 +143,7 @@ class Sender:
         return Send(node_id, ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data), taken)
 
     def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
-        """The broker answered `send`: each batch is done, or goes out again."""
+        """The broker answered `send`: each batch is done or is sent again."""
         self._requests[send.node_id] -= 1
         found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
         for batch in send.batches:
@@ -163,13 +156,13 @@ class Sender:
                 self._judge(batch, part.error_code, part.error_message, now_ms)
 
     def sent_unanswered(self, send: Send) -> None:
-        """`send` left with acks=0: nobody will ever say more."""
+        """`send` left with acks=0: there will be no answer."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             self._finish(batch)
 
     def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
-        """No answer came: whether the records were written is unknown, and with sequences a repetition is safe."""
+        """No answer came. Whether the records were written is unknown; with sequences, repeating them is safe."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             self.wants_metadata.add(batch.where.topic)
@@ -227,24 +220,24 @@ class Sender:
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
-        """Give up what waited longer than its deadline; what is under way is left to its answer."""
+        """Fail the batches past their deadline; those in flight are left to their answer."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(now_ms):
                 self._finish(batch, error=self._too_late(batch.last_refusal or self._no_leader(lane)), gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
-        """What metadata says of a partition that has none, if it says anything."""
+        """Why a partition has no leader, if metadata says so."""
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 
     def give_up(self, error: KafkaError) -> None:
-        """End every batch that is not under way with `error`: the producer is closing, or cannot go on."""
+        """Fail every batch that is not in flight with `error`: the producer is closing, or cannot go on."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(1 << 62):
                 self._finish(batch, error=error, gap=True)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """When something changes by time alone: a back-off ends or a batch expires. None: nothing is waiting."""
+        """When the next back-off ends or the next batch expires, or None."""
         times = []
         for lane in self._busy.values():
             if lane.not_before_ms > now_ms:

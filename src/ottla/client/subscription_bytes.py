@@ -1,4 +1,4 @@
-"""What members tell one another through the group: subscriptions and assignments, each behind its version (KIP-429, KIP-792)."""
+"""What members of a group exchange: subscriptions and assignments, each prefixed with its version (KIP-429, KIP-792)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def encode_subscription(subscription: MemberSubscription) -> bytes:
 
 
 def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> MemberSubscription:
-    """Another member's metadata. Raises `KafkaError` if it makes no sense."""
+    """Another member's metadata. Raises `KafkaError` if it cannot be read."""
     found = _decode(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
     return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """One member's share in SyncGroup."""
+    """A member's partitions in SyncGroup."""
     assigned = [
         ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[where.partition for where in group])
         for topic, group in by_topic(partitions)
@@ -52,7 +52,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: Buffer) -> list[TopicPartition]:
-    """This member's share; none of it for an empty answer. Raises `KafkaError` if it makes no sense."""
+    """A member's partitions; none for an empty answer. Raises `KafkaError` if they cannot be read."""
     if not data:
         return []
     found = _decode(ConsumerProtocolAssignment, data)
@@ -64,4 +64,4 @@ def _decode(kind: type[M], data: Buffer) -> M:
     try:
         return decode(kind, version, bytes(data[2:]))
     except Malformed as error:
-        raise KafkaError(f"What another member of the group says of itself cannot be read: {error}.") from error
+        raise KafkaError(f"The subscription or assignment of a member of the group cannot be read: {error}.") from error

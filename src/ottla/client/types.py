@@ -1,4 +1,4 @@
-"""The small values that people and machines of the client hand to one another."""
+"""The small values of the client's interface."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = [
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic; a consumer takes a plain (topic, partition) too."""
+    """A partition of a topic. A plain (topic, partition) serves as well."""
 
     topic: str
     partition: int
 
 
 class Node(NamedTuple):
-    """A broker as metadata names it."""
+    """A broker, and where clients reach it."""
 
     node_id: int
     host: str
@@ -36,7 +36,7 @@ class Node(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """`offset` is -1 where no record is that young; `timestamp` (ms) is -1 where the broker gave none."""
+    """`offset` is -1 where no record is as recent as asked for; `timestamp` (ms) is -1 where the broker gave none."""
 
     offset: int
     timestamp: int
@@ -44,7 +44,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read. `offset` is -1 where nothing was committed."""
+    """A committed offset: that of the next record to read, or -1 where nothing was committed."""
 
     offset: int
     metadata: str = ""
@@ -52,9 +52,9 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record landed.
+    """Where a record was written. `timestamp` is in ms since 1970.
 
-    `offset` is -1 with acks=0, or where the broker recognised a repeated batch without saying its offset.
+    `offset` is -1 with acks=0, and where the broker recognised a duplicate without telling its offset.
     """
 
     topic: str

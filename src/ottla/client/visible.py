@@ -1,6 +1,6 @@
-"""Which batches of a fetched buffer a reader may see: control batches never, those of aborted transactions not with read_committed.
+"""Which fetched batches a reader may see: no control batches, and with read_committed none of aborted transactions.
 
-Looks at batch headers only; records stay closed. Buffers without transactions, nearly all, pass uncut.
+Looks at batch headers only; records stay closed. Data without transactions, which is most, passes uncut.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ottla.records.batch import BadBatch, BatchHeader, batches, crc_is_valid
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was given up: its producer's records from `first_offset` until its next control batch are void."""
+    """An aborted transaction: its producer's records from `first_offset` to its next control batch are void."""
 
     producer_id: int
     first_offset: int
 
 
 class Visible(NamedTuple):
-    """`pieces`: runs of whole batches. `next_offset`: where the next fetch begins, or None if there was no whole batch."""
+    """`pieces`: runs of whole batches. `next_offset`: where the next fetch begins, or None without a whole batch."""
 
     pieces: list[memoryview]
     next_offset: int | None
@@ -27,9 +27,9 @@ class Visible(NamedTuple):
 
 
 def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
-    """Cut out what a reader must not see. `aborted` is what the broker listed with the answer (empty for read_uncommitted).
+    """Cut out what a reader must not see. `aborted` is what the broker listed (nothing for read_uncommitted).
 
-    Raises `BadBatch` where the bytes are no batches or, with `check_crcs`, a checksum differs.
+    Raises `BadBatch` where the bytes are not batches or, with `check_crcs`, a checksum is wrong.
     """
     void = sorted(aborted, key=lambda transaction: transaction.first_offset)
     pieces: list[memoryview] = []

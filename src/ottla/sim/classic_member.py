@@ -121,7 +121,7 @@ class SimClassicMember(SimMember):
                 if response is None:
                     self.machine.broken(step, TimedOut("nobody answered"), self.world.now_ms)
                 else:
-                    self.machine.answered(step, response, self.world.now_ms)
+                    self.machine.answered(response, self.world.now_ms)
             except KafkaError:
                 self.die()
                 return

@@ -38,11 +38,13 @@ def ask(made: Membership, api_key: int, now_ms: int = 0) -> Ask:
 
 def joined(made: Membership, *, leader: str = "other", generation_id: int = 1, protocol: str = "range") -> None:
     reply = JoinGroupResponse(generation_id=generation_id, protocol_name=protocol, leader=leader, member_id="me", members=[])
-    made.answered(ask(made, JOIN_GROUP), reply, 0)
+    ask(made, JOIN_GROUP)
+    made.answered(reply, 0)
 
 
 def synced(made: Membership, *partitions: TopicPartition) -> None:
-    made.answered(ask(made, SYNC_GROUP), SyncGroupResponse(assignment=encode_assignment(partitions)), 0)
+    ask(made, SYNC_GROUP)
+    made.answered(SyncGroupResponse(assignment=encode_assignment(partitions)), 0)
 
 
 def stable(*partitions: TopicPartition, strategy: str = "range") -> Membership:
@@ -60,13 +62,14 @@ def test_a_member_joins_syncs_takes_its_share_and_beats() -> None:
     assert made.next(0) == Idle(3_000)
     beat = ask(made, HEARTBEAT, 3_000)
     assert (beat.body.member_id, beat.body.generation_id) == ("me", 1)  # type: ignore[attr-defined]  # a HeartbeatRequest
-    made.answered(beat, HeartbeatResponse(), 3_100)
+    made.answered(HeartbeatResponse(), 3_100)
     assert made.next(3_100) == Idle(6_100)
 
 
 def test_a_member_id_is_asked_for_first_and_used_then() -> None:
     made = member()
-    made.answered(ask(made, JOIN_GROUP), JoinGroupResponse(error_code=codes.MEMBER_ID_REQUIRED, member_id="given"), 0)
+    ask(made, JOIN_GROUP)
+    made.answered(JoinGroupResponse(error_code=codes.MEMBER_ID_REQUIRED, member_id="given"), 0)
     assert ask(made, JOIN_GROUP).body.member_id == "given"  # type: ignore[attr-defined]  # a JoinGroupRequest
 
 
@@ -77,7 +80,7 @@ def test_the_leader_plans_for_all_topics_of_all_members() -> None:
     entry = JoinGroupResponse.JoinGroupResponseMember
     members = [entry(member_id="me", metadata=metadata), entry(member_id="you", metadata=metadata)]
     reply = JoinGroupResponse(generation_id=4, protocol_name="range", leader="me", member_id="me", members=members)
-    made.answered(request, reply, 0)
+    made.answered(reply, 0)
     assert made.next(0) == Lead(["t"])
     made.share_out({"t": 2})
     shares = {one.member_id: one.assignment for one in ask(made, SYNC_GROUP).body.assignments}  # type: ignore[attr-defined]  # that of a JoinGroup
@@ -86,7 +89,8 @@ def test_the_leader_plans_for_all_topics_of_all_members() -> None:
 
 def test_an_eager_member_gives_everything_up_before_it_joins_again() -> None:
     made = stable(P0, P1)
-    made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
+    ask(made, HEARTBEAT, 3_000)
+    made.answered(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
     assert made.next(3_000) == Revoke([P0, P1])
     made.revoked([P0, P1])
     joined(made, generation_id=2)
@@ -96,7 +100,8 @@ def test_an_eager_member_gives_everything_up_before_it_joins_again() -> None:
 
 def test_a_cooperative_member_keeps_what_it_has_and_joins_again_after_giving_some_up() -> None:
     made = stable(P0, P1, strategy="cooperative-sticky")
-    made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
+    ask(made, HEARTBEAT, 3_000)
+    made.answered(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
     joined(made, generation_id=2, protocol="cooperative-sticky")
     synced(made, P1)
     assert made.next(0) == Revoke([P0])
@@ -110,7 +115,8 @@ def test_a_cooperative_member_keeps_what_it_has_and_joins_again_after_giving_som
 @pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION])
 def test_a_member_the_group_went_on_without_loses_its_partitions_and_joins_anew(code: int) -> None:
     made = stable(P0)
-    made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=code), 3_000)
+    ask(made, HEARTBEAT, 3_000)
+    made.answered(HeartbeatResponse(error_code=code), 3_000)
     assert made.next(3_000) == Lose([P0])
     made.revoked([P0])
     request = ask(made, JOIN_GROUP, 3_000)
@@ -153,7 +159,8 @@ def test_a_commit_that_was_refused_tells_that_the_group_went_on(code: int) -> No
 
 def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
     made = stable(P0)
-    made.answered(ask(made, HEARTBEAT, 3_000), HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)
+    ask(made, HEARTBEAT, 3_000)
+    made.answered(HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)
     assert made.coordinator_lost
     assert made.next(3_000) == Idle(3_100)
     ask(made, HEARTBEAT, 3_100)
@@ -162,7 +169,8 @@ def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
 
 def test_a_coordinator_that_still_loads_is_waited_for() -> None:
     made = member()
-    made.answered(ask(made, JOIN_GROUP), JoinGroupResponse(error_code=codes.COORDINATOR_LOAD_IN_PROGRESS), 500)
+    ask(made, JOIN_GROUP)
+    made.answered(JoinGroupResponse(error_code=codes.COORDINATOR_LOAD_IN_PROGRESS), 500)
     assert made.next(500) == Idle(600)
     assert not made.coordinator_lost
 
@@ -186,8 +194,9 @@ def test_a_step_that_could_not_be_taken_means_giving_up_and_joining_again_after_
 
 def test_what_cannot_be_mended_is_raised() -> None:
     made = member()
+    ask(made, JOIN_GROUP)
     with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
-        made.answered(ask(made, JOIN_GROUP), JoinGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL), 0)
+        made.answered(JoinGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL), 0)
     with pytest.raises(NotSupported):
         made.broken(ask(made, JOIN_GROUP), NotSupported("old"), 0)
 
@@ -244,7 +253,7 @@ def test_whatever_the_coordinator_says_partitions_come_and_go_in_pairs(
         if isinstance(step, Ask) and code is None:
             made.broken(step, ConnectionFailed("broke"), now_ms)
         elif isinstance(step, Ask):
-            made.answered(step, reply(step, code or 0, sorted(share)), now_ms)
+            made.answered(reply(step, code or 0, sorted(share)), now_ms)
         elif isinstance(step, Idle):
             assert step.until_ms >= now_ms
             now_ms = step.until_ms

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.client.errors import NotSupported
 from ottla.client.older import as_batches, fitted, message_set
-from ottla.client.versions import LEAVE_GROUP, METADATA, SPOKEN, versions_of
+from ottla.client.versions import SPOKEN, versions_of
 from ottla.records.columns import build, open_batches
 from ottla.wire import encode
 from ottla.wire.api.leave_group import LeaveGroupRequest
@@ -61,8 +61,8 @@ def test_every_release_shares_what_was_served_then(release: str) -> None:
 
 
 def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_them() -> None:
-    everything = fitted(METADATA, 0, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    everything = fitted(0, MetadataRequest(topics=None, allow_auto_topic_creation=False))
     assert encode(everything, 0) == b"\0\0\0\0"
     one = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m")])
-    assert encode(fitted(LEAVE_GROUP, 0, one), 0) == b"\0\1g\0\1m"
-    assert fitted(LEAVE_GROUP, 3, one) is one
+    assert encode(fitted(0, one), 0) == b"\0\1g\0\1m"
+    assert fitted(3, one) is one

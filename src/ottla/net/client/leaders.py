@@ -49,11 +49,11 @@ async def ask_leaders(
 
 
 async def _by_leader(cluster: Cluster, partitions: list[TopicPartition], doing: str) -> dict[int, list[TopicPartition]]:
-    grouped, homeless = cluster.metadata.by_leader(partitions)
-    if homeless:
-        await cluster.refresh(sorted({where.topic for where in homeless}))
-        grouped, homeless = cluster.metadata.by_leader(partitions)
-    if homeless:
-        code = cluster.metadata.partition_error(*homeless[0])
-        raise_for(code or LEADER_NOT_AVAILABLE, f"{doing} {homeless[0].topic}-{homeless[0].partition}")
+    grouped, leaderless = cluster.metadata.by_leader(partitions)
+    if leaderless:
+        await cluster.refresh(sorted({where.topic for where in leaderless}))
+        grouped, leaderless = cluster.metadata.by_leader(partitions)
+    if leaderless:
+        code = cluster.metadata.partition_error(*leaderless[0])
+        raise_for(code or LEADER_NOT_AVAILABLE, f"{doing} {leaderless[0].topic}-{leaderless[0].partition}")
     return grouped

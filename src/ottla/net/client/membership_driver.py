@@ -151,7 +151,7 @@ class MembershipDriver:
         except KafkaError as error:
             self.machine.broken(ask, error, now_ms())
             return
-        self.machine.answered(ask, answer, now_ms())
+        self.machine.answered(answer, now_ms())
 
     async def coordinator(self) -> int:
         """The node id of the group's coordinator. Raises `KafkaError`."""
