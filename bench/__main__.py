@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -39,11 +40,14 @@ def kafka() -> Kafka:
     return Kafka(settings=QUICK_GROUPS)
 
 
-def makers(results: Results, alone: bool) -> list[Callable[[], Server]]:
+def makers(results: Results, wanted: argparse.Namespace) -> list[Callable[[], Server]]:
     """How to make each server that can run here, Ottla first."""
-    if alone:
+    if wanted.alone:
         results.notes.append("Measured alone, as asked.")
         return [Ottla]
+    if wanted.beside is not None:
+        results.notes.append("Measured beside another checkout of Ottla, as asked.")
+        return [Ottla, partial(Ottla, checkout=wanted.beside)]
     try:
         java()
         class_path()
@@ -86,7 +90,7 @@ def with_spark(servers: list[Server], results: Results, repeats: int) -> None:
 
 def with_groups(results: Results, divide: int, rounds: int) -> None:
     say("groups")
-    groups.measure(results, groups.Sizes().divided(divide), rounds, alone=len(results.servers) < 2)
+    groups.measure(results, groups.Sizes().divided(divide), rounds, alone=not results.has_peer)
     say("starts with many groups")
     for figures in group_starts.measure(group_starts.GROUPS // divide, rounds):
         results.add(results.servers[0], figures)
@@ -104,13 +108,14 @@ def options() -> argparse.Namespace:
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
     parser.add_argument("--no-groups", action="store_true", help="leave groups out")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
+    parser.add_argument("--beside", type=Path, metavar="DIR", help="measure another checkout of Ottla in Apache Kafka's place")
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
     return parser.parse_args()
 
 
 def main() -> int:
     wanted, results = options(), Results([], notes=list(NOTES))
-    made = makers(results, wanted.alone)
+    made = makers(results, wanted)
     for make in made:
         say(f"starting {STARTS} times")
         start_up(make, results)

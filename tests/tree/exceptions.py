@@ -36,7 +36,6 @@ NAMES: dict[str, int] = {
 UNUSED: set[str] = {
     "src/ottla/broker/handlers/groups.py::leave_group",
     "src/ottla/broker/handlers/list_offsets.py::LATEST",
-    "src/ottla/broker/serving/later.py::LaterReplies.is_held",
     "src/ottla/broker/settings/kinds.py::LARGEST_DOUBLE",
     "src/ottla/broker/settings/values.py::SEGMENT_BYTES",
     "src/ottla/wire/kafka07.py::ANY_PARTITION",

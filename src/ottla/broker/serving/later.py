@@ -164,10 +164,6 @@ class LaterReplies:
         if key in self._by_key:
             self._woken[key] = None
 
-    def is_held(self, key: Hashable) -> bool:
-        """Whether any reply still waits on this key."""
-        return key in self._by_key
-
     def settle(self, now: Now) -> None:
         """Retry all that wait on a woken key."""
         while self._woken:
