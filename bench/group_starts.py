@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.loads import Figures
-from ottla.broker.coordination.coordination import OFFSETS_TOPIC
+from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.partitioning import partition_of
@@ -59,7 +59,7 @@ def group(number: int, at: Now) -> list[list[Stored]]:
 def fill(running: Running, groups: int) -> None:
     """Write what so many groups leave behind, in an order in which they take turns."""
     broker, at = running.broker, now()
-    broker.coordination.ensure(at)
+    broker.groups.coordinators.ensure(at)
     for first in range(0, groups, 1_000):
         lives = [group(number, at) for number in range(first, min(first + 1_000, groups))]
         for turn in zip(*lives, strict=True):

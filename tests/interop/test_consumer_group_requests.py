@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ottla.coord.outcome import Outcome, Reply, TopicsChanged, TopicsDeleted
+from ottla.coord.outcome import GroupOutcome, TopicsChanged, TopicsDeleted
+from ottla.coord.runtime.machine import Outcome, Reply
 from ottla.coord.settings import GroupSettings
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -120,7 +121,7 @@ class LivePlay(Play):
         self.given: dict[str, str] = {}
         self.stage = LiveStage(raw, self)  # type: ignore[assignment]  # as much of one as a play of these lines needs
 
-    def came_out(self, outcome: Outcome) -> None:
+    def came_out(self, outcome: GroupOutcome) -> None:
         self._came_out(outcome)
 
     def perform(self, text: str) -> str:

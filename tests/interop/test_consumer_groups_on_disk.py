@@ -14,13 +14,13 @@ from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.records import EpochStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.outcome import Asked
 from ottla.coord.records import decode_record, encode_record
+from ottla.coord.runtime.machine import Asked
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.records.columns import open_batches
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
 from tests.interop.test_consumer_group_requests import SCRIPT, LivePlay, ready
 from tests.support.frames import Raw
@@ -118,6 +118,7 @@ def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> N
     names = [group.group_id for group in performed.described]
     asked = Asked(ConsumerGroupDescribeRequest(group_ids=names), 1)
     reply = machine.decide(asked, Now(0, 0)).replies[0].message
+    assert isinstance(reply, ConsumerGroupDescribeResponse)
     assert plain(reply.groups) == plain(performed.described)
     living = machine.consumers.groups["x"]
     for member in list(living.members.values()):
@@ -129,7 +130,9 @@ def goes_on(machine: GroupMachine, member_id: str, epoch: int, instance_id: str 
     """A member that lives on sees no new epoch: the topics have the hash that Apache Kafka gave them."""
     body = ConsumerGroupHeartbeatRequest(group_id="x", member_id=member_id, member_epoch=epoch, instance_id=instance_id)
     outcome = machine.decide(Asked(body, 1, "live", "/127.0.0.1", 1), Now(1, 1))
-    assert outcome.replies[0].message.error_code == 0
+    reply = outcome.replies[0].message
+    assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+    assert reply.error_code == 0
     assert not [record for record in outcome.records if isinstance(record, EpochStored)]
 
 

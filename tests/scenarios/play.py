@@ -21,14 +21,14 @@ and `v5` speaks that version. Indented lines are what came out: `stores` what is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from ottla.coord.classic.events import ClassicMember
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.outcome import ExpiryKey, Outcome, TimerKey, TopicsChanged, TopicsDeleted
+from ottla.coord.outcome import ExpiryKey, GroupOutcome, TopicsChanged, TopicsDeleted
 from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored, is_stored
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
@@ -280,10 +280,10 @@ class Play:
     def _looks(self, line: Line, client: Client) -> ConsumerGroupDescribeRequest:
         return ConsumerGroupDescribeRequest(group_ids=[line.group])
 
-    def _due(self, key: TimerKey) -> None:
+    def _due(self, key: Hashable) -> None:
         self._out.append(f"after {duration(self.stage.now_ms)}: {shown_key(key)} is over")
 
-    def _came_out(self, outcome: Outcome) -> None:
+    def _came_out(self, outcome: GroupOutcome) -> None:
         for token in self.stage.waiting:
             self.names.setdefault(token, self._asking)
         for record in outcome.records:
@@ -316,7 +316,7 @@ def partitions(words: list[str]) -> list[tuple[str, list[int]]]:
     return list(found.items())
 
 
-def shown_key(key: TimerKey) -> str:
+def shown_key(key: Hashable) -> str:
     if isinstance(key, ExpiryKey):
         return "look for what expired"
     kind = type(key).__name__.removesuffix("Key").lower()

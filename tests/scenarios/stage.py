@@ -5,7 +5,7 @@ Pure: the clock is a number, storage a list of encoded records, and member ids a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from ottla.coord.consumer.records import EpochForgotten
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.outcome import Asked, Due, Outcome, Reply, TimerKey, TopicsChanged
-from ottla.coord.records import GroupStored, decode_record, encode_record, is_stored
+from ottla.coord.outcome import GroupOutcome, TopicsChanged
+from ottla.coord.records import GroupStored, Stored, decode_record, encode_record, is_stored
+from ottla.coord.runtime.machine import Asked, Due, Reply
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
@@ -27,8 +28,8 @@ from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, 
 WALL_MS = 1_700_000_000_000
 
 MOVES = {(before, after) for (before, _), after in NEXT.items()}
-Watch = Callable[[Outcome], None]
-WatchDue = Callable[[TimerKey], None]
+Watch = Callable[[GroupOutcome], None]
+WatchDue = Callable[[Hashable], None]
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Stage:
     def __post_init__(self) -> None:
         self.now_ms = 0
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.timers: dict[TimerKey, int] = {}
+        self.timers: dict[Hashable, int] = {}
         self.waiting: dict[int, Any] = {}
         self.heard: dict[int, Any] = {}
         self.topics = KnownTopics()
@@ -106,7 +107,7 @@ class Stage:
         check_errors(outcome, asked.token)
         self._carry_out(outcome)
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _carry_out(self, outcome: GroupOutcome) -> None:
         self.watch(outcome)
         for record in outcome.records:
             self._apply(record)
@@ -141,19 +142,24 @@ class Stage:
             assert read_back == record
             self._replica.apply(record)
 
-    def _check_replica(self, outcome: Outcome) -> None:
+    def _check_replica(self, outcome: GroupOutcome) -> None:
         """Whoever reads the stored records has the same offsets, and the same group whenever one was stored."""
-        if outcome.stored:
+        stored = stored_of(outcome)
+        if stored:
             assert list(self._replica.offsets.everything()) == list(self.machine.offsets.everything())
-        for record in outcome.stored:
+        for record in stored:
             if isinstance(record, GroupStored) and not isinstance(outcome.records[-1], RebalanceBegun):
                 live, kept = self.machine.groups[record.group_id], self._replica.groups[record.group_id]
                 assert at_rest(live) == at_rest(kept)
         live_groups, kept_groups = self.machine.consumers.groups, self._replica.consumers.groups
-        for group_id in {getattr(record, "group_id", "") for record in outcome.stored}:
+        for group_id in {getattr(record, "group_id", "") for record in stored}:
             live_group, kept_group = live_groups.get(group_id), kept_groups.get(group_id)
             assert (live_group is None) == (kept_group is None)
             assert live_group is None or kept_group is None or stored_state(live_group) == stored_state(kept_group)
+
+
+def stored_of(outcome: GroupOutcome) -> list[Stored]:
+    return [record for record in outcome.records if is_stored(record)]
 
 
 def fingerprint(machine: GroupMachine) -> Any:
@@ -172,13 +178,14 @@ def at_rest(group: ClassicGroup) -> Any:
     return group.state, group.topics, group.at_rest(assignments, group.state_timestamp_ms)
 
 
-def check_errors(outcome: Outcome, token: int) -> None:
+def check_errors(outcome: GroupOutcome, token: int) -> None:
     """A request that was refused stores nothing; and changes nothing either, but for who is given an id or has no room."""
     for reply in outcome.replies:
         error_code = error_of(reply)
         if reply.token == token and error_code != NONE:
             # Who is given a member id in what had been a consumer group, without members by now, begins a classic group.
-            assert not outcome.stored or (error_code == MEMBER_ID_REQUIRED and type(outcome.stored[-1]) is EpochForgotten)
+            stored = stored_of(outcome)
+            assert not stored or (error_code == MEMBER_ID_REQUIRED and type(stored[-1]) is EpochForgotten)
             allowed = (MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, REBALANCE_IN_PROGRESS)
             assert not outcome.records or error_code in allowed
 

@@ -13,7 +13,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Steps
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.outcome import NOTHING
+from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.sim import broker_life, brokers

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from ottla.broker.coordination.coordination import Coordination
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.failures import Changes
@@ -30,6 +31,7 @@ from ottla.broker.topics.registration import Registration
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.assign import Assignor
+from ottla.coord.group_machine import GroupMachine
 from ottla.ports import Clock, Disk, Now, Registry
 
 
@@ -61,7 +63,6 @@ class Broker:
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
-        self.assignors = assignors
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
         self.later = LaterReplies(self.scheduler)
@@ -71,8 +72,7 @@ class Broker:
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self.topics = self._topics()
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
-        self.coordination = Coordination(self)
-        self.settings_in_force.told.append(self.coordination.settings_changed)
+        self.groups = self._groups(assignors)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served((*all_routes(), *routes))
@@ -99,6 +99,19 @@ class Broker:
             deleted=self._topics_deleted,
         )
 
+    def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
+        return GroupCoordinators(
+            self.image,
+            self.topics.create_by_default,
+            self.partitions,
+            self.scheduler,
+            self.changes,
+            self.settings_in_force,
+            self.random_bytes,
+            assignors,
+            forgotten=self.deletions.settle,
+        )
+
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = BrokerIdentity(self.node_id, self.cluster_id)
@@ -114,7 +127,7 @@ class Broker:
             LogReconciler: self.logs,
             DynamicConfigs: self.configs,
             ProducerIds: ProducerIds(self.registry, self.node_id),
-            Coordination: self.coordination,
+            Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: Addresses(identity, self.settings_in_force, self.image),
             RegistryOffsets: RegistryOffsets(self.registry, self.topics, self.settings_in_force, self.changes),
@@ -133,7 +146,8 @@ class Broker:
         registration.join(self.directories.present(), now)
         self.configs.load()
         self.logs.load(now, clean=clean)
-        self.coordination.load(now)
+        self.groups.load(now, self.deletions.names)
+        self.deletions.settle()
         self.cleaner.start(now)
         self._keep_house(now)
         self.settle(now)
@@ -145,7 +159,7 @@ class Broker:
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
-        self.coordination.settle(now)
+        self.groups.coordinators.settle(now)
         self.later.settle(now)
         self.partitions.syncs.start()
 
@@ -165,13 +179,13 @@ class Broker:
         self.fetch_sessions.changed(partition.key)
 
     def _topics_changed(self, names: list[str]) -> None:
-        self.coordination.topics_changed(names)
+        self.groups.topics_changed(names)
 
     def _topics_deleted(self, names: list[str], now: Now) -> None:
-        self.coordination.topics_deleted(names, now)
+        self.groups.topics_deleted(names, now)
 
     def _is_forgetting(self, topic: str) -> bool:
-        return self.coordination.is_forgetting(topic)
+        return self.groups.is_forgetting(topic)
 
     def _keep_house(self, now: Now) -> None:
         """Have retention applied and checkpoints written, as often as the settings say."""

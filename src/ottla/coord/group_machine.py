@@ -1,14 +1,13 @@
-"""The group coordinator: the groups and committed offsets of one partition of `__consumer_offsets`, as one machine.
+"""The coordinator of groups as a machine: the groups and committed offsets of one partition of `__consumer_offsets`.
 
-`decide` reads state and changes nothing; `apply` alone changes it, for records read back at start-up too. Knows no logs.
+Knows no logs: `ottla.coord.runtime` runs it.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Never, TypeGuard, cast
 
 from ottla.coord import expiry, offsets
 from ottla.coord.classic import describe, rebalance
@@ -22,28 +21,36 @@ from ottla.coord.classic.leave import leave
 from ottla.coord.classic.states import State
 from ottla.coord.classic.sync_group import heartbeat, sync_group
 from ottla.coord.consumer import describe as consumer_describe
-from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.commits import commit_error, fetch_error
 from ottla.coord.consumer.draft import OfGroup
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import EVENTS, FOUNDING, ConsumerGroup
 from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, nothing_of_its_own
+from ottla.coord.consumer.records import STORED as CONSUMER_STORED
+from ottla.coord.consumer.records import ConsumerStored
 from ottla.coord.outcome import (
-    NOTHING,
-    Asked,
-    Due,
     ExpiryKey,
+    GroupOutcome,
+    GroupRecord,
     JoinKey,
-    Outcome,
-    Reply,
     SessionKey,
     SyncGroupKey,
-    Timer,
     TopicsDeleted,
+    TopicsForgotten,
     TopicsKey,
 )
-from ottla.coord.records import GroupForgotten, OffsetCommitted, OffsetForgotten, OffsetPending, Stored, TransactionEnded
+from ottla.coord.records import (
+    GroupForgotten,
+    OffsetCommitted,
+    OffsetForgotten,
+    OffsetPending,
+    Stored,
+    TransactionEnded,
+    encode_record,
+    is_stored,
+)
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -71,7 +78,7 @@ GROUP_ID_NOT_FOUND_FROM = 9
 
 
 class GroupMachine:
-    """One machine: see `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
+    """See `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
 
     `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in one of them at most. `assignors`
     serve the latter, the first one where nobody names any; `of_group` tells what was set for one group alone.
@@ -95,21 +102,28 @@ class GroupMachine:
         self.settings = settings
         self.consumers.configure(settings)
 
-    def concerns_offsets_alone(self, body: Any) -> bool:
-        """Whether it is a commit of a group that is there: its outcome changes nothing that another commit's rests on.
+    def encode(self, record: GroupRecord) -> KeyAndValue | None:
+        """The record as `__consumer_offsets` keeps it, if it does. Raises `Unencodable`."""
+        return encode_record(record) if is_stored(record) else None
 
-        Such outcomes may be appended and applied together, in their order, as long as nothing else is decided before.
-        """
+    def leaves_at_once(self, body: object) -> bool:
+        """A heartbeat of the classic protocol only says that nothing has changed."""
+        return type(body) is HeartbeatRequest
+
+    def is_independent(self, body: object) -> bool:
+        """Whether it is a commit of a group that is there: its outcome changes nothing that another commit's rests on."""
         if type(body) is not OffsetCommitRequest:
             return False
         return body.group_id in self.groups or body.group_id in self.consumers.groups
 
-    def decide(self, asked: Asked[Any], now: Now) -> Outcome:
+    def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
         """Decide one input; nothing is changed until the outcome's records are applied."""
         outcome = self.consumers.decide(asked, now, self.groups)
-        return _DECISIONS[type(asked.body)](self, asked, now) if outcome is None else outcome
+        if outcome is not None:
+            return outcome
+        return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table goes by the body's type
 
-    def apply(self, record: Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded) -> None:
+    def apply(self, record: GroupRecord) -> None:
         """Let one record take effect."""
         if isinstance(record, OffsetCommitted):
             if record.group_id not in self.groups and record.group_id not in self.consumers.groups:
@@ -123,22 +137,20 @@ class GroupMachine:
             self.offsets.apply(record)
         elif isinstance(record, GroupForgotten):
             self.groups.pop(record.group_id, None)
-        elif type(record) in _OF_CONSUMER_GROUPS:
-            self._apply_consumer(record)
+        elif isinstance(record, TopicsSeen):
+            self.consumers.see(record)
+        elif is_of_consumers(record):
+            if type(record) in FOUNDING:  # a group that was there only because somebody committed offsets for it
+                self.groups.pop(record.group_id, None)
+            self.consumers.apply(record)
         else:
             event = cast(ClassicEvent, record)
             classic.apply(self._group(event.group_id), event)
 
-    def _apply_consumer(self, record: Any) -> None:
-        """A group that is there only because somebody committed offsets for it becomes a consumer group with its first record."""
-        if type(record) in FOUNDING:
-            self.groups.pop(record.group_id, None)
-        self.consumers.apply(record)
-
-    def recall(self, now: Now) -> Outcome:
+    def recall(self, now: Now) -> GroupOutcome:
         """What to do once all stored records have been applied after a start."""
         deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
-        outcomes = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
+        outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for group in self.groups.values():
             if group.members:
                 draft = ClassicDraft(group, group.group_id, self.settings, now)
@@ -155,35 +167,36 @@ class GroupMachine:
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self.settings, now, token)
 
-    def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> Outcome:
+    def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> GroupOutcome:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._new_id, exists=group_id in self.groups)
         outcome = draft.outcome()
         if outcome.records and self.consumers.is_empty(group_id):
-            return replace(outcome, records=(*self.consumers.tombstones(group_id), *outcome.records))
+            return Outcome((*self.consumers.tombstones(group_id), *outcome.records), outcome.replies, outcome.timers)
         return outcome
 
-    def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> Outcome:
+    def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> GroupOutcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
         sync_group(draft, asked)
         return draft.outcome()
 
-    def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> Outcome:
+    def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> GroupOutcome:
         return heartbeat(self.groups.get(asked.body.group_id), asked, now)
 
-    def _leave(self, asked: Asked[LeaveGroupRequest], now: Now) -> Outcome:
+    def _leave(self, asked: Asked[LeaveGroupRequest], now: Now) -> GroupOutcome:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         leave(draft, asked, exists=group_id in self.groups)
         return draft.outcome()
 
-    def _due(self, asked: Asked[Due], now: Now) -> Outcome:
+    def _due(self, asked: Asked[Due], now: Now) -> GroupOutcome:
         key = asked.body.key
         if isinstance(key, ExpiryKey):
             return self._expire(key, now)
         if isinstance(key, TopicsKey):
             return self._forget_topics(key, now)
+        assert isinstance(key, SessionKey | JoinKey | SyncGroupKey), "the other keys are those of consumer groups"
         if key.group_id not in self.groups:
             return NOTHING
         draft = self._draft(key.group_id, now, asked.token)
@@ -192,18 +205,17 @@ class GroupMachine:
         elif isinstance(key, JoinKey):
             rebalance.join_timed_out(draft)
         else:
-            assert isinstance(key, SyncGroupKey)
             rebalance.sync_timed_out(draft)
         return draft.outcome()
 
-    def _expire(self, key: ExpiryKey, now: Now) -> Outcome:
+    def _expire(self, key: ExpiryKey, now: Now) -> GroupOutcome:
         rules = expiry.ExpiryRules(now.wall_ms, self.settings.offsets_retention_ms)
         groups = ChainMap[str, expiry.AnyGroup](self.groups, self.consumers.groups)  # type: ignore[arg-type]  # only read
         records, following = expiry.look(groups, self.offsets, rules, key)
         delay_ms = expiry.PAUSE_MS if following else self.settings.offsets_retention_check_interval_ms
         return Outcome(tuple(records), timers=(Timer(following or ExpiryKey(), now.mono_ms + delay_ms),))
 
-    def _commit(self, asked: Asked[OffsetCommitRequest], now: Now) -> Outcome:
+    def _commit(self, asked: Asked[OffsetCommitRequest], now: Now) -> GroupOutcome:
         body = asked.body
         group = self.groups.get(body.group_id)
         consumer_group = self.consumers.groups.get(body.group_id)
@@ -217,13 +229,13 @@ class GroupMachine:
             timers = (Timer(SessionKey(body.group_id, body.member_id), deadline_ms),)
         return Outcome(tuple(records), (Reply(asked.token, response),), timers)
 
-    def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> Outcome:
+    def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> GroupOutcome:
         return self._fetched(asked.body, asked.token, require_stable=False)
 
-    def _fetch_stable(self, asked: Asked[offsets.StableFetch], now: Now) -> Outcome:
+    def _fetch_stable(self, asked: Asked[offsets.StableFetch], now: Now) -> GroupOutcome:
         return self._fetched(asked.body.wanted, asked.token, require_stable=True)
 
-    def _fetched(self, wanted: offsets.FetchGroup, token: int, *, require_stable: bool) -> Outcome:
+    def _fetched(self, wanted: offsets.FetchGroup, token: int, *, require_stable: bool) -> GroupOutcome:
         consumer_group = self.consumers.groups.get(wanted.group_id)
         error_code = NONE if consumer_group is None else fetch_error(consumer_group, wanted)
         if error_code:
@@ -232,7 +244,7 @@ class GroupMachine:
             replies=(Reply(token, offsets.fetch(self.offsets, wanted, self.consumers.topics, require_stable=require_stable)),)
         )
 
-    def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> Outcome:
+    def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> GroupOutcome:
         body = asked.body
         group = self.consumers.groups.get(body.group_id) or self.groups.get(body.group_id)
         error_code = _offset_delete_error(group, body.group_id)
@@ -242,15 +254,17 @@ class GroupMachine:
         records, response = offsets.delete(self.offsets, body, subscribed)
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
-    def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> Outcome:
-        return self._forget_topics(TopicsKey(asked.body.names, self.offsets.group_ids(), 0), now)
+    def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> GroupOutcome:
+        return self._forget_topics(TopicsKey(asked.body.names, self.offsets.group_ids(), 0, asked.token), now)
 
-    def _forget_topics(self, key: TopicsKey, now: Now) -> Outcome:
+    def _forget_topics(self, key: TopicsKey, now: Now) -> GroupOutcome:
         records, following = expiry.forget_topics(self.offsets, key, self.consumers.topics)
-        timers = (Timer(following, now.mono_ms + expiry.PAUSE_MS),) if following else ()
-        return Outcome(tuple(records), timers=timers)
+        if following is not None:
+            return Outcome(tuple(records), timers=(Timer(following, now.mono_ms + expiry.PAUSE_MS),))
+        replies = () if key.token == NOBODY else (Reply(key.token, TopicsForgotten(key.names)),)
+        return Outcome(tuple(records), replies)
 
-    def _list(self, asked: Asked[ListGroupsRequest], now: Now) -> Outcome:
+    def _list(self, asked: Asked[ListGroupsRequest], now: Now) -> GroupOutcome:
         states = {state.lower() for state in asked.body.states_filter}
         types = {kind.lower() for kind in asked.body.types_filter}
         groups = [
@@ -267,7 +281,7 @@ class GroupMachine:
         ]
         return Outcome(replies=(Reply(asked.token, ListGroupsResponse(groups=groups)),))
 
-    def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> Outcome:
+    def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> GroupOutcome:
         groups = [
             describe.described(self.groups[group_id])
             if group_id in self.groups
@@ -276,7 +290,7 @@ class GroupMachine:
         ]
         return Outcome(replies=(Reply(asked.token, DescribeGroupsResponse(groups=groups)),))
 
-    def _delete(self, asked: Asked[DeleteGroupsRequest], now: Now) -> Outcome:
+    def _delete(self, asked: Asked[DeleteGroupsRequest], now: Now) -> GroupOutcome:
         records: list[Stored] = []
         response = DeleteGroupsResponse()
         for group_id in dict.fromkeys(asked.body.groups_names):
@@ -301,7 +315,7 @@ class GroupMachine:
         return NONE if group.state is State.EMPTY else NON_EMPTY_GROUP
 
 
-def _joined(outcomes: list[Outcome]) -> Outcome:
+def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
     return Outcome(
         tuple(record for outcome in outcomes for record in outcome.records),
         tuple(reply for outcome in outcomes for reply in outcome.replies),
@@ -338,9 +352,15 @@ def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: s
     return NONE
 
 
-_OF_CONSUMER_GROUPS = consumer.STORED | EVENTS | {TopicsSeen}
+_OF_CONSUMERS = CONSUMER_STORED | EVENTS
 
-_DECISIONS: dict[type, Callable[[GroupMachine, Asked[Any], Now], Outcome]] = {
+
+def is_of_consumers(record: GroupRecord) -> TypeGuard[ConsumerStored | ConsumerEvent]:
+    """Whether a record is of a consumer group."""
+    return type(record) in _OF_CONSUMERS
+
+
+_DECISIONS: dict[type, Callable[[GroupMachine, Asked[Never], Now], GroupOutcome]] = {
     JoinGroupRequest: GroupMachine._join,
     SyncGroupRequest: GroupMachine._sync,
     HeartbeatRequest: GroupMachine._heartbeat,

@@ -6,9 +6,9 @@ without metadata. Whatever looks different is left to `ottla.coord.records.decod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.coord.offsets import ByPartition, Committed, OffsetsCommitted
 from ottla.coord.records import (
@@ -20,9 +20,12 @@ from ottla.coord.records import (
     OFFSET_KINDS,
     ONE_TAG,
     OffsetCommitted,
+    OffsetPending,
     Stored,
+    TransactionEnded,
     decode_record,
 )
+from ottla.coord.runtime.reading import RecordReader, RecordRows
 
 PARTITION_BYTES: Final = 4
 GAP_BYTES: Final = 1
@@ -43,45 +46,33 @@ _new = tuple.__new__
 """A NamedTuple's own constructor takes twice as long."""
 
 
-class RecordRows(NamedTuple):
-    """Records by where their keys and values lie in `data`; a size of -1 is null."""
-
-    data: bytes
-    keys_at: list[int]
-    key_sizes: list[int]
-    values_at: list[int]
-    value_sizes: list[int]
-
-    def record(self, row: int) -> tuple[bytes | None, bytes | None]:
-        """The key and the value of one of them."""
-        return self._bytes(self.keys_at[row], self.key_sizes[row]), self._bytes(self.values_at[row], self.value_sizes[row])
-
-    def _bytes(self, at: int, size: int) -> bytes | None:
-        return None if size < 0 else self.data[at : at + size]
+Replayed = Stored | OffsetPending | TransactionEnded
+"""What a partition of `__consumer_offsets` amounts to."""
 
 
-class OffsetReader:
+class OffsetReader(RecordReader[Replayed]):
     """Reads the records of one partition of `__consumer_offsets`; equal topics and ids become one object."""
 
     __slots__ = ("_places", "_topic_ids", "_topics")
 
     def __init__(self) -> None:
+        super().__init__(decode_record)
         self._places: dict[bytes, tuple[str, str]] = {}
         self._topics: dict[str, str] = {}
         self._topic_ids: dict[bytes, bytes] = {b"": NO_TOPIC_ID, _TOPIC_ID_TAG + NO_TOPIC_ID: NO_TOPIC_ID}
 
-    def read(self, key: bytes | None, value: bytes | None) -> Stored | None:
+    def read(self, key: bytes | None, value: bytes | None) -> Replayed | None:
         """One record, as `decode_record` reads it."""
-        record = decode_record(key or b"", value)
+        record = super().read(key, value)
         if not isinstance(record, OffsetCommitted):
             return record
         topic = self._topics.setdefault(record.topic, record.topic)
         topic_id = self._topic_ids.setdefault(_TOPIC_ID_TAG + record.topic_id, record.topic_id)
         return record._replace(topic=topic, topic_id=topic_id)
 
-    def read_all(self, rows: RecordRows, other: Callable[[int], Stored | None]) -> Iterator[Stored]:  # noqa: C901 - called by the million
-        """The records of all `rows` in order: offsets of one group and topic that follow one another as one, and what `other` makes
-        of those of any other shape, by their row."""
+    def read_all(self, rows: RecordRows, read_row: Callable[[int], Replayed | None]) -> Iterator[Replayed]:  # noqa: C901 - called by the million
+        """The records of all `rows` in order: offsets of one group and topic that follow one another as one, and what
+        `read_row` makes of those of any other shape."""
         data, places, topic_ids = rows[0], self._places, self._topic_ids
         prefix = place = tags = topic_id = run = None
         filed: ByPartition = {}
@@ -116,11 +107,25 @@ class OffsetReader:
             if run is not None:
                 yield run
                 run = None
-            record = other(row)
+            record = read_row(row)
             if record is not None:
                 yield record
         if run is not None:
             yield run
+
+    def of_transaction(self, producer_id: int, records: Iterable[Replayed]) -> Iterator[Replayed]:
+        """Offsets of a transaction count once it is committed; nothing else is ever written in one."""
+        for record in records:
+            if isinstance(record, OffsetsCommitted):
+                yield from (OffsetPending(producer_id, each) for each in record.each())
+            elif isinstance(record, OffsetCommitted):
+                yield OffsetPending(producer_id, record)
+            else:
+                yield record
+
+    def transaction_ended(self, producer_id: int, *, committed: bool) -> Iterable[Replayed]:
+        """Its pending offsets count from now on, or never."""
+        return (TransactionEnded(producer_id, committed),)
 
     def _place(self, prefix: bytes) -> tuple[str, str] | None:
         """Group and topic of an offset's key, of which this is all but the partition; None if it is not a sound one."""

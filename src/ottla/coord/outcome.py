@@ -1,17 +1,21 @@
-"""What goes into a coordinator and what comes out of it: plain values, without any behaviour of groups."""
+"""What goes into the machine of groups and what comes out of it, beyond what every coordinator has: plain values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
+from ottla.coord.classic.events import ClassicEvent
+from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.records import Stored, is_stored
+from ottla.coord.records import OffsetPending, Stored, TransactionEnded
+from ottla.coord.runtime.machine import NOBODY, Outcome
+from ottla.wire.errors import NONE
 
-Body = TypeVar("Body")
+GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded
+"""What changes the state of groups and offsets: records of `__consumer_offsets`, and events that a restart forgets."""
 
-NOBODY = -1
-"""The token of an input that nobody waits for."""
+GroupOutcome = Outcome[GroupRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,15 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """Going on to forget what was committed for topics that are no more, with group number `at` of `groups`."""
+    """Going on to forget what was committed for topics that are no more, with group number `at` of `groups`.
+
+    `token` is the one of the input that told of their deletion.
+    """
 
     names: frozenset[str]
     groups: tuple[str, ...] = field(compare=False, repr=False)
     at: int
+    token: int = field(default=NOBODY, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,67 +108,22 @@ class PatternsKey:
 TimerKey = SessionKey | JoinKey | SyncGroupKey | RebalanceKey | RejoinKey | MemberSyncGroupKey | PatternsKey | ExpiryKey | TopicsKey
 
 
-class Due(NamedTuple):
-    """An input: a deadline that an earlier outcome had set has passed."""
-
-    key: TimerKey
-
-
 class TopicsDeleted(NamedTuple):
     """An input: these topics are no more, and neither are the offsets committed for them. Others may have their names by now."""
 
     names: frozenset[str]
 
 
+class TopicsForgotten(NamedTuple):
+    """The reply to `TopicsDeleted`: no offset is left that was committed for those topics, unless there was an error."""
+
+    names: frozenset[str]
+    error_code: int = NONE
+
+
 class TopicsChanged(NamedTuple):
-    """An input: these are the topics now; `names` came, changed or went since the last time, and `new` says whether any came."""
+    """An input: these are the topics now. `names` came, changed or went since the last time; `new` says whether any came."""
 
     topics: KnownTopics
     names: frozenset[str]
     new: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Asked(Generic[Body]):
-    """One input: a request, or what nobody sent; who sent it, and the `token` under which its reply is expected."""
-
-    body: Body
-    version: int = 0
-    client_id: str = ""
-    client_host: str = ""
-    token: int = NOBODY
-
-
-class Reply(NamedTuple):
-    """A response message of `ottla.wire.api` for the request that came in under `token`."""
-
-    token: int
-    message: Any
-
-
-class Timer(NamedTuple):
-    """Set the deadline of `key` anew, in milliseconds of the monotonic clock; None cancels it."""
-
-    key: TimerKey
-    deadline_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A decision: `records` to append and apply, in order; then the `replies` it owes, and `timers` to set.
-
-    Records are stored ones (`ottla.coord.records`) and volatile events (`ottla.coord.classic.events`). A reply to the input at
-    hand may be missing: it comes with a later outcome, under the same token.
-    """
-
-    records: tuple[Any, ...] = ()
-    replies: tuple[Reply, ...] = ()
-    timers: tuple[Timer, ...] = ()
-
-    @property
-    def stored(self) -> list[Stored]:
-        """The records that must be on stable storage before the replies leave."""
-        return [record for record in self.records if is_stored(record)]
-
-
-NOTHING = Outcome()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from ottla.coord.consumer import records as consumer
+from ottla.coord.runtime.reading import UnreadableRecord
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -32,10 +33,6 @@ BARE_V4 = Struct(">hqiBqBBB16s")
 """As version 3, the length as a varint that is one more; then one tag: its number 0, its 16 bytes, the topic's id."""
 EMPTY_V4 = (1,)
 ONE_TAG = (1, 0, 16)
-
-
-class UnreadableRecord(ValueError):
-    """A stored record is not what its kind says: one sentence that tells why."""
 
 
 class OffsetCommitted(NamedTuple):
@@ -108,7 +105,7 @@ Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | cons
 _STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
 
 
-def is_stored(record: object) -> bool:
+def is_stored(record: object) -> TypeGuard[Stored]:
     """Whether a record is kept in `__consumer_offsets`; the others are volatile events."""
     return type(record) in _STORED
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Never
 
 from ottla.coord.offsets import StableFetch, commit_refused
+from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -22,9 +23,9 @@ from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
 
-def refused(body: Any, error_code: int) -> Any:
-    """The response to this request (or part of one) that says `error_code` wherever it can."""
-    return _REFUSED[type(body)](body, error_code)
+def refused(body: object, error_code: int) -> object:
+    """The reply to this input (a request, or a part of one) that says `error_code` wherever it can."""
+    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
 
 
 def _join(body: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
@@ -48,11 +49,15 @@ def _delete(body: DeleteGroupsRequest, error_code: int) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[result(group_id=group_id, error_code=error_code) for group_id in body.groups_names])
 
 
+def _forget_topics(body: TopicsDeleted, error_code: int) -> TopicsForgotten:
+    return TopicsForgotten(body.names, error_code)
+
+
 def _fetch(body: FetchGroup, error_code: int) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=body.group_id, error_code=error_code)
 
 
-_REFUSED: dict[type, Callable[[Any, int], Any]] = {
+_REFUSED: dict[type, Callable[[Never, int], object]] = {
     JoinGroupRequest: _join,
     SyncGroupRequest: lambda body, error_code: SyncGroupResponse(error_code=error_code),
     HeartbeatRequest: lambda body, error_code: HeartbeatResponse(error_code=error_code),
@@ -66,4 +71,5 @@ _REFUSED: dict[type, Callable[[Any, int], Any]] = {
     ConsumerGroupHeartbeatRequest: lambda body, error_code: ConsumerGroupHeartbeatResponse(error_code=error_code),
     ConsumerGroupDescribeRequest: _describe_consumers,
     DeleteGroupsRequest: _delete,
+    TopicsDeleted: _forget_topics,
 }

@@ -108,7 +108,7 @@ class Host:
 
     def coordinators(self) -> list[GroupMachine]:
         """Of the groups whose offsets partitions are loaded; none while the broker is down."""
-        return [] if self.broker is None else self.broker.coordination.coordinators
+        return [] if self.broker is None else self.broker.groups.machines
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
         """Let the broker have a request now."""

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordination.coordination import MOST_COMMITS, OFFSETS_TOPIC
+from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise
 from ottla.coord.partitioning import partition_of
+from ottla.coord.runtime.shard import MOST_GATHERED
 from ottla.records.batch import batches
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -96,11 +97,11 @@ def test_commits_of_one_bundle_are_one_batch(machine: Machine) -> None:
 
 def test_a_bundle_of_very_many_is_more_than_one_batch(machine: Machine) -> None:
     receive(machine, COMMIT, 8, commit_request("g", 1))
-    answers = [receive(machine, COMMIT, 8, commit_request("g", offset)) for offset in range(MOST_COMMITS + 1)]
+    answers = [receive(machine, COMMIT, 8, commit_request("g", offset)) for offset in range(MOST_GATHERED + 1)]
     machine.settle()
-    assert sizes_of_batches(machine) == [1, MOST_COMMITS, 1]
+    assert sizes_of_batches(machine) == [1, MOST_GATHERED, 1]
     assert {error_code(machine, answer) for answer in answers} == {NONE}
-    assert committed(machine, "g") == {0: MOST_COMMITS}
+    assert committed(machine, "g") == {0: MOST_GATHERED}
 
 
 @pytest.mark.expects_errors("No space left on device")

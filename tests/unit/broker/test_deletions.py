@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.coordination.coordination import Coordination
+from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.ports import TryAgain
 from ottla.sim.disk import NO_SPACE
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -56,7 +56,7 @@ def fetched(machine: Machine) -> int:
 
 def kept(machine: Machine) -> set[str]:
     """The topics that coordinators still keep offsets for."""
-    return {record.topic for one in machine.broker.coordination.coordinators for record in one.offsets.everything()}
+    return {record.topic for one in machine.broker.groups.machines for record in one.offsets.everything()}
 
 
 def directories(machine: Machine) -> list[str]:
@@ -69,11 +69,11 @@ def begin_to_delete(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Ended(BaseException):
         pass
 
-    def end(self: Coordination, *arguments: object) -> None:
+    def end(self: GroupCoordinators, *arguments: object) -> None:
         raise Ended
 
     with monkeypatch.context() as patch:
-        patch.setattr(Coordination, "topics_deleted", end)
+        patch.setattr(GroupCoordinators, "topics_deleted", end)
         with pytest.raises(Ended):
             machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
     machine.kill()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordination.coordination import OFFSETS_TOPIC
+from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.coordination.replay import NAMED
 from ottla.broker.partitions.partition import Partition
 from ottla.coord.partitioning import partition_of

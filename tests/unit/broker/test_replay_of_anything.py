@@ -9,9 +9,11 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordination.replay import Replay, Replayed
+from ottla.broker.coordination.replay import Replay
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, UnreadableRecord, decode_record
+from ottla.coord.offset_reader import OffsetReader, Replayed
+from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, decode_record
+from ottla.coord.runtime.reading import UnreadableRecord
 from ottla.coord.settings import GroupSettings
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import stamp
@@ -61,11 +63,11 @@ BATCHES = st.lists(
 )
 
 
-class Heard(Replay):
+class Heard(Replay[Replayed]):
     """A replay that keeps its words."""
 
     def __init__(self) -> None:
-        super().__init__("__consumer_offsets-0")
+        super().__init__("__consumer_offsets-0", OffsetReader())
         self.words: list[tuple[str, int, str]] = []
 
     def pass_over(self, what: str, offset: int, reason: object) -> None:

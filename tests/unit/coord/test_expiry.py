@@ -11,8 +11,9 @@ from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.outcome import Asked, Due, ExpiryKey, Outcome, TopicsDeleted, TopicsKey
+from ottla.coord.outcome import ExpiryKey, GroupOutcome, TopicsDeleted, TopicsKey
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
+from ottla.coord.runtime.machine import Asked, Due
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 
@@ -32,7 +33,7 @@ def coordinator(groups: int, offsets: int, *, seed: int = 0) -> GroupMachine:
     return machine
 
 
-def run(machine: GroupMachine, outcome: Outcome) -> list[Outcome]:
+def run(machine: GroupMachine, outcome: GroupOutcome) -> list[GroupOutcome]:
     """Apply an outcome, and all slices that follow it."""
     outcomes = [outcome]
     while True:
@@ -45,7 +46,7 @@ def run(machine: GroupMachine, outcome: Outcome) -> list[Outcome]:
         outcomes.append(outcome)
 
 
-def look(machine: GroupMachine) -> list[Outcome]:
+def look(machine: GroupMachine) -> list[GroupOutcome]:
     return run(machine, machine.decide(Asked(Due(ExpiryKey())), LATE))
 
 

@@ -11,19 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.offset_reader import OffsetReader, RecordRows
+from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.offsets import Offsets, OffsetsCommitted
 from ottla.coord.records import (
     BARE_V3,
     BARE_V4,
     OffsetCommitted,
     OffsetPending,
-    Stored,
     TransactionEnded,
-    UnreadableRecord,
     decode_record,
     encode_record,
 )
+from ottla.coord.runtime.reading import RecordRows, UnreadableRecord
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -41,7 +40,7 @@ def rows(pairs: list[Pair], gap: bytes = b"\0") -> RecordRows:
     return RecordRows(bytes(data), *([span[column] for span in spans] for column in range(4)))
 
 
-Said = Stored | str | None
+Said = Replayed | str | None
 """What a pair says: a record, None, or the sentence of its refusal."""
 
 
@@ -53,12 +52,12 @@ def slowly(pairs: list[Pair]) -> Iterator[Said]:
             yield str(unreadable)
 
 
-def quickly(pairs: list[Pair], gap: bytes = b"\0") -> tuple[list[Stored], list[Said]]:
+def quickly(pairs: list[Pair], gap: bytes = b"\0") -> tuple[list[Replayed], list[Said]]:
     """The records that the reader makes of these pairs, and what it says of those that it leaves to others."""
     reader, lying = OffsetReader(), rows(pairs, gap)
     left: list[Said] = []
 
-    def other(row: int) -> Stored | None:
+    def other(row: int) -> Replayed | None:
         try:
             record = reader.read(*lying.record(row))
         except UnreadableRecord as unreadable:
@@ -70,11 +69,11 @@ def quickly(pairs: list[Pair], gap: bytes = b"\0") -> tuple[list[Stored], list[S
     return list(reader.read_all(lying, other)), left
 
 
-def one_by_one(records: Iterable[Stored]) -> list[Stored]:
+def one_by_one(records: Iterable[Replayed]) -> list[Replayed]:
     return [each for record in records for each in (record.each() if isinstance(record, OffsetsCommitted) else [record])]
 
 
-def after(records: Iterable[Stored]) -> object:
+def after(records: Iterable[Replayed]) -> object:
     machine = GroupMachine(GroupSettings(), lambda: "id")
     for record in records:
         machine.apply(record)

@@ -13,11 +13,11 @@ from ottla.coord.records import (
     OffsetCommitted,
     OffsetForgotten,
     StoredMember,
-    UnreadableRecord,
     decode_record,
     encode_record,
     is_stored,
 )
+from ottla.coord.runtime.reading import UnreadableRecord
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)

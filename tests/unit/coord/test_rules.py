@@ -81,17 +81,18 @@ REQUESTS: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
 def test_a_refusal_says_why(body: Any) -> None:
-    assert refused(body, NOT_COORDINATOR).error_code == NOT_COORDINATOR
+    refusal: Any = refused(body, NOT_COORDINATOR)
+    assert refusal.error_code == NOT_COORDINATOR
 
 
 def test_a_refusal_of_many_says_why_for_each() -> None:
-    described = refused(DescribeGroupsRequest(groups=["a", "b"]), NOT_COORDINATOR).groups
-    assert [(group.group_id, group.error_code) for group in described] == [("a", NOT_COORDINATOR), ("b", NOT_COORDINATOR)]
-    deleted = refused(DeleteGroupsRequest(groups_names=["a"]), NOT_COORDINATOR).results
-    assert [(result.group_id, result.error_code) for result in deleted] == [("a", NOT_COORDINATOR)]
+    described: Any = refused(DescribeGroupsRequest(groups=["a", "b"]), NOT_COORDINATOR)
+    assert [(group.group_id, group.error_code) for group in described.groups] == [("a", NOT_COORDINATOR), ("b", NOT_COORDINATOR)]
+    deleted: Any = refused(DeleteGroupsRequest(groups_names=["a"]), NOT_COORDINATOR)
+    assert [(result.group_id, result.error_code) for result in deleted.results] == [("a", NOT_COORDINATOR)]
     part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=3)
     topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
-    refusal = refused(OffsetCommitRequest(topics=topics), NOT_COORDINATOR)
+    refusal: Any = refused(OffsetCommitRequest(topics=topics), NOT_COORDINATOR)
     assert [(p.partition_index, p.error_code) for p in refusal.topics[0].partitions] == [(3, NOT_COORDINATOR)]
 
 

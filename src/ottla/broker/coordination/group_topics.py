@@ -1,24 +1,23 @@
-"""The topics of the cluster as coordinators of groups know them: partitions and their racks, told to them when they change."""
+"""The topics of the cluster as coordinators of groups know them: their partitions, and the racks of those.
+
+Knows the image of the cluster, and no coordinator.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from ottla.cluster.image import TopicImage
+from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.outcome import TopicsChanged
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-
 
 class GroupTopics:
-    """Notes what changes, and makes one picture of many changes: creating topics one by one is not to copy them all each time."""
+    """Notes what changed, and makes one picture of many changes: a picture copies all topics, too much work for each new one."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
         self._topics: KnownTopics | None = None
         self._noted: set[str] = set()
 
@@ -27,10 +26,10 @@ class GroupTopics:
         self._noted.update(names)
 
     def known(self) -> KnownTopics:
-        """The topics as coordinators were told last; the first to ask is told all there are."""
+        """The topics as coordinators were told of them last; all there are, for the first who asks."""
         if self._topics is None:
             self._noted.clear()
-            self._topics = KnownTopics(self._seen(image) for image in self._broker.topics.image.topics.values())
+            self._topics = KnownTopics(self._seen(image) for image in self._image.topics.values())
         return self._topics
 
     def changed(self) -> TopicsChanged | None:
@@ -38,7 +37,8 @@ class GroupTopics:
         if not self._noted or self._topics is None:
             return None
         names, self._noted = frozenset(self._noted), set()
-        images = {name: self._broker.topics.get(name) for name in names}
+        topics = self._image.topics
+        images = {name: topics.get(name) for name in names}
         present = [self._seen(image) for image in images.values() if image is not None]
         new = any(self._topics.with_id(topic.topic_id) is None for topic in present)
         self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
@@ -48,8 +48,8 @@ class GroupTopics:
         return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
 
     def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
-        """Where each partition's replicas are; nothing if no broker says where it is."""
-        racks = {node_id: broker.rack for node_id, broker in self._broker.topics.image.brokers.items() if broker.rack}
+        """The racks of each partition's replicas; nothing if no broker has a rack."""
+        racks = {node_id: broker.rack for node_id, broker in self._image.brokers.items() if broker.rack}
         if not racks:
             return ()
         return tuple(frozenset(racks[node] for node in partition.replicas if node in racks) for partition in image.partitions)

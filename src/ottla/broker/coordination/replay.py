@@ -1,16 +1,17 @@
-"""Reading an internal topic back from its log, at start-up. What can't be read is named and passed over."""
+"""Reading an internal topic back from its log. What can't be read is named in the log and passed over.
+
+Knows batches and transactions; a coordinator's own reader knows its records.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, Generic
 
 from ottla.broker.partitions.partition import Partition
-from ottla.coord.offset_reader import OffsetReader, RecordRows
-from ottla.coord.offsets import OffsetsCommitted
-from ottla.coord.records import OffsetCommitted, OffsetPending, Stored, TransactionEnded, UnreadableRecord
+from ottla.coord.runtime.reading import Record, RecordReader, RecordRows, UnreadableRecord
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import (
     CONTROL_BIT,
@@ -37,12 +38,10 @@ _MARKER: Final = Struct(">hh")
 LEAST_BYTES: Final = LOG_OVERHEAD_BYTES + SMALLEST_MESSAGE_BYTES
 TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
-Replayed = Stored | OffsetPending | TransactionEnded
 
-
-def stored_records(partition: Partition) -> Iterator[Replayed]:
-    """Every coordinator record of a partition, in order. Raises `StorageFailed`."""
-    replay = Replay(str(partition))
+def stored_records(partition: Partition, reader: RecordReader[Record]) -> Iterator[Record]:
+    """Every record that a coordinator keeps in a partition, in order. Raises `StorageFailed`."""
+    replay = Replay(str(partition), reader)
     offset, end = partition.log.log_start_offset, partition.log.log_end_offset
     while offset < end:
         piece = partition.log.read(offset, CHUNK_BYTES, until_offset=end, min_one_batch=True)
@@ -57,16 +56,16 @@ def stored_records(partition: Partition) -> Iterator[Replayed]:
     replay.summarize()
 
 
-class Replay:
-    """Turns the bytes of one partition into records; counts what it passes over, and names the first of them."""
+class Replay(Generic[Record]):
+    """Turns the bytes of one partition into records. Counts what it passes over, and names the first few."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, reader: RecordReader[Record]) -> None:
         self._name = name
-        self._reader = OffsetReader()
+        self._reader = reader
         self._broken = 0
         self._unknown = 0
 
-    def read(self, view: memoryview, offset: int) -> tuple[Iterable[Replayed], int]:
+    def read(self, view: memoryview, offset: int) -> tuple[Iterable[Record], int]:
         """The records from `offset` on in these whole batches, and the offset where to go on; no more than `offset`: nowhere."""
         try:
             columns = _opened(view, offset)
@@ -87,9 +86,9 @@ class Replay:
         if self._unknown:
             log.warning("%s: %d records of kinds that only a newer release knows were passed over", self._name, self._unknown)
 
-    def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Replayed], int]:
+    def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Record], int]:
         """Batch by batch, as one of them can't be opened: those that can."""
-        found: list[Replayed] = []
+        found: list[Record] = []
         position = following = 0
         while (header := _header(view, position)) is not None:
             batch = view[position : position + header.size]
@@ -103,7 +102,7 @@ class Replay:
             position += header.size
         return found, following
 
-    def _records(self, columns: Columns) -> Iterator[Replayed]:
+    def _records(self, columns: Columns) -> Iterator[Record]:
         spans = [columns.span_column(column).tolist() for column in (KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE)]
         data, raw = EMPTY, b""
         for run in _stretches(columns):
@@ -112,14 +111,14 @@ class Replay:
             part = slice(run.first - columns.first, run.end - columns.first)
             rows = RecordRows(raw, *(column[part] for column in spans))
             if run.header.is_control:
-                yield from _ended(run.header.producer_id, rows)
+                yield from self._ended(run.header.producer_id, rows)
             elif run.header.is_transactional:
-                yield from _pending(run.header.producer_id, self._decoded(rows, columns.offsets[part]))
+                yield from self._reader.of_transaction(run.header.producer_id, self._decoded(rows, columns.offsets[part]))
             else:
                 yield from self._decoded(rows, columns.offsets[part])
 
-    def _decoded(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Stored]:
-        def unusual(row: int) -> Stored | None:
+    def _decoded(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Record]:
+        def unusual(row: int) -> Record | None:
             try:
                 decoded = self._reader.read(*rows.record(row))
             except UnreadableRecord as unreadable:
@@ -129,6 +128,14 @@ class Replay:
             return decoded
 
         return self._reader.read_all(rows, unusual)
+
+    def _ended(self, producer_id: int, rows: RecordRows) -> Iterator[Record]:
+        for row in range(len(rows.keys_at)):
+            key = rows.record(row)[0] or b""
+            if len(key) >= _MARKER.size:
+                kind = _MARKER.unpack_from(key)[1]
+                if kind in (ABORT, COMMIT):
+                    yield from self._reader.transaction_ended(producer_id, committed=kind == COMMIT)
 
 
 def _stretches(columns: Columns) -> Iterator[Run]:
@@ -147,26 +154,6 @@ def _stretches(columns: Columns) -> Iterator[Run]:
 
 def _opened(view: memoryview, offset: int) -> Columns:
     return open_batches(view, from_offset=offset, control=True, check_crcs=True)
-
-
-def _ended(producer_id: int, rows: RecordRows) -> Iterator[TransactionEnded]:
-    for row in range(len(rows.keys_at)):
-        key = rows.record(row)[0] or b""
-        if len(key) >= _MARKER.size:
-            kind = _MARKER.unpack_from(key)[1]
-            if kind in (ABORT, COMMIT):
-                yield TransactionEnded(producer_id, kind == COMMIT)
-
-
-def _pending(producer_id: int, records: Iterable[Stored]) -> Iterator[Stored | OffsetPending]:
-    """Offsets of a transaction count once it is committed; nothing else is ever written in one."""
-    for record in records:
-        if isinstance(record, OffsetsCommitted):
-            yield from (OffsetPending(producer_id, each) for each in record.each())
-        elif isinstance(record, OffsetCommitted):
-            yield OffsetPending(producer_id, record)
-        else:
-            yield record
 
 
 def _header(view: memoryview, position: int) -> BatchHeader | None:

@@ -6,10 +6,10 @@ Each goes to the coordinator of its group, or in parts to several; nothing about
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
-from ottla.broker.coordination.coordination import OFFSETS_TOPIC, Coordination
+from ottla.broker.coordination.coordinators import Coordinators, ask_one, ask_several
 from ottla.broker.coordination.transactions import SENTENCE as TRANSACTIONS
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.identity import BrokerIdentity
@@ -19,7 +19,7 @@ from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.topics import Topics
+from ottla.coord.group_machine import GroupMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -31,10 +31,13 @@ from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from ottla.wire.schema import Message
 
 GROUP, TRANSACTION = 0, 1
 MANY_KEYS_FROM = 4
 NULL_PROTOCOL_FROM = 7
+
+Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 OfOneGroup = SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 
@@ -44,15 +47,14 @@ def find_coordinator(
     request: Request[FindCoordinatorRequest],
     identity: BrokerIdentity,
     addresses: Addresses,
-    topics: Topics,
-    coordination: Coordination,
+    groups: Coordinators[GroupMachine],
     transactions: NoTransactions,
 ) -> Reply:
     """This broker coordinates every group. The first that looks for a group's coordinator has `__consumer_offsets` made."""
     if request.body.key_type == TRANSACTION:
         error_code, sentence = transactions.refuse(request), TRANSACTIONS
     else:
-        error_code, sentence = _no_coordinator(request, topics, coordination)
+        error_code, sentence = _no_coordinator(request, groups)
     node_id = -1 if error_code else identity.node_id
     host, port = ("", -1) if error_code else addresses.own(request.peer)
     if request.version < MANY_KEYS_FROM:
@@ -68,34 +70,33 @@ def find_coordinator(
     )
 
 
-def _no_coordinator(request: Request[FindCoordinatorRequest], topics: Topics, coordination: Coordination) -> tuple[int, str]:
+def _no_coordinator(request: Request[FindCoordinatorRequest], groups: Coordinators[GroupMachine]) -> tuple[int, str]:
     """The error code, and the sentence that goes with it, where a client cannot be told of a coordinator."""
     if request.body.key_type != GROUP:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
-    takes_a_moment = not request.release.is_today and topics.get(OFFSETS_TOPIC) is None  # as in every release of Kafka
-    if coordination.ensure(request.now) or takes_a_moment:
+    takes_a_moment = not request.release.is_today and not groups.count  # as in every release of Kafka
+    if groups.ensure(request.now) or takes_a_moment:
         return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
     return NONE, ""
 
 
 @serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
-def join_group(request: Request[JoinGroupRequest], coordination: Coordination) -> Reply:
+def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
 
-    def combine(messages: list[JoinGroupResponse]) -> JoinGroupResponse:
-        response = messages[0]
+    def finish(response: JoinGroupResponse) -> JoinGroupResponse:
         if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
             response.protocol_name = ""
         if response.error_code:
             response.generation_id = request.release.failed_generation
         return response
 
-    return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], combine, blocking=True)
+    return ask_one(partial(groups.ask, request.body.group_id, request.body, request), finish, blocking=True)
 
 
-def of_one_group(request: Request[OfOneGroup], coordination: Coordination) -> Reply:
+def of_one_group(request: Request[OfOneGroup], groups: Coordinators[GroupMachine]) -> Reply:
     """SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: the group's coordinator answers."""
-    return coordination.reply([coordination.ask(request.body.group_id, request.body, request)], _only, blocking=True)
+    return ask_one(partial(groups.ask, request.body.group_id, request.body, request), _unchanged, blocking=True)
 
 
 sync_group = serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))(of_one_group)
@@ -105,11 +106,11 @@ leave_group = serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "gr
 
 @serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
 def consumer_group_heartbeat(
-    request: Request[ConsumerGroupHeartbeatRequest], coordination: Coordination, settings: SettingsInForce
+    request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
 ) -> Reply:
     """As the others, if this broker serves the consumer protocol (KIP-848)."""
     if _serves_consumers(settings):
-        return of_one_group(request, coordination)
+        return of_one_group(request, groups)
     return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
 
 
@@ -117,56 +118,57 @@ def _serves_consumers(settings: SettingsInForce) -> bool:
     return "consumer" in settings.value.group_coordinator_rebalance_protocols
 
 
-def _only(messages: list[Any]) -> Any:
-    return messages[0]
+def _unchanged(message: Message) -> Message:
+    return message
 
 
 @serves(ListGroupsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
-def list_groups(request: Request[ListGroupsRequest], coordination: Coordination) -> Reply:
+def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     def combine(messages: list[ListGroupsResponse]) -> ListGroupsResponse:
         return ListGroupsResponse(groups=[group for message in messages for group in message.groups])
 
-    return coordination.reply(coordination.ask_all(request.body, request), combine)
+    return ask_several(groups.each(request.body, request), combine)
 
 
-def _with_operations(messages: Iterable[Any], included: bool) -> Iterator[Any]:
-    """The groups of all messages; those that are there with what may be done to them, where that was asked for."""
-    for group in (group for message in messages for group in message.groups):
+def _with_operations(groups: list[Described], *, included: bool) -> list[Described]:
+    """The groups, with what may be done to those that are there, if that was asked for."""
+    for group in groups:
         if included and not group.error_code:
             group.authorized_operations = OPERATIONS[Resource.GROUP]
-        yield group
+    return groups
 
 
 @serves(DescribeGroupsRequest, Need(Operation.DESCRIBE, Resource.GROUP, "groups"))
-def describe_groups(request: Request[DescribeGroupsRequest], coordination: Coordination) -> Reply:
+def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     body = request.body
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
-        return DescribeGroupsResponse(groups=list(_with_operations(messages, body.include_authorized_operations)))
+        described = [group for message in messages for group in message.groups]
+        return DescribeGroupsResponse(groups=_with_operations(described, included=body.include_authorized_operations))
 
-    asked = [coordination.ask(group_id, DescribeGroupsRequest(groups=[group_id]), request) for group_id in body.groups]
-    return coordination.reply(asked, combine)
+    return ask_several((partial(groups.ask, name, DescribeGroupsRequest(groups=[name]), request) for name in body.groups), combine)
 
 
 @serves(ConsumerGroupDescribeRequest, Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"))
 def consumer_group_describe(
-    request: Request[ConsumerGroupDescribeRequest], coordination: Coordination, settings: SettingsInForce
+    request: Request[ConsumerGroupDescribeRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
 ) -> Reply:
     body = request.body
     if not _serves_consumers(settings):
-        Group = ConsumerGroupDescribeResponse.DescribedGroup
-        groups = [Group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
-        return ConsumerGroupDescribeResponse(groups=groups)
+        group = ConsumerGroupDescribeResponse.DescribedGroup
+        refused = [group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
+        return ConsumerGroupDescribeResponse(groups=refused)
 
     def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
-        return ConsumerGroupDescribeResponse(groups=list(_with_operations(messages, body.include_authorized_operations)))
+        described = [group for message in messages for group in message.groups]
+        return ConsumerGroupDescribeResponse(groups=_with_operations(described, included=body.include_authorized_operations))
 
-    asked = [coordination.ask(name, ConsumerGroupDescribeRequest(group_ids=[name]), request) for name in body.group_ids]
-    return coordination.reply(asked, combine)
+    parts = ((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in body.group_ids)
+    return ask_several((partial(groups.ask, name, part, request) for name, part in parts), combine)
 
 
 @serves(DeleteGroupsRequest, Need(Operation.DELETE, Resource.GROUP, "groups_names"))
-def delete_groups(request: Request[DeleteGroupsRequest], coordination: Coordination) -> Reply:
+def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     names = dict.fromkeys(request.body.groups_names)
 
     def combine(messages: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
@@ -175,5 +177,5 @@ def delete_groups(request: Request[DeleteGroupsRequest], coordination: Coordinat
             result.error_message = ERRORS[result.error_code].sentence if result.error_code else None
         return DeleteGroupsResponse(results=results)
 
-    asked = [coordination.ask(name, DeleteGroupsRequest(groups_names=[name]), request) for name in names]
-    return coordination.reply(asked, combine)
+    parts = ((name, DeleteGroupsRequest(groups_names=[name])) for name in names)
+    return ask_several((partial(groups.ask, name, part, request) for name, part in parts), combine)

@@ -6,8 +6,9 @@ Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from ottla.broker.coordination.coordination import Coordination, Owed
+from ottla.broker.coordination.coordinators import Coordinators, ask_one, ask_several
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -15,6 +16,7 @@ from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.topics import Topics
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -40,7 +42,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 @serves(OffsetCommitRequest, Need(Operation.READ, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name"))
 def offset_commit(
-    request: Request[OffsetCommitRequest], topics: Topics, coordination: Coordination, old_offsets: RegistryOffsets
+    request: Request[OffsetCommitRequest], topics: Topics, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
     """Commit for those partitions that exist; the others have an error of their own."""
     if request.version == 0:
@@ -55,11 +57,11 @@ def offset_commit(
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
-    def combine(messages: list[OffsetCommitResponse]) -> OffsetCommitResponse:
-        return _with_unknown(messages[0], unknown)
+    def finish(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        return _with_unknown(response, unknown)
 
     part = replace(body, topics=known) if unknown else body
-    return coordination.reply([coordination.ask(body.group_id, part, request)], combine)
+    return ask_one(partial(groups.ask, body.group_id, part, request), finish)
 
 
 def _sort_out(
@@ -107,14 +109,14 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
 )
 def offset_fetch(
-    request: Request[OffsetFetchRequest], topics: Topics, coordination: Coordination, old_offsets: RegistryOffsets
+    request: Request[OffsetFetchRequest], topics: Topics, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
     """What one group, or several, have committed."""
     if request.version == 0:
         return old_offsets.fetch(request)
     body = request.body
     if request.version < MANY_GROUPS_FROM:
-        return _fetch_one(topics, coordination, request)
+        return _fetch_one(topics, groups, request)
     wanted = [_named(topics, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
@@ -123,13 +125,13 @@ def offset_fetch(
                 _identify(topics, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return coordination.reply([_ask(coordination, request, group) for group in wanted], combine)
+    return ask_several((_ask(groups, request, group) for group in wanted), combine)
 
 
-def _ask(coordination: Coordination, request: Request[OffsetFetchRequest], group: FetchGroup) -> Owed:
-    """Have a group's coordinator answer, as sure of it as the request wants."""
+def _ask(groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest], group: FetchGroup) -> partial[None]:
+    """The call that has a group's coordinator answer, as sure of it as the request wants."""
     wanted = StableFetch(group) if request.body.require_stable else group
-    return coordination.ask(group.group_id, wanted, request)
+    return partial(groups.ask, group.group_id, wanted, request)
 
 
 def _named(topics: Topics, group: FetchGroup) -> FetchGroup:
@@ -167,7 +169,7 @@ def _unknown_id(topic: FetchTopic) -> FetchedTopic:
     return FetchedTopic(topic_id=topic.topic_id, partitions=partitions)
 
 
-def _fetch_one(topics: Topics, coordination: Coordination, request: Request[OffsetFetchRequest]) -> Reply:
+def _fetch_one(topics: Topics, groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest]) -> Reply:
     """Before version 8 a request had one group, and its response no place for groups."""
     body = request.body
     wanted_topics = None
@@ -175,8 +177,7 @@ def _fetch_one(topics: Topics, coordination: Coordination, request: Request[Offs
         wanted_topics = [FetchTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in body.topics]
     wanted = FetchGroup(group_id=body.group_id, topics=wanted_topics)
 
-    def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
-        answered = messages[0]
+    def finish(answered: FetchedGroup) -> OffsetFetchResponse:
         if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
             return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in wanted_topics or []])
         response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
@@ -184,7 +185,7 @@ def _fetch_one(topics: Topics, coordination: Coordination, request: Request[Offs
             _deny_unknown(topics, response)
         return response
 
-    return coordination.reply([_ask(coordination, request, wanted)], combine)
+    return ask_one(_ask(groups, request, wanted), finish)
 
 
 def _deny_unknown(topics: Topics, response: OffsetFetchResponse) -> None:
@@ -221,7 +222,7 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
 @serves(
     OffsetDeleteRequest, Need(Operation.DELETE, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name")
 )
-def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, coordination: Coordination) -> Reply:
+def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, groups: Coordinators[GroupMachine]) -> Reply:
     """Forget offsets of partitions that exist, whose topics no member reads."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
@@ -234,14 +235,12 @@ def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, coordin
         if present:
             known.append(replace(topic, partitions=present))
 
-    def combine(messages: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
-        response = messages[0]
+    def finish(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if not response.error_code:
             _add_unknown(response, unknown)
         return response
 
-    asked = coordination.ask(body.group_id, replace(body, topics=known), request)
-    return coordination.reply([asked], combine)
+    return ask_one(partial(groups.ask, body.group_id, replace(body, topics=known), request), finish)
 
 
 def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:

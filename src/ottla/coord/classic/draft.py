@@ -5,14 +5,14 @@ Knows no rules: they call it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.coord.classic.events import ClassicEvent
 from ottla.coord.classic.group import ClassicGroup, apply
-from ottla.coord.outcome import NOBODY, Outcome, Reply, SessionKey, Timer, TimerKey
+from ottla.coord.outcome import SessionKey, TimerKey
 from ottla.coord.records import GroupStored
+from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
+from ottla.wire.schema import Message
 
 
 class ClassicDraft:
@@ -41,11 +41,11 @@ class ClassicDraft:
         apply(self.group, event)
         self._records.append(event)
 
-    def answer(self, message: Any) -> None:
+    def answer(self, message: Message) -> None:
         """Reply to the input at hand."""
         self._replies.append(Reply(self.token, message))
 
-    def answer_to(self, token: int | None, message: Any) -> None:
+    def answer_to(self, token: int | None, message: Message) -> None:
         """Reply to an earlier input; None: there is none that waits."""
         if token is not None:
             self._replies.append(Reply(token, message))
@@ -64,6 +64,6 @@ class ClassicDraft:
         """Stop a member's session timeout."""
         self.cancel(SessionKey(self.group.group_id, member_id))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome[ClassicEvent | GroupStored]:
         timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
         return Outcome(tuple(self._records), tuple(self._replies), timers)

@@ -19,7 +19,8 @@ from ottla.coord.classic.events import (
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import REJOIN, Rejoin, State
-from ottla.coord.outcome import Asked, SessionKey
+from ottla.coord.outcome import SessionKey
+from ottla.coord.runtime.machine import Asked
 from ottla.coord.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupResponse

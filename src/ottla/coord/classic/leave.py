@@ -6,7 +6,7 @@ from ottla.coord.classic import rebalance
 from ottla.coord.classic.checks import member_error
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.states import REBALANCES_FROM, State
-from ottla.coord.outcome import Asked
+from ottla.coord.runtime.machine import Asked
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.errors import INVALID_GROUP_ID, NONE, UNKNOWN_MEMBER_ID
 

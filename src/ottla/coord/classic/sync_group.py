@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 from ottla.coord.classic.checks import generation_error
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import SyncGroupAwaited, SyncGroupSeen
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import HEARTBEAT, SYNC_GROUP, State, SyncGroupAnswer
-from ottla.coord.outcome import Asked, Outcome, Reply, SessionKey, Timer
+from ottla.coord.outcome import SessionKey
+from ottla.coord.runtime.machine import Asked, Outcome, Reply, Timer
 from ottla.ports import Now
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -97,7 +100,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
         draft.expect(member_id)
 
 
-def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome:
+def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
     """Decide a Heartbeat. The most frequent request of all: no draft, and nothing happens to the group."""
     body = ask.body
     error_code = _heartbeat_error(group, body)

@@ -24,7 +24,8 @@ from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, look
 from ottla.coord.consumer.target import target
-from ottla.coord.outcome import Asked, MemberSyncGroupKey, RejoinKey
+from ottla.coord.outcome import MemberSyncGroupKey, RejoinKey
+from ottla.coord.runtime.machine import Asked
 from ottla.wire import Malformed
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse

@@ -5,9 +5,9 @@ Knows no rules: they call it. Members and targets are values, so that a rule han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
 from ottla.coord.consumer.assign import Assignor
@@ -16,10 +16,12 @@ from ottla.coord.consumer.group import ConsumerGroup, apply
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberStored
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.outcome import NOBODY, MemberSyncGroupKey, Outcome, RebalanceKey, RejoinKey, Reply, SessionKey, Timer, TimerKey
+from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
 from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
+from ottla.wire.schema import Message
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
@@ -66,7 +68,7 @@ class ConsumerDraft:
         self._of_group: Mapping[str, int] | None = None
         self._records: list[GroupEvent] = []
         self._replies: list[Reply] = []
-        self._timers: dict[TimerKey, int | None] = {}
+        self._timers: dict[Hashable, int | None] = {}
 
     @property
     def group_id(self) -> str:
@@ -82,11 +84,11 @@ class ConsumerDraft:
             self._records.append(record)
         self.group = group
 
-    def answer(self, message: Any) -> None:
+    def answer(self, message: Message) -> None:
         """Reply to the input at hand."""
         self._replies.append(Reply(self.token, message))
 
-    def take_over(self, outcome: Outcome) -> None:
+    def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
         """Let what another machine decided be a part of this decision."""
         self._records += outcome.records
         self._replies += outcome.replies
@@ -115,7 +117,7 @@ class ConsumerDraft:
         for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, MemberSyncGroupKey):
             self.cancel(kind(self.group_id, member.member_id))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome[GroupEvent]:
         timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
         return Outcome(tuple(self._records), tuple(self._replies), timers)
 

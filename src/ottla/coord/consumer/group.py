@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Never
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.events import ConsumerEvent, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
@@ -126,7 +126,7 @@ class ConsumerGroup:
 
 def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
     """Let one record or event change the group."""
-    _APPLY[type(event)](group, event)
+    _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
 
 
 def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
@@ -299,7 +299,7 @@ def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
     """The coordinator drops the group; there is nothing to change in it."""
 
 
-_APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
+_APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     EpochStored: _epoch_stored,
     EpochForgotten: _gone,
     OldMetadataStored: _old_metadata_stored,

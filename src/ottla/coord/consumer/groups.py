@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Never
 
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.join import request_error
@@ -28,20 +28,9 @@ from ottla.coord.consumer.records import ConsumerStored, EpochForgotten
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import preferred, seek
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.outcome import (
-    NOTHING,
-    Asked,
-    Due,
-    MemberSyncGroupKey,
-    Outcome,
-    PatternsKey,
-    RebalanceKey,
-    RejoinKey,
-    Reply,
-    SessionKey,
-    TopicsChanged,
-)
+from ottla.coord.outcome import GroupOutcome, MemberSyncGroupKey, PatternsKey, RebalanceKey, RejoinKey, SessionKey, TopicsChanged
 from ottla.coord.records import GroupForgotten
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -51,11 +40,13 @@ from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
+from ottla.wire.schema import Message
 
 BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
 OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, MemberSyncGroupKey, PatternsKey)
 
 ClassicGroups = Mapping[str, ClassicGroup]
+ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
 def nothing_of_its_own(group_id: str) -> Mapping[str, int]:
@@ -84,16 +75,14 @@ class ConsumerGroups:
         """Go by other settings from now on."""
         self._settings = settings
 
-    def decide(self, asked: Asked[Any], now: Now, classic: ClassicGroups) -> Outcome | None:
+    def decide(self, asked: Asked[object], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
         """Decide an input; None if it concerns no consumer group, and is the classic groups' to decide."""
         decision = _DECISIONS.get(type(asked.body))
-        return None if decision is None else decision(self, asked, now, classic)
+        return None if decision is None else decision(self, asked, now, classic)  # type: ignore[arg-type]  # of the body's type
 
-    def apply(self, record: ConsumerStored | ConsumerEvent | TopicsSeen) -> None:
+    def apply(self, record: ConsumerStored | ConsumerEvent) -> None:
         """Let one record, or event, take effect. What is taken away from a group that is not there changes nothing."""
-        if isinstance(record, TopicsSeen):
-            self._see(record)
-        elif isinstance(record, EpochForgotten):
+        if isinstance(record, EpochForgotten):
             self.groups.pop(record.group_id, None)
         else:
             group = self.groups.get(record.group_id)
@@ -102,9 +91,9 @@ class ConsumerGroups:
             if group is not None:
                 consumer.apply(group, record)
 
-    def recall(self, now: Now) -> list[Outcome]:
+    def recall(self, now: Now) -> list[GroupOutcome]:
         """After a restart: members have their full time to be heard of, and to give back what they still have to."""
-        outcomes = []
+        outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
             for member in group.members.values():
@@ -123,17 +112,18 @@ class ConsumerGroups:
         """What lets a group be no more."""
         return migrate.tombstones(self.groups[group_id])
 
-    def _see(self, event: TopicsSeen) -> None:
+    def see(self, event: TopicsSeen) -> None:
+        """Know these topics from now on."""
         self.topics = event.topics
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or not event.names.isdisjoint(group.names)
 
-    def _draft(self, group: ConsumerGroup, now: Now, token: int = -1) -> ConsumerDraft:
+    def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY) -> ConsumerDraft:
         context = Context(self._settings, self._of_group, self._assignors, self.topics, self._new_id)
         return ConsumerDraft(group, context, now, token)
 
-    def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> Outcome:
+    def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> GroupOutcome:
         body = asked.body
         refused = heartbeat_error(body, asked.version, self._assignors)
         draft = self._draft(self.groups.get(body.group_id) or ConsumerGroup(body.group_id), now, asked.token)
@@ -155,7 +145,7 @@ class ConsumerGroups:
         draft.store(GroupForgotten(draft.group_id))
         return None
 
-    def _describe(self, asked: Asked[ConsumerGroupDescribeRequest], now: Now, classic: ClassicGroups) -> Outcome:
+    def _describe(self, asked: Asked[ConsumerGroupDescribeRequest], now: Now, classic: ClassicGroups) -> GroupOutcome:
         described = [self._described(group_id, now, classic) for group_id in asked.body.group_ids]
         return _answered(asked, ConsumerGroupDescribeResponse(groups=described))
 
@@ -169,14 +159,14 @@ class ConsumerGroups:
             return describe.not_found(group_id, f"Group {group_id} is not a consumer group.")
         return describe.not_found(group_id, f"Group {group_id} not found.")
 
-    def _classic(self, asked: Asked[Any], now: Now, classic: ClassicGroups) -> Outcome | None:
+    def _classic(self, asked: Asked[ClassicRequest], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
         """A request of the classic protocol to a consumer group. Who joins one without members begins a classic group instead."""
         body = asked.body
         group = self.groups.get(body.group_id)
         if group is None or (type(body) is JoinGroupRequest and not group.members):
             return None
         draft = self._draft(group, now, asked.token)
-        refused = _CLASSIC[type(body)](self, draft, asked)
+        refused = _CLASSIC[type(body)](self, draft, asked)  # type: ignore[arg-type]  # the table goes by the body's type
         return draft.outcome() if refused is None else _answered(asked, _REFUSED[type(body)](refused))
 
     def _join(self, draft: ConsumerDraft, asked: Asked[JoinGroupRequest]) -> Refusal | None:
@@ -197,7 +187,7 @@ class ConsumerGroups:
         classic_members.leave(draft, asked)
         return None
 
-    def _due(self, asked: Asked[Due], now: Now, classic: ClassicGroups) -> Outcome | None:
+    def _due(self, asked: Asked[Due], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
         key = asked.body.key
         if not isinstance(key, OUR_KEYS):
             return None
@@ -211,28 +201,28 @@ class ConsumerGroups:
             leave.timed_out(draft, key)
         return draft.outcome()
 
-    def _topics(self, asked: Asked[TopicsChanged], now: Now, classic: ClassicGroups) -> Outcome:
+    def _topics(self, asked: Asked[TopicsChanged], now: Now, classic: ClassicGroups) -> GroupOutcome:
         return Outcome((TopicsSeen(asked.body.topics, asked.body.names, asked.body.new),))
 
 
-def _answered(asked: Asked[Any], message: Any) -> Outcome:
+def _answered(asked: Asked[object], message: Message) -> GroupOutcome:
     return Outcome(replies=(Reply(asked.token, message),))
 
 
-_CLASSIC: dict[type, Callable[[ConsumerGroups, ConsumerDraft, Asked[Any]], Refusal | None]] = {
+_CLASSIC: dict[type, Callable[[ConsumerGroups, ConsumerDraft, Asked[Never]], Refusal | None]] = {
     JoinGroupRequest: ConsumerGroups._join,
     SyncGroupRequest: ConsumerGroups._sync,
     HeartbeatRequest: ConsumerGroups._live,
     LeaveGroupRequest: ConsumerGroups._leave,
 }
 
-_REFUSED: dict[type, Callable[[Refusal], Any]] = {
+_REFUSED: dict[type, Callable[[Refusal], Message]] = {
     JoinGroupRequest: lambda refused: join_error(refused.error_code),
     SyncGroupRequest: lambda refused: SyncGroupResponse(error_code=refused.error_code),
     HeartbeatRequest: lambda refused: HeartbeatResponse(error_code=refused.error_code),
 }
 
-_DECISIONS: dict[type, Callable[[ConsumerGroups, Asked[Any], Now, ClassicGroups], Outcome | None]] = {
+_DECISIONS: dict[type, Callable[[ConsumerGroups, Asked[Never], Now, ClassicGroups], GroupOutcome | None]] = {
     ConsumerGroupHeartbeatRequest: ConsumerGroups._heartbeat,
     ConsumerGroupDescribeRequest: ConsumerGroups._describe,
     JoinGroupRequest: ConsumerGroups._classic,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_error, static_error, unknown_member
 from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, Refusal, current_record, member_record
@@ -14,7 +13,8 @@ from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, Targ
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, look
 from ottla.coord.consumer.target import target
-from ottla.coord.outcome import Asked, MemberSyncGroupKey, RebalanceKey, RejoinKey
+from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey
+from ottla.coord.runtime.machine import Asked
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.errors import FENCED_MEMBER_EPOCH
 from ottla.wire.schema import Uuid
@@ -105,7 +105,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
     """The member with what it says of itself now; what it does not say stays. The very same if nothing changes."""
     body = ask.body
-    says: dict[str, Any] = {
+    says: dict[str, object] = {
         "instance_id": body.instance_id,
         "rack_id": body.rack_id,
         "client_id": ask.client_id,
@@ -117,8 +117,8 @@ def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
     }
     news = {name: value for name, value in says.items() if value is not None and value != getattr(member, name)}
     if member.classic is not None:
-        return replace(member, classic=None, **news)
-    return replace(member, **news) if news else member
+        news["classic"] = None
+    return replace(member, **news) if news or member.classic is not None else member  # type: ignore[arg-type]  # of its field's type
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:

@@ -39,8 +39,9 @@ from ottla.coord.consumer.records import (
     TargetStored,
 )
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.outcome import NOBODY, JoinKey, SyncGroupKey
+from ottla.coord.outcome import JoinKey, SyncGroupKey
 from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.coord.runtime.machine import NOBODY
 from ottla.wire import Malformed
 from ottla.wire.api.sync_group import SyncGroupResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Protocol
 
 MOST_CHARACTERS = 8_192
 """Of a pattern; a longer one takes long to compile, even if only to find that it is too large."""
@@ -31,10 +31,37 @@ class IllegalPattern(ValueError):
     """A text that is no regular expression, or one that asks for too much: a sentence that says why."""
 
 
+class CompiledPattern(Protocol):
+    """What RE2 compiles a pattern to."""
+
+    @property
+    def programsize(self) -> int: ...
+
+    def fullmatch(self, text: str, /) -> object | None: ...
+
+
+class PatternOptions(Protocol):
+    """What RE2 is told when it compiles."""
+
+    max_mem: int
+    log_errors: bool
+    never_capture: bool
+
+
+class PatternEngine(Protocol):
+    """The module `re2`."""
+
+    error: type[Exception]
+
+    def Options(self) -> PatternOptions: ...
+
+    def compile(self, pattern: str, options: PatternOptions, /) -> CompiledPattern: ...
+
+
 class Matcher:
     """A compiled pattern; made by `matcher`."""
 
-    def __init__(self, pattern: str, compiled: Any) -> None:
+    def __init__(self, pattern: str, compiled: CompiledPattern) -> None:
         self.pattern = pattern
         self._matches = compiled.fullmatch
         self._characters_at_once = max(1, SLICE_WORK // compiled.programsize)
@@ -69,16 +96,17 @@ def matcher(pattern: str) -> Matcher:
         raise IllegalPattern(f"It can't be compiled: {_reason(error)}.") from error
 
 
-def _engine() -> Any:
+def _engine() -> PatternEngine:
     """Imported when the first pattern comes, for most groups have none."""
     try:
         import re2
     except ImportError as error:
         raise IllegalPattern("This broker lacks what compiles patterns: install google-re2 beside it.") from error
-    return re2
+    engine: PatternEngine = re2
+    return engine
 
 
-def _compiled(engine: Any, pattern: str) -> Any:
+def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
     options = engine.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False

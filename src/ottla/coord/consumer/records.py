@@ -6,7 +6,7 @@ Knows nothing of what they mean. Each begins with the group; what ends in `Forgo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
@@ -22,6 +22,9 @@ from ottla.wire.data import decode_key, decode_value, encode_key, encode_value
 from ottla.wire.schema import Message
 
 VERSION = 0
+
+K = TypeVar("K", bound=Message)
+V = TypeVar("V", bound=Message)
 
 
 class EpochStored(NamedTuple):
@@ -146,17 +149,13 @@ ConsumerStored = (
 
 def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
-    key, value = _ENCODE[type(record)](record)
+    key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
     return encode_key(key), None if value is None else encode_value(value, VERSION)
 
 
 def decode_record(kind: int, key: bytes, value: bytes | None) -> ConsumerStored:
     """The record that these bytes hold; `kind` is one of `KINDS`. Raises `Malformed`."""
-    key_type, value_type, read, forgotten = _DECODE[kind]
-    names = decode_key(key_type, key)
-    if value is None:
-        return forgotten(names)
-    return read(names, decode_value(value_type, value)[1])
+    return _DECODE[kind](key, value)
 
 
 def _group_key(record: EpochStored | EpochForgotten) -> group_data.ConsumerGroupMetadataKey:
@@ -255,7 +254,9 @@ def _pattern_value(record: PatternStored) -> pattern_data.ConsumerGroupRegularEx
     )
 
 
-def _read_member(key: Any, value: member_data.ConsumerGroupMemberMetadataValue) -> MemberStored:
+def _read_member(
+    key: member_data.ConsumerGroupMemberMetadataKey, value: member_data.ConsumerGroupMemberMetadataValue
+) -> MemberStored:
     classic = None
     if value.classic_member_metadata is not None:
         held = value.classic_member_metadata
@@ -276,12 +277,16 @@ def _read_member(key: Any, value: member_data.ConsumerGroupMemberMetadataValue) 
     )
 
 
-def _read_target(key: Any, value: target_data.ConsumerGroupTargetAssignmentMemberValue) -> TargetStored:
+def _read_target(
+    key: target_data.ConsumerGroupTargetAssignmentMemberKey, value: target_data.ConsumerGroupTargetAssignmentMemberValue
+) -> TargetStored:
     partitions = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
     return TargetStored(key.group_id, key.member_id, partitions)
 
 
-def _read_current(key: Any, value: current_data.ConsumerGroupCurrentMemberAssignmentValue) -> CurrentStored:
+def _read_current(
+    key: current_data.ConsumerGroupCurrentMemberAssignmentKey, value: current_data.ConsumerGroupCurrentMemberAssignmentValue
+) -> CurrentStored:
     """A state that is not known here is kept as such. Before Kafka 4.3 partitions had no epochs: the member's own serves."""
     states = MemberState._value2member_map_
     state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
@@ -309,12 +314,14 @@ def _read_epochs(
     return read
 
 
-def _read_pattern(key: Any, value: pattern_data.ConsumerGroupRegularExpressionValue) -> PatternStored:
+def _read_pattern(
+    key: pattern_data.ConsumerGroupRegularExpressionKey, value: pattern_data.ConsumerGroupRegularExpressionValue
+) -> PatternStored:
     topics = frozenset(value.topics)
     return PatternStored(key.group_id, key.regular_expression, topics, value.version, value.timestamp)
 
 
-Encode = Callable[[Any], tuple[Message, Message | None]]
+Encode = Callable[[Never], tuple[Message, Message | None]]
 
 _ENCODE: dict[type, Encode] = {
     EpochStored: lambda record: (_group_key(record), _group_value(record)),
@@ -336,44 +343,59 @@ _ENCODE: dict[type, Encode] = {
 STORED = frozenset(_ENCODE)
 """The types of all these records."""
 
-_DECODE: dict[int, tuple[type[Message], type[Message], Callable[[Any, Any], ConsumerStored], Callable[[Any], ConsumerStored]]] = {
-    3: (
+Decoder = Callable[[bytes, bytes | None], ConsumerStored]
+
+
+def _decoder(
+    key_type: type[K], value_type: type[V], read: Callable[[K, V], ConsumerStored], forgotten: Callable[[K], ConsumerStored]
+) -> Decoder:
+    """What decodes one kind of record: `read` makes it of key and value, `forgotten` a tombstone of the key alone."""
+
+    def decode(key: bytes, value: bytes | None) -> ConsumerStored:
+        names = decode_key(key_type, key)
+        return forgotten(names) if value is None else read(names, decode_value(value_type, value)[1])
+
+    return decode
+
+
+_DECODE: dict[int, Decoder] = {
+    3: _decoder(
         group_data.ConsumerGroupMetadataKey,
         group_data.ConsumerGroupMetadataValue,
         lambda key, value: EpochStored(key.group_id, value.epoch, value.metadata_hash),
         lambda key: EpochForgotten(key.group_id),
     ),
-    4: (
+    4: _decoder(
         old_data.ConsumerGroupPartitionMetadataKey,
         old_data.ConsumerGroupPartitionMetadataValue,
         lambda key, value: OldMetadataStored(key.group_id),
         lambda key: OldMetadataForgotten(key.group_id),
     ),
-    5: (
+    5: _decoder(
         member_data.ConsumerGroupMemberMetadataKey,
         member_data.ConsumerGroupMemberMetadataValue,
         _read_member,
         lambda key: MemberForgotten(key.group_id, key.member_id),
     ),
-    6: (
+    6: _decoder(
         target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey,
         target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue,
         lambda key, value: TargetEpochStored(key.group_id, value.assignment_epoch, value.assignment_timestamp),
         lambda key: TargetEpochForgotten(key.group_id),
     ),
-    7: (
+    7: _decoder(
         target_data.ConsumerGroupTargetAssignmentMemberKey,
         target_data.ConsumerGroupTargetAssignmentMemberValue,
         _read_target,
         lambda key: TargetForgotten(key.group_id, key.member_id),
     ),
-    8: (
+    8: _decoder(
         current_data.ConsumerGroupCurrentMemberAssignmentKey,
         current_data.ConsumerGroupCurrentMemberAssignmentValue,
         _read_current,
         lambda key: CurrentForgotten(key.group_id, key.member_id),
     ),
-    16: (
+    16: _decoder(
         pattern_data.ConsumerGroupRegularExpressionKey,
         pattern_data.ConsumerGroupRegularExpressionValue,
         _read_pattern,

@@ -1,0 +1,227 @@
+"""The coordinators of one kind, each on one partition of its internal topic: found by key, loaded, asked, settled.
+
+Joins the shards of `ottla.coord.runtime` to the broker's partitions. Knows no kind of coordinator and no log format.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Never, TypeVar
+
+from ottla.broker.failures import Changes
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.request import Ready, Request
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
+from ottla.coord.partitioning import partition_of
+from ottla.coord.runtime.machine import KeyAndValue
+from ottla.coord.runtime.shard import M, Refuse, Shard
+from ottla.ports import Now, StorageFailed
+from ottla.records.batch import read_header
+from ottla.records.build import build
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+A = TypeVar("A")
+
+
+CreateTopics = Callable[[Sequence[str], Now], Sequence[Decision]]
+
+
+class PartitionLog:
+    """A partition as a shard sees it."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    @property
+    def is_usable(self) -> bool:
+        return not self._partition.leader_error()
+
+    def append(self, records: Sequence[KeyAndValue], now: Now) -> int:
+        """An error code that clients of coordinators understand, or NONE."""
+        batch = bytearray(build([key for key, _ in records], [value for _, value in records], now.wall_ms))
+        appended = self._partition.append(batch, (read_header(batch),), now, origin_client=False)
+        return NOT_COORDINATOR if appended.error_code in (KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER) else appended.error_code
+
+    def when_durable(self, told: Callable[[int], None]) -> None:
+        partition = self._partition
+        error_code = partition.leader_error()
+        if error_code:
+            told(error_code)
+        else:
+            partition.when_synced(partition.log.log_end_offset, told)
+
+
+def _nothing(now: Now) -> None:
+    """There is nothing to catch up with."""
+
+
+def _unnoticed(shard: object, index: int, now: Now) -> None:
+    """Nobody wants to know that a coordinator was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorKind(Generic[M]):
+    """What one kind of coordinator brings: its topic, its machine, and how what is stored is read and what is asked is refused.
+
+    `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
+    coordinator has read its records.
+    """
+
+    topic: str
+    new_machine: Callable[[], M]
+    read: Callable[[Partition], Iterable[object]]
+    refuse: Refuse
+    catch_up: Callable[[Now], None] = _nothing
+    loaded: Callable[[Shard[M], int, Now], None] = _unnoticed
+
+
+class Coordinators(Generic[M]):
+    """The coordinators of one kind that this broker has. `create(names, now)` creates topics with the settings of internal ones."""
+
+    def __init__(
+        self,
+        kind: CoordinatorKind[M],
+        image: ClusterImage,
+        create: CreateTopics,
+        partitions: Partitions,
+        scheduler: Scheduler,
+        changes: Changes,
+    ) -> None:
+        self._kind = kind
+        self._image = image
+        self._create = create
+        self._partitions = partitions
+        self._scheduler = scheduler
+        self._changes = changes
+        self._held: dict[int, tuple[Partition, Shard[M]]] = {}
+        self._gathering: dict[Shard[M], None] = {}
+        self._problem: str | None = None
+
+    @property
+    def topic(self) -> str:
+        return self._kind.topic
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has; 0 if it is not there."""
+        topic = self._image.topics.get(self._kind.topic)
+        return 0 if topic is None else len(topic.partitions)
+
+    @property
+    def shards(self) -> list[Shard[M]]:
+        """Those that are loaded now."""
+        return [shard for _, shard in self._held.values() if shard.is_loaded]
+
+    def load(self, now: Now) -> Iterator[tuple[int, Shard[M]]]:
+        """Every coordinator by its partition, loaded if it is new. Those whose partition can't be used are left out."""
+        for index in range(self.count):
+            shard = self._find(index, now)
+            if shard is not None:
+                yield index, shard
+
+    def unload(self) -> None:
+        """End all of them: whoever waits for one looks for another."""
+        held, self._held = self._held, {}
+        for _, shard in held.values():
+            shard.unload()
+
+    def ensure(self, now: Now) -> int:
+        """Make the topic if it is not there. The answer is an error code."""
+        if self.count:
+            return NONE
+        (decision,) = self._create([self.topic], now)
+        if decision.message is not None and decision.message != self._problem:  # clients ask again and again
+            log.error("%s cannot be made, and has no coordinator before it is: %s", self.topic, decision.message)
+        self._problem = decision.message
+        for _ in self.load(now):  # so that the first who asks does not wait for all of them
+            pass
+        return decision.error_code
+
+    def ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+        """Have the coordinator of `key` decide a request, or the part of one that concerns it; `answer` takes its reply."""
+        count = self.count
+        shard = self._find(partition_of(key, count), request.now) if count else None
+        if shard is None:
+            answer(self._kind.refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # a request's refusal is a reply to it
+        else:
+            self._ask(shard, body, request, answer)
+
+    def each(self, body: object, request: Request[Message]) -> Iterator[partial[None]]:
+        """For each coordinator a call that has it decide a request, and is given what takes the reply."""
+        for _, shard in self.load(request.now):
+            yield partial(self._ask, shard, body, request)
+
+    def settle(self, now: Now) -> None:
+        """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""
+        while self._gathering:
+            self._gathering.popitem()[0].settle(now)
+
+    def _ask(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+        shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{request.peer.host}")
+        if shard.gathered:
+            self._gathering[shard] = None
+
+    def _find(self, index: int, now: Now) -> Shard[M] | None:
+        """The coordinator of a partition, loaded if it is new; None if its partition can't be used."""
+        partition = self._partitions.get(self._kind.topic, index)
+        held = self._held.get(index)
+        if held is not None:
+            if held[0] is partition and held[1].is_loaded and not partition.leader_error():
+                return held[1]
+            del self._held[index]
+            held[1].unload()
+        return None if partition is None or partition.leader_error() else self._load(partition, now)
+
+    def _load(self, partition: Partition, now: Now) -> Shard[M] | None:
+        kind = self._kind
+        machine, own = kind.new_machine(), PartitionLog(partition)
+        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up)
+        try:
+            shard.load(kind.read(partition), now)
+        except StorageFailed as failure:
+            log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
+            return None
+        self._held[partition.index] = partition, shard
+        kind.loaded(shard, partition.index, now)
+        return shard
+
+
+def ask_one(ask: Callable[[Callable[[A], None]], None], finish: Callable[[A], Ready], *, blocking: bool = False) -> Reply:
+    """The reply that `finish` makes of what is answered to `ask`, when it is."""
+    answers: list[A] = []
+    promise = Promise(lambda: finish(answers[0]), blocking=blocking)
+
+    def answer(message: A) -> None:
+        answers.append(message)
+        promise.happened()
+
+    promise.expect()
+    ask(answer)
+    return promise.reply()
+
+
+def ask_several(asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]) -> Reply:
+    """The reply that `combine` makes of what is answered to each of `asks`, in their order, once all are answered."""
+    answers: dict[int, A] = {}
+    promise = Promise(lambda: combine([answers[place] for place in sorted(answers)]), blocking=False)
+    for place, ask in enumerate(asks):
+        promise.expect()
+        ask(partial(_answered, answers, place, promise))
+    return promise.reply()
+
+
+def _answered(answers: dict[int, A], place: int, promise: Promise, message: A) -> None:
+    answers[place] = message
+    promise.happened()

@@ -1,0 +1,177 @@
+"""What the coordinators of groups need of the broker: its settings, its topics, ids, assignors, and news of deleted topics.
+
+Knows no rule about groups: `ottla.coord.group_machine` decides, `coordinators` finds and feeds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
+from ottla.broker.coordination.group_topics import GroupTopics
+from ottla.broker.coordination.replay import stored_records
+from ottla.broker.failures import Changes
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.settings.group import in_force
+from ottla.cluster.image import ClusterImage
+from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.consumer.groups import BUILT_IN
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.offset_reader import OffsetReader, Replayed
+from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
+from ottla.coord.refusal import refused
+from ottla.coord.runtime.shard import Shard
+from ottla.coord.settings import MINUTE_MS, GroupSettings
+from ottla.ports import Now
+
+log = logging.getLogger("ottla.broker")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class GroupCoordinators:
+    """The coordinators of groups (`coordinators`), and what they are told.
+
+    `assignors` are those that the settings name, or None for built-in ones. `forgotten` is called when no offset is left that was
+    committed for some deleted topics.
+    """
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        create: CreateTopics,
+        partitions: Partitions,
+        scheduler: Scheduler,
+        changes: Changes,
+        settings: SettingsInForce,
+        random_bytes: Callable[[int], bytes],
+        assignors: tuple[Assignor, ...] | None,
+        forgotten: Callable[[], None],
+    ) -> None:
+        kind = CoordinatorKind(OFFSETS_TOPIC, self._new_machine, _read, refused, self._tell_topics, self._loaded)
+        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self._image = image
+        self._topics = GroupTopics(image)
+        self._settings = settings
+        self._random_bytes = random_bytes
+        self._assignors = assignors
+        self._on_forgotten = forgotten
+        self._forgetting: dict[int, set[str]] = {}
+        settings.told.append(self._settings_changed)
+
+    @property
+    def machines(self) -> list[GroupMachine]:
+        """Those that are loaded, to be looked at only."""
+        return [shard.machine for shard in self.coordinators.shards]
+
+    def load(self, now: Now, deleted: Iterable[str]) -> None:
+        """Replay every partition of `__consumer_offsets`, and go on forgetting what was committed for `deleted` topics."""
+        for _ in self.coordinators.load(now):
+            pass
+        self.topics_deleted(deleted, now)
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """These topics came, changed or went. Coordinators are told before they next decide something."""
+        self._topics.note(names)
+
+    def topics_deleted(self, names: Iterable[str], now: Now) -> None:
+        """Forget what was committed for topics that are no more, and all groups if their own topic is one of them."""
+        gone = frozenset(names)
+        if OFFSETS_TOPIC in gone:
+            self._forgetting.clear()
+            self.coordinators.unload()
+        if not gone:
+            return
+        for index in range(self.coordinators.count):
+            self._forgetting.setdefault(index, set()).update(gone)
+        self._tell_topics(now)
+        for index, shard in self.coordinators.load(now):
+            self._forget(shard, index, gone, now)
+
+    def is_forgetting(self, topic: str) -> bool:
+        """Whether a coordinator may still keep offsets of a topic that was deleted."""
+        return any(topic in names for names in self._forgetting.values())
+
+    def _forget(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
+        shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
+
+    def _forgotten(self, index: int, answer: TopicsForgotten) -> None:
+        """What a coordinator that was unloaded leaves to do, the next one on its partition goes on with."""
+        if answer.error_code:
+            return
+        left = self._forgetting.get(index, set())
+        left -= answer.names
+        if not left:
+            self._forgetting.pop(index, None)
+        self._on_forgotten()
+
+    def _new_machine(self) -> GroupMachine:
+        machine = GroupMachine(self._group_settings(), self._new_id, self._assignors_in_force(), self._settings_of_group)
+        machine.apply(TopicsSeen(self._topics.known(), frozenset(), new=False))
+        return machine
+
+    def _loaded(self, shard: Shard[GroupMachine], index: int, now: Now) -> None:
+        groups, offsets = len(shard.machine.groups), len(shard.machine.offsets)
+        if groups:
+            log.info("%s: %d groups, %d committed offsets", shard.name, groups, offsets)
+        if index in self._forgetting:
+            self._forget(shard, index, frozenset(self._forgetting[index]), now)
+
+    def _tell_topics(self, now: Now) -> None:
+        """Let all coordinators know the topics as they are now."""
+        changed = self._topics.changed()
+        if changed is not None:
+            for shard in self.coordinators.shards:
+                shard.tell(changed, now)
+
+    def _settings_changed(self) -> None:
+        """Let the settings of groups hold from the next decision on."""
+        for machine in self.machines:
+            machine.configure(self._group_settings())
+
+    def _group_settings(self) -> GroupSettings:
+        settings = self._settings.value
+        return GroupSettings(
+            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            group_max_size=settings.group_max_size,
+            group_consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            group_consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+            group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+            group_consumer_max_size=settings.group_consumer_max_size,
+            group_consumer_migration_policy=settings.group_consumer_migration_policy,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+        )
+
+    def _settings_of_group(self, group_id: str) -> Mapping[str, int]:
+        """What was set for one group alone."""
+        texts = self._image.group_configs.get(group_id)
+        return in_force(self._settings.value, texts) if texts else {}
+
+    def _assignors_in_force(self) -> tuple[Assignor, ...]:
+        if self._assignors is not None:
+            return self._assignors
+        by_name = {assignor.name: assignor for assignor in BUILT_IN}
+        return tuple(by_name[name] for name in self._settings.value.group_consumer_assignors)
+
+    def _new_id(self) -> str:
+        """A random UUID (version 4) as text."""
+        raw = bytearray(self._random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _read(partition: Partition) -> Iterable[Replayed]:
+    return stored_records(partition, OffsetReader())

@@ -1,0 +1,97 @@
+"""The contract of a coordinator's machine: what goes in, what comes out, and what a shard asks of it. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, Never, Protocol, TypeVar
+
+from ottla.ports import Now
+
+Body = TypeVar("Body", covariant=True)
+Record = TypeVar("Record")
+Decided = TypeVar("Decided", covariant=True)
+
+NOBODY = -1
+"""The token of an input whose reply nobody waits for."""
+
+KeyAndValue = tuple[bytes, bytes | None]
+"""A record as it is stored; a tombstone's value is None."""
+
+
+class Due(NamedTuple):
+    """An input: the deadline that an earlier outcome set for `key` has passed."""
+
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Body]):
+    """One input: a request, or something that no client sent; who sent it, and the `token` under which its reply is expected."""
+
+    body: Body
+    version: int = 0
+    client_id: str = ""
+    client_host: str = ""
+    token: int = NOBODY
+
+
+class Reply(NamedTuple):
+    """The answer to the input that came in under `token`."""
+
+    token: int
+    message: object
+
+
+class Timer(NamedTuple):
+    """Set the deadline of `key`, in milliseconds of the monotonic clock, in place of an earlier one; None cancels it."""
+
+    key: Hashable
+    deadline_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Decided]):
+    """A decision: `records` to append and apply, in order, then `replies` to release and `timers` to set.
+
+    Records are stored ones and volatile events, which a restart forgets. The reply to the input at hand may be missing: it comes
+    with a later outcome, under the same token.
+    """
+
+    records: tuple[Decided, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    timers: tuple[Timer, ...] = ()
+
+
+NOTHING: Final[Outcome[Never]] = Outcome()
+
+
+class Machine(Protocol[Record]):
+    """A coordinator: a state that `apply` alone changes, and decisions that only read it."""
+
+    def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
+        """Decide one input. Nothing changes until the outcome's records are applied."""
+        ...
+
+    def apply(self, record: Record, /) -> None:
+        """Let a record take effect: one that was just decided, or one read back at start-up."""
+        ...
+
+    def recall(self, now: Now, /) -> Outcome[Record]:
+        """What to do once all stored records were read back."""
+        ...
+
+    def encode(self, record: Record, /) -> KeyAndValue | None:
+        """The record as it is stored; None for a volatile event. Raises `Unencodable`."""
+        ...
+
+    def is_independent(self, body: object, /) -> bool:
+        """Whether no other independent input's decision can rest on what comes of this one.
+
+        Outcomes of independent inputs may be appended together, in their order, if nothing else is decided in between.
+        """
+        ...
+
+    def leaves_at_once(self, body: object, /) -> bool:
+        """Whether the reply to this request shows nothing that could still be lost, and need not wait for stable storage."""
+        ...
