@@ -44,8 +44,11 @@ class Kafka(ApacheKafka):
 class Ottla:
     """`ottla serve` as a process of its own: of this checkout, or of another one, whose kernels are built."""
 
+    name = "Ottla"
+
     def __init__(self, settings: dict[str, object] | None = None, checkout: Path | None = None) -> None:
-        self.name = "Ottla" if checkout is None else f"Ottla of {checkout.name}"
+        if checkout is not None:
+            self.name = f"{self.name} of {checkout.name}"
         self._home = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
         environment = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve() / "src")}
         self._broker = BrokerProcess(self._home / "data", settings or QUICK_GROUPS, environment=environment)
