@@ -9,10 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.net.client import ranges
-from ottla.net.client.ranges import LATEST_TIMESTAMP, RangeSettings
+from ottla.client.settings import ConsumerSettings
 from ottla.spark.brokers import Brokers
-from ottla.spark.client_settings import ClientSettings
 from tests.client.test_producer_consumer import reader
 from tests.support.peers import Peer
 
@@ -40,8 +38,5 @@ def test_the_end_is_the_last_stable_offset_only_for_who_reads_what_is_committed(
     for level, end in (("read_committed", 1), ("read_uncommitted", 2)):
         with reader(broker, isolation_level=level) as consumer:
             assert consumer.end_offsets([where]) == {where: end}
-        settings = RangeSettings(broker.address, read_committed=level == "read_committed")
-        assert ranges.list_offsets(settings, {where: LATEST_TIMESTAMP})[where].offset == end
-        client = ClientSettings(broker.address, "test", read_committed=level == "read_committed")
-        with Brokers(client) as brokers:
+        with Brokers(ConsumerSettings(bootstrap_servers=broker.address, isolation_level=level)) as brokers:
             assert brokers.latest([where]) == {where: end}

@@ -96,6 +96,11 @@ class ClientConnection:
         """Where the socket may write next."""
         return self._reader.buffer()
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much is still to come of a large answer that has begun; 0 between answers."""
+        return self._reader.missing_bytes
+
     def filled(self, count: int) -> list[Answer]:
         """The answers that `count` more bytes complete.
 

@@ -12,6 +12,39 @@ from ottla.ports import Buffer
 STAGING_BYTES = 1 << 16
 SIZE_BYTES = 4
 
+KEPT_BUFFERS = 2
+MAX_KEPT_BYTES = 8 * 1024 * 1024
+STEP_BYTES = 256 * 1024
+
+
+class LargeBuffers:
+    """Room for large frames. A few buffers are kept and used again once no view of them is left.
+
+    Fresh memory costs the system more than receiving into it: zeroes are written to it, page by page.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """Room for exactly `size` bytes, with anything in it."""
+        for buffer in self._kept:
+            if size <= len(buffer) <= 4 * size and _is_unused(buffer):
+                return memoryview(buffer)[:size]
+        buffer = bytearray(-(-size // STEP_BYTES) * STEP_BYTES)
+        if len(buffer) <= MAX_KEPT_BYTES:
+            self._kept = [buffer, *self._kept[: KEPT_BUFFERS - 1]]
+        return memoryview(buffer)[:size]
+
+
+def _is_unused(buffer: bytearray) -> bool:
+    """Whether no view of it is left: only then does Python let a bytearray change its size."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
+
 
 class FrameReader:
     """Give `buffer()` to the socket to write into, then say `filled(count)`: it returns the frames now complete, without their
@@ -20,15 +53,21 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int = 1 << 30) -> None:
         self._staging = bytearray(STAGING_BYTES)
         self._start = self._end = 0
-        self._large: bytearray | None = None
+        self._large: memoryview | None = None
+        self._buffers = LargeBuffers()
         self._large_filled = 0
         self._max_frame_bytes = max_frame_bytes
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled :]
+            return self._large[self._large_filled :]
         return memoryview(self._staging)[self._end :]
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much is still to come of a large frame that has begun; 0 between frames."""
+        return 0 if self._large is None else len(self._large) - self._large_filled
 
     def filled(self, count: int) -> list[Buffer]:
         """Take note of `count` new bytes. Raises `ConnectionFailed` if a frame claims an impossible size."""
@@ -41,7 +80,7 @@ class FrameReader:
         self._make_room()
         return frames
 
-    def _filled_large(self, large: bytearray, count: int) -> list[Buffer]:
+    def _filled_large(self, large: memoryview, count: int) -> list[Buffer]:
         self._large_filled += count
         if self._large_filled < len(large):
             return []
@@ -64,9 +103,9 @@ class FrameReader:
         return True
 
     def _begin_large(self, body: int, size: int) -> None:
-        self._large = bytearray(size)
+        self._large = self._buffers.take(size)
         self._large_filled = self._end - body
-        self._large[: self._large_filled] = self._staging[body : self._end]
+        self._large[: self._large_filled] = memoryview(self._staging)[body : self._end]
         self._start = self._end = 0
 
     def _make_room(self) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.client.settings import ConsumerSettings, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.spark import texts
-from ottla.spark.client_settings import ClientSettings, known_setting, parse_settings
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import EARLIEST, LATEST, Bound, Everywhere, Offsets
+from ottla.spark.kafka_options import consumer_settings, is_kafka_option, producer_settings
+from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, Bound, Everywhere
 
 logger = logging.getLogger("ottla.spark")
 
@@ -25,7 +26,7 @@ DEFAULT_COLUMNS = texts.COLUMNS[:-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class TopicSelection:
     """Which partitions to read: exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
@@ -37,8 +38,8 @@ class Subscription:
 class ReadOptions:
     """What a reader needs. Counts are records; `max_trigger_delay_ms` is milliseconds."""
 
-    subscription: Subscription
-    client: ClientSettings
+    selection: TopicSelection
+    client: ConsumerSettings
     start: Bound
     end: Bound
     columns: tuple[str, ...] = DEFAULT_COLUMNS
@@ -55,7 +56,7 @@ class ReadOptions:
 class WriteOptions:
     """What a writer needs. `topic`, when given, outweighs the column of that name."""
 
-    client: ClientSettings
+    client: ProducerSettings
     topic: str | None = None
     include_headers: bool = True
 
@@ -127,7 +128,7 @@ class _Parsed:
 
 def _nearest(name: str, side: str) -> str:
     lower = name.lower()
-    if known_setting(lower):
+    if is_kafka_option(lower):
         return f"kafka.{lower}"
     names = {option.name.lower(): option.name for option in _ALL if side in option.sides}
     close = difflib.get_close_matches(lower, names, n=1, cutoff=0.5)
@@ -162,13 +163,13 @@ def _parse(options: Mapping[str, str], side: str) -> _Parsed:
     return parsed
 
 
-def _subscription(parsed: _Parsed) -> Subscription:
+def _selection(parsed: _Parsed) -> TopicSelection:
     given = parsed.given("subscribe", "subscribePattern", "assign")
     if len(given) != 1:
         found = f"{' and '.join(given)} are given" if given else "none is given"
         raise OptionError(f"Give exactly one of the options subscribe, subscribePattern and assign; {found}.")
     values = parsed.values
-    return Subscription(values.get("subscribe", ()), values.get("subscribePattern"), values.get("assign", ()))
+    return TopicSelection(values.get("subscribe", ()), values.get("subscribePattern"), values.get("assign", ()))
 
 
 def _bound(parsed: _Parsed, edge: str, default: int) -> Bound:
@@ -188,9 +189,9 @@ def _check_bounds(start: Bound, end: Bound, parsed: _Parsed, *, streaming: bool)
         raise OptionError('A batch cannot start at the latest offsets: give startingOffsets as "earliest" or as JSON.')
     if end == Everywhere(EARLIEST):
         raise OptionError('A batch cannot end at the earliest offsets: give endingOffsets as "latest" or as JSON.')
-    if isinstance(end, Offsets) and EARLIEST in end.offsets.values():
+    if isinstance(end, AtOffsets) and EARLIEST in end.offsets.values():
         raise OptionError("endingOffsets takes offsets or -1 (latest) for each partition, not -2 (earliest).")
-    if not streaming and isinstance(start, Offsets) and LATEST in start.offsets.values():
+    if not streaming and isinstance(start, AtOffsets) and LATEST in start.offsets.values():
         raise OptionError("For a batch, startingOffsets takes offsets or -2 (earliest) for each partition, not -1 (latest).")
 
 
@@ -202,7 +203,7 @@ def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
 def columns_asked_for(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of a source, while it is not known yet whether a batch or a stream will be read. Raises `OptionError`."""
     parsed = _parse(options, SOURCE)
-    _subscription(parsed)
+    _selection(parsed)
     return _chosen_columns(parsed.values)
 
 
@@ -219,8 +220,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most}).")
     return ReadOptions(
-        subscription=_subscription(parsed),
-        client=parse_settings(parsed.client, SOURCE, group_id_prefix=values.get("groupIdPrefix")),
+        selection=_selection(parsed),
+        client=consumer_settings(parsed.client, group_id_prefix=values.get("groupIdPrefix")),
         start=start,
         end=end,
         columns=_chosen_columns(values),
@@ -238,7 +239,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SINK)
     return WriteOptions(
-        client=parse_settings(parsed.client, SINK),
+        client=producer_settings(parsed.client),
         topic=parsed.values.get("topic"),
         include_headers=parsed.values.get("includeHeaders", True),
     )

@@ -36,7 +36,7 @@ class Everywhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class AtOffsets:
     """An offset, `EARLIEST` or `LATEST` for each partition."""
 
     offsets: Mapping[TopicPartition, int]
@@ -56,7 +56,7 @@ class AtTimes:
     timestamps_ms: Mapping[TopicPartition, int]
 
 
-Bound = Everywhere | Offsets | AtTime | AtTimes
+Bound = Everywhere | AtOffsets | AtTime | AtTimes
 
 
 class Range(NamedTuple):
@@ -139,7 +139,7 @@ def resolve(
             option = f"{edge}OffsetsByTimestamp"
             _named(option, timestamps_ms, partitions)
             return _from_times(timestamps_ms, lookup, option=option, latest_otherwise=latest_otherwise)
-        case Offsets(offsets):
+        case AtOffsets(offsets):
             _named(f"{edge}Offsets", offsets, partitions)
         case Everywhere(offset):
             offsets = dict.fromkeys(partitions, offset)

@@ -16,12 +16,13 @@ from pyspark.sql.types import StructType
 
 from ottla.client.types import TopicPartition
 from ottla.spark import planning
-from ottla.spark.brokers import Brokers
 from ottla.spark.options import ReadOptions
 from ottla.spark.planning import PartitionOffsets, Range, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from ottla.spark.brokers import Brokers
 
 IDLE_WAIT_MS = 100
 """How long an idle stream waits for records before it tells Spark that there are none; Spark asks again at once."""
@@ -40,9 +41,15 @@ def _pieces(options: ReadOptions, wholes: Sequence[Range]) -> list[Piece]:
     return [Piece(each) for each in cut]
 
 
+def _brokers(options: ReadOptions, *, partitions_kept_s: float = 0.0) -> Brokers:
+    from ottla.spark.brokers import Brokers  # asyncio takes long to import, and Spark makes readers in processes that need none
+
+    return Brokers(options.client, partitions_kept_s=partitions_kept_s)
+
+
 def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, PartitionOffsets]:
     """Where a batch starts and ends in every partition."""
-    partitions = brokers.partitions(options.subscription)
+    partitions = brokers.partitions(options.selection)
     latest_otherwise = options.latest_where_time_is_not_reached
     start = planning.resolve(options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
     return start, planning.resolve(options.end, partitions, brokers, edge="ending", latest_otherwise=True)
@@ -53,7 +60,7 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
     if not wholes:
         return []
     asked = {TopicPartition(each.topic, each.partition): each.start for each in wholes}
-    there = asked.keys() & set(brokers.partitions(options.subscription, fresh=True))
+    there = asked.keys() & set(brokers.partitions(options.selection, fresh=True))
     earliest, latest = brokers.earliest(there), brokers.latest(there)
     clauses = planning.lost(asked, earliest, latest) + planning.lost_ends(wholes, latest)
     planning.accept_losses(clauses, fail=options.fail_on_data_loss)
@@ -76,7 +83,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Brokers(self._options.client) as brokers:
+        with _brokers(self._options) as brokers:
             start, end = _bounds(self._options, brokers)
             wholes = _without_losses(self._options, brokers, planning.ranges(start, end))
         return _pieces(self._options, wholes)
@@ -102,13 +109,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _brokers(self) -> Brokers:
         if self._opened is None:
-            self._opened = Brokers(self._options.client, partitions_kept_s=_PARTITIONS_KEPT_S)
+            self._opened = _brokers(self._options, partitions_kept_s=_PARTITIONS_KEPT_S)
         return self._opened
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint starts."""
         brokers = self._brokers()
-        partitions = brokers.partitions(self._options.subscription)
+        partitions = brokers.partitions(self._options.selection)
         latest_otherwise = self._options.latest_where_time_is_not_reached
         start = planning.resolve(self._options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
         self._last_batch_s = time.monotonic()
@@ -143,7 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._target
         if latest is None:
             brokers = self._brokers()
-            self._seen = latest = brokers.latest(brokers.partitions(self._options.subscription))
+            self._seen = latest = brokers.latest(brokers.partitions(self._options.selection))
         ahead = {each: offset for each, offset in begin.items() if offset > latest.get(each, -1)}
         if ahead and self._options.fail_on_data_loss:
             raise planning.data_loss(planning.lost(ahead, dict.fromkeys(ahead, 0), latest))
@@ -164,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         brokers = self._brokers()
-        self._seen = self._target = brokers.latest(brokers.partitions(self._options.subscription, fresh=True))
+        self._seen = self._target = brokers.latest(brokers.partitions(self._options.selection, fresh=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json(self._seen) if self._seen else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ottla.client.errors import OffsetOutOfRange
 from ottla.client.types import TopicPartition
-from ottla.net.client.ranges import fetch_range
+from ottla.net.client.range_reader import RangeReader
 from ottla.records.arrow import to_arrow
 from ottla.records.batch import batches
 from ottla.records.columns import Columns, open_batches
@@ -20,6 +21,7 @@ from ottla.spark.planning import Range, accept_losses, lost
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from ottla.client.settings import ConsumerSettings
     from ottla.spark.options import ReadOptions
 
 MOST_ROWS = 50_000
@@ -51,9 +53,20 @@ def _what_is_left(options: ReadOptions, work: Range) -> Range:
 
 
 def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
-    for piece in fetch_range(options.client, *work):
-        for part in _parts(piece.records):
+    for records in _fetched(options.client, work):
+        for part in _parts(records):
             yield open_batches(part, from_offset=work.start, until_offset=work.end)
+
+
+def _fetched(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
+    """Runs of whole batches. The event loop runs on the task's own thread, and only while something is awaited."""
+    reader = RangeReader(settings, TopicPartition(work.topic, work.partition), work.start, work.end)
+    with asyncio.Runner() as runner:
+        try:
+            while (found := runner.run(reader.next_batches())) is not None:
+                yield from found
+        finally:
+            runner.run(reader.close())
 
 
 def _parts(records: memoryview) -> Iterator[memoryview]:

@@ -6,44 +6,70 @@ import random
 import time
 from array import array
 from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self
 
 import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
-from pyspark import TaskContext
 
-from ottla.net.client.ranges import RangeProducer
-from ottla.records import codecs
+from ottla.client.settings import COMPRESSIONS, ProducerSettings
+from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.batch_producer import BatchProducer
+from ottla.ports import Buffer
 from ottla.records.arrow import Rows, batches_of, by_partition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 
 GATHERED_BYTES = 4 * 1024 * 1024
 """How much a task gathers before it writes, so that many partitions do not mean many small batches."""
-FEWEST_KEYLESS_ROWS = 1000
-CODECS = {"none": codecs.NONE, "gzip": codecs.GZIP, "snappy": codecs.SNAPPY, "lz4": codecs.LZ4, "zstd": codecs.ZSTD}
+MIN_KEYLESS_ROWS = 1000
+
+
+class TaskProducer:
+    """A task's `BatchProducer`, blocking: a context manager that waits at its end until every batch is acknowledged.
+
+    Its event loop has a thread of its own, so that batches leave while the task makes the next ones; the thread ends with it.
+    """
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._producer = BatchProducer(settings)
+
+    def __enter__(self) -> Self:
+        self._loop = BackgroundLoop.begin("ottla-spark-writer", self._producer.start)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self._loop.run(self._producer.flush())
+        finally:
+            try:
+                self._loop.run(self._producer.close())
+            finally:
+                self._loop.stop()
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; it is created where brokers do that."""
+        return self._loop.run(self._producer.partition_count(topic))
+
+    def send(self, topic: str, partition: int, batch: Buffer) -> None:
+        """Queue one batch; waits while many are unanswered. Raises the `KafkaError` of an earlier batch."""
+        self._loop.run(self._producer.send(topic, partition, batch))
 
 
 def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
-    """Write all rows of a task and wait until the brokers have them; their number.
+    """Write all rows of a task, wait until the brokers have them, and return their number.
 
-    Raises the client's errors, and `OptionError` for rows that name no topic or a partition that is not there.
+    Raises the client's errors, and `OptionError` for rows that name no topic or a partition that does not exist.
     """
     rows = 0
-    with RangeProducer(options.client) as producer:
+    with TaskProducer(options.client) as producer:
         for batch in gathered(arrived):
             rows += batch.num_rows
             for topic, own in by_topic(batch, options.topic):
                 _send(producer, topic, own, options)
     return rows
-
-
-def micro_batch() -> tuple[str | None, int | None]:
-    """Which query and which of its micro-batches this task works for. Spark keeps both, undocumented, as properties of the job."""
-    context = TaskContext.get()
-    query_id = context and context.getLocalProperty("sql.streaming.queryId")
-    batch_id = context and context.getLocalProperty("streaming.sql.batchId")
-    return query_id or None, int(batch_id) if batch_id else None
 
 
 def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,13 +110,13 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     return batch.column(name) if name in batch.schema.names else None
 
 
-def _send(producer: RangeProducer, topic: str, batch: pa.RecordBatch, options: WriteOptions) -> None:
+def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: WriteOptions) -> None:
     count = producer.partition_count(topic)
     headers = _column(batch, "headers") if options.include_headers else None
     rows = Rows(batch.column("value"), _column(batch, "key"), int(time.time() * 1000), headers)
     chosen = choose_partitions(rows.partitions(count), _column(batch, "partition"), count, topic)
     starts, order = by_partition(rows, chosen, count)
-    codec, batch_bytes = CODECS[options.client.compression_type], options.client.batch_size
+    codec, batch_bytes = COMPRESSIONS[options.client.compression_type], options.client.batch_size
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
             producer.send(topic, partition, records)
@@ -111,6 +137,6 @@ def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, to
         numpy.copyto(chosen, wanted, where=wanted >= 0, casting="same_kind")
     (keyless,) = numpy.nonzero(chosen < 0)
     if len(keyless):
-        run = max(FEWEST_KEYLESS_ROWS, -(-len(keyless) // count))
+        run = max(MIN_KEYLESS_ROWS, -(-len(keyless) // count))
         chosen[keyless] = (numpy.arange(len(keyless)) // run + random.randrange(count)) % count
     return by_key

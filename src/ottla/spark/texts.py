@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Bound, Everywhere, Offsets
+from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, Everywhere
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -101,7 +101,7 @@ def offsets(name: str, text: str) -> Bound:
         return Everywhere(EARLIEST if word == "earliest" else LATEST)
     if not text.strip().startswith("{"):
         raise OptionError(f'Option {name} must be "earliest", "latest" or JSON such as {{"flights": {{"0": 23}}}}, not {text!r}.')
-    return Offsets(_per_partition(name, text, EARLIEST))
+    return AtOffsets(_per_partition(name, text, EARLIEST))
 
 
 def times(name: str, text: str) -> Bound:

@@ -4,9 +4,6 @@
 may see a row twice, never too few. Within one task rows are idempotent: a request repeated on the wire writes nothing twice. Rows
 with the same key keep their order within a task. Where a reader must see each result once, give rows a key and let the last
 row of a key count.
-
-What a task hands to the driver, `Written`, has room for its transaction: once transactions are there, a task opens one and the
-driver ends it, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -26,30 +23,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """What the driver needs to end a task's transaction (KIP-98)."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-
-
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What one task wrote. `query_id` and `batch_id` say for which micro-batch; None outside streams."""
+class TaskWritten(WriterCommitMessage):
+    """What one task wrote, told to the driver."""
 
     rows: int
-    query_id: str | None = None
-    batch_id: int | None = None
-    transaction: Transaction | None = None
 
 
-def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> Written:
-    # Spark makes a writer in several processes of its own for planning and committing; only a task needs Arrow and numpy.
-    from ottla.spark.sending import micro_batch, write_rows
+def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+    # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow and numpy.
+    from ottla.spark.sending import write_rows
 
-    return Written(write_rows(options, iterator), *micro_batch())
+    return TaskWritten(write_rows(options, iterator))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -82,7 +67,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def warn_of_leftovers(messages: Sequence[WriterCommitMessage | None]) -> None:
-    rows = sum(message.rows for message in messages if isinstance(message, Written))
+    rows = sum(message.rows for message in messages if isinstance(message, TaskWritten))
     if rows:
         logger.warning(
             "the write failed after %d rows were in their topics; they stay there and come again with a repetition", rows

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, Subscription, read_options, write_options
-from ottla.spark.planning import EARLIEST, LATEST, AtTime, AtTimes, Everywhere, Offsets
+from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, TopicSelection, read_options, write_options
+from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Everywhere
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
@@ -34,15 +34,15 @@ def test_a_batch_reads_from_earliest_to_latest_and_a_stream_from_latest() -> Non
 
 def test_names_are_taken_in_any_case_as_spark_hands_them_over() -> None:
     options = read_options({"SUBSCRIBE": "a, b", "Kafka.Bootstrap.Servers": "h:1", "MAXOFFSETSPERTRIGGER": "7"}, streaming=True)
-    assert options.subscription == Subscription(topics=("a", "b"))
+    assert options.selection == TopicSelection(topics=("a", "b"))
     assert options.max_offsets_per_trigger == 7
     assert options.client.bootstrap_servers == "h:1"
 
 
 def test_offsets_are_given_for_each_partition_as_json() -> None:
     start = read(startingOffsets='{"flights": {"0": 23, "1": -2}}').start
-    assert start == Offsets({TopicPartition("flights", 0): 23, TopicPartition("flights", 1): EARLIEST})
-    assert read(endingOffsets='{"flights": {"0": -1}}').end == Offsets({TopicPartition("flights", 0): LATEST})
+    assert start == AtOffsets({TopicPartition("flights", 0): 23, TopicPartition("flights", 1): EARLIEST})
+    assert read(endingOffsets='{"flights": {"0": -1}}').end == AtOffsets({TopicPartition("flights", 0): LATEST})
 
 
 def test_a_time_outweighs_times_of_partitions_which_outweigh_offsets() -> None:
@@ -54,7 +54,7 @@ def test_a_time_outweighs_times_of_partitions_which_outweigh_offsets() -> None:
 
 def test_partitions_are_assigned_as_json() -> None:
     options = read_options({**SERVERS, "assign": '{"b": [1], "a": [2, 0]}'}, streaming=False)
-    assert options.subscription.partitions == (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
+    assert options.selection.partitions == (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
 
 
 def test_include_headers_adds_the_column_and_columns_narrow_the_rows() -> None:
@@ -140,7 +140,7 @@ def test_client_settings_with_effect_reach_the_tasks() -> None:
     sink = write_options(
         {**SERVERS, "kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.enable.idempotence": "false"}
     ).client
-    assert (sink.acks, sink.compression_type, sink.enable_idempotence) == (1, "zstd", False)
+    assert (sink.acks_code, sink.compression_type, sink.enable_idempotence) == (1, "zstd", False)
 
 
 def test_the_sink_takes_its_topic_and_what_spark_adds() -> None:

@@ -13,11 +13,11 @@ from ottla.spark.errors import OptionError
 from ottla.spark.planning import (
     EARLIEST,
     LATEST,
+    AtOffsets,
     AtTime,
     AtTimes,
     Bound,
     Everywhere,
-    Offsets,
     PartitionOffsets,
     Range,
     from_json,
@@ -54,7 +54,7 @@ def start(bound: Bound, latest_otherwise: bool = False) -> PartitionOffsets:
 def test_words_become_offsets() -> None:
     assert start(Everywhere(EARLIEST)) == {A0: 10, A1: 5}
     assert start(Everywhere(LATEST)) == {A0: 100, A1: 5}
-    assert start(Offsets({A0: 42, A1: LATEST})) == {A0: 42, A1: 5}
+    assert start(AtOffsets({A0: 42, A1: LATEST})) == {A0: 42, A1: 5}
 
 
 def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_the_end() -> None:
@@ -66,9 +66,9 @@ def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_th
 
 def test_offsets_for_each_partition_are_given_for_all_and_no_other() -> None:
     with pytest.raises(OptionError, match="startingOffsets leaves out a-1"):
-        start(Offsets({A0: 42}))
+        start(AtOffsets({A0: 42}))
     with pytest.raises(OptionError, match="startingOffsets names b-0"):
-        start(Offsets({A0: 42, A1: 1, B0: 1}))
+        start(AtOffsets({A0: 42, A1: 1, B0: 1}))
 
 
 def test_offsets_are_stored_as_sparks_own_connector_stores_them() -> None:

@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from ottla.client.addresses import parse_servers
-from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic
-from ottla.client.metadata import Metadata, metadata_request
+from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic, raise_for
+from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
+from ottla.client.types import TopicPartition
 from ottla.client.versions import METADATA
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
 from ottla.net.client.tasks import Tasks
+from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
@@ -32,8 +34,11 @@ def now_ms() -> int:
 class Cluster:
     """Links by lane and node id, opened when first needed."""
 
-    def __init__(self, settings: ClientSettings, tasks: Tasks | None = None) -> None:
-        """`tasks` run what `refresh_soon` begins."""
+    def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
+        """`tasks` run what `refresh_soon` begins. With `whole_tries`, a call that runs out of time may end its last try.
+
+        Each of that one's requests has a timeout of its own, so that all bootstrap servers are tried, however silent the first.
+        """
         self.metadata = Metadata()
         self.settings = settings
         self._bootstrap = parse_servers(settings.bootstrap_servers)
@@ -41,6 +46,7 @@ class Cluster:
         self._first: asyncio.Future[Link] | None = None
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
+        self._whole_tries = whole_tries
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
         self._closed = False
@@ -148,22 +154,40 @@ class Cluster:
         """Return once all `topics` are known with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
         missing = self.metadata.missing(topics)
         if missing:
-            await self.retried(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
+            await self.retried(lambda: self.find(missing, create=create), timeout_ms=timeout_ms, must_exist=not create)
 
-    async def _find(self, topics: Collection[str], create: bool) -> None:
+    async def find(self, topics: Collection[str], *, create: bool = False) -> None:
+        """Ask once for metadata of `topics`. Raises the error of the first that cannot be used."""
         await self.refresh(topics, create=create)
         self.metadata.check(topics)
 
+    async def leader(self, where: TopicPartition) -> int:
+        """The node that leads a partition. Asks for metadata while none is known; raises LEADER_NOT_AVAILABLE (retriable) after."""
+        if self.metadata.leader(*where) == NO_LEADER:
+            await self.refresh([where.topic])
+        node_id = self.metadata.leader(*where)
+        if node_id == NO_LEADER:
+            raise_for(self.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition}")
+        return node_id
+
     async def retried(
-        self, call: Callable[[], Awaitable[Result]], *, timeout_ms: int | None = None, must_exist: bool = False
+        self,
+        call: Callable[[], Awaitable[Result]],
+        *,
+        timeout_ms: int | None = None,
+        topics: Collection[str] = (),
+        must_exist: bool = False,
     ) -> Result:
-        """`call()`, again after retriable errors, until `timeout_ms` (default_api_timeout_ms) have passed; then the last error."""
+        """`call()`, again after retriable errors, until `timeout_ms` (default_api_timeout_ms) have passed; then the last error.
+
+        Metadata of `topics` is fetched before each new try. With `must_exist`, a topic that does not exist is an error at once.
+        """
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
         before: KafkaError | None = None
         while True:
             try:
-                async with asyncio.timeout(max(0, deadline - now_ms()) / 1000 + 0.001):
+                async with asyncio.timeout(None if self._whole_tries else max(0, deadline - now_ms()) / 1000 + 0.001):
                     return await call()
             except KafkaError as error:
                 missing = must_exist and isinstance(error, UnknownTopic)
@@ -174,6 +198,15 @@ class Cluster:
                 why = "" if before is None else f" The try before: {before}"
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+            if topics:
+                await self._try_refresh(topics)
+
+    async def _try_refresh(self, topics: Collection[str]) -> None:
+        try:
+            await self.refresh(topics)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
 
 
 def _opened(opening: asyncio.Future[Link]) -> Link | None:

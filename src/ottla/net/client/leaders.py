@@ -43,8 +43,9 @@ async def ask_leaders(
         for where in wanted.keys() - found.keys():
             raise_for(UNKNOWN_SERVER_ERROR, f"{doing} {where.topic}-{where.partition}", "The broker's answer leaves it out.")
 
-    await cluster.ensure(sorted({where.topic for where in wanted}))
-    await cluster.retried(ask_for_rest)
+    topics = sorted({where.topic for where in wanted})
+    await cluster.ensure(topics)
+    await cluster.retried(ask_for_rest, topics=topics)
     return found
 
 

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 from ottla.client.connection import ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import no_connection
-from ottla.ports import Buffer
+from ottla.net.outbox import Outbox
+from ottla.ports import Buffer, Part
 from ottla.wire.schema import Message
 
 PERHAPS_OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name its release with api_version='0.9.0'."
 
 
 class Link(asyncio.BufferedProtocol):
-    """Requests are pipelined, answers resolve the futures they belong to. Once broken it stays so, and every future says why."""
+    """Pipelines requests; an answer resolves the future of its request. Once broken, a link stays so, and every future says why."""
 
     def __init__(self, client_id: str | None, where: str, release: str | None = None) -> None:
         self.where = where
         self.closed = False
         self._connection = ClientConnection(client_id, release)
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._writable = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def open(cls, host: str, port: int, client_id: str | None, timeout_ms: int, release: str | None = None) -> Link:
-        """Connect and learn what the broker serves, unless it is held to be of a `release`.
+        """Connect, and ask which versions the broker serves unless its `release` is given.
 
         Raises `ConnectionFailed`, `TimedOut`, `BrokerError`.
         """
@@ -72,17 +77,25 @@ class Link(asyncio.BufferedProtocol):
         self._write(self._connection.send(api_key, body, answer))
         return answer
 
-    def send_unanswered(self, api_key: int, body: Message) -> None:
-        """Write a request that brokers do not answer (acks=0)."""
+    async def send_unanswered(self, api_key: int, body: Message) -> None:
+        """Write a request that brokers do not answer (acks=0), and wait until it has left for the socket. Raises as `send`."""
         self._check_open()
         self._write(self._connection.send(api_key, body, None, expect=False))
+        await self._writable.wait()
+        self._check_open()
 
     async def ask(self, api_key: int, body: Message, timeout_ms: int) -> Any:
-        """The answer to a request. Raises `TimedOut`, and closes then: what comes later would answer somebody else."""
-        answer = self.send(api_key, body)
+        """The answer to a request. Raises as `send` and `answer`."""
+        return await self.answer(self.send(api_key, body), timeout_ms)
+
+    async def answer(self, sent: asyncio.Future[Any], timeout_ms: int) -> Any:
+        """The answer that `send` returned a future of.
+
+        Raises `TimedOut`, and closes the connection then: a broker answers in order, and all that follows would be late too.
+        """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await answer
+                return await sent
         except TimeoutError:
             if self.closed:
                 raise
@@ -93,12 +106,29 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             raise ConnectionFailed(f"The connection to {self.where} is closed.")
 
-    def _write(self, parts: list[Any]) -> None:
-        if self._transport is not None:
-            self._transport.writelines(parts)
+    def _write(self, parts: Sequence[Part]) -> None:
+        if self._outbox is not None:
+            self._outbox.put(parts)
+            self._outbox.flush()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        self._outbox = Outbox(self._transport)
+        self._writable.set()
+        self._bulk = BulkReceiver(transport)
+
+    def pause_writing(self) -> None:
+        if self._outbox is not None:
+            self._outbox.writable = False
+            self._writable.clear()
+
+    def resume_writing(self) -> None:
+        if self._outbox is not None:
+            self._outbox.writable = True
+            self._outbox.flush()
+            if self._outbox.is_empty and self._outbox.writable:
+                self._writable.set()
 
     def get_buffer(self, sizehint: int) -> Buffer:
         return self._connection.buffer()
@@ -106,16 +136,19 @@ class Link(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             answers = self._connection.filled(nbytes)
+            while self._connection.missing_bytes and (count := self._bulk.read(self._connection.buffer())):
+                answers += self._connection.filled(count)
         except ConnectionFailed as error:
             self._fail(error)
             return
+        self._bulk.wake_at(self._connection.missing_bytes)
         for answer, body in answers:
-            # A caller that gave up (timeout, cancellation) has a future that is done.
+            # The future of a caller that gave up (timeout, cancellation) is done already.
             if not answer.done():
                 answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What is no error of the network is one of ours, and reaches whoever waits for an answer as it is."""
+        """An error that is not the network's is a bug of this client: whoever waits for an answer gets it unchanged."""
         broke = ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.")
         self._fail(broke if exc is None or isinstance(exc, OSError) else exc)
 
@@ -123,12 +156,12 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             return
         self.closed = True
+        self._writable.set()
         for sent in self._connection.unanswered:
             answer = cast("asyncio.Future[Any]", sent.token)
             if not answer.done():
                 answer.set_exception(error)
-                # Somebody may have stopped waiting; that is no news.
-                answer.exception()
+                answer.exception()  # keeps asyncio from logging it where nobody waits any more
         self.close()
 
     def close(self) -> None:

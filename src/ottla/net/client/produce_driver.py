@@ -13,18 +13,16 @@ import time
 from contextlib import ExitStack, suppress
 
 from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
-from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut, raise_for
-from ottla.client.lane import Identity, Outgoing
+from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut
+from ottla.client.lane import Outgoing
 from ottla.client.partitioner import Partitioner
-from ottla.client.sender import Send, Sender, SendSettings
 from ottla.client.settings import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
+from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import Cluster, now_ms
 from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.tasks import Tasks
 from ottla.records.columns import build
-from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 class ProduceDriver:
@@ -48,20 +46,7 @@ class ProduceDriver:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
         self._cluster = Cluster(settings, self._tasks)
-        self._sender = Sender(
-            self._cluster.metadata,
-            SendSettings(
-                acks=settings.acks_code,
-                enable_idempotence=settings.enable_idempotence,
-                max_in_flight_requests_per_connection=settings.max_in_flight_requests_per_connection,
-                max_request_size=settings.max_request_size,
-                request_timeout_ms=settings.request_timeout_ms,
-                delivery_timeout_ms=settings.delivery_timeout_ms,
-                retry_backoff_ms=settings.retry_backoff_ms,
-            ),
-        )
-        self._identifying: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump)
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._tasks.spawn(self._keep_metadata_fresh())
 
@@ -140,11 +125,7 @@ class ProduceDriver:
             batches = self.accumulator.close(now, self._sender.has_backlog)
         for batch in batches:
             self._hand_over(batch, now)
-        self._sender.expire(now)
-        for send in self._sender.requests(now):
-            self._tasks.spawn(self._dispatch(send))
-        self._get_what_is_missing()
-        self._rearm(now)
+        self._sender.send_ready(now, self.accumulator.next_close_ms(now))
 
     def _hand_over(self, batch: PendingBatch, now: int) -> None:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
@@ -163,47 +144,6 @@ class ProduceDriver:
         for freed in waiting:
             if not freed.done():
                 freed.set_result(None)
-
-    def _get_what_is_missing(self) -> None:
-        sender = self._sender
-        if sender.wants_metadata:
-            self._cluster.refresh_soon(sender.wants_metadata, self.pump, sender.give_up)
-            sender.wants_metadata.clear()
-        if sender.wants_identity and (self._identifying is None or self._identifying.done()):
-            self._identifying = self._tasks.spawn(self._identify())
-
-    def _rearm(self, now: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        times = [time for time in (self.accumulator.next_close_ms(now), self._sender.next_wake_ms(now)) if time is not None]
-        self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self.pump) if times else None
-
-    async def _dispatch(self, send: Send) -> None:
-        try:
-            link = await self._cluster.link(send.node_id)
-            if self.settings.acks_code == 0:
-                link.send_unanswered(PRODUCE, send.request)
-                self._sender.sent_unanswered(send)
-            else:
-                answer = await link.ask(PRODUCE, send.request, self.settings.request_timeout_ms)
-                self._sender.answered(send, answer, now_ms())
-        except KafkaError as error:
-            self._sender.broken(send, error, now_ms())
-        self.pump()
-
-    async def _identify(self) -> None:
-        try:
-            self._sender.identified(await self._cluster.retried(self._ask_identity, timeout_ms=self.settings.delivery_timeout_ms))
-        except KafkaError as error:
-            self._sender.wants_identity = False
-            self._sender.give_up(error)
-        self.pump()
-
-    async def _ask_identity(self) -> Identity:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer: InitProducerIdResponse = await self._cluster.ask_any(INIT_PRODUCER_ID, request)
-        raise_for(answer.error_code, "Getting a producer id")
-        return Identity(answer.producer_id, answer.producer_epoch)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
@@ -239,8 +179,7 @@ class ProduceDriver:
 
     def _give_up(self, error: KafkaError) -> None:
         """Send and accept nothing more; everything unfinished, and everybody waiting for room, gets `error`."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._sender.stop()
         with self._lock:
             self._closed = True
             unfinished = self.accumulator.abandon()

@@ -1,7 +1,7 @@
-"""Which `kafka.*` settings a job may give, what they mean here, and which belong elsewhere.
+"""The `kafka.*` options of a job: which there are, what they mean here, and which have another name in Spark.
 
-A setting that Kafka's clients know but that has nothing to act on here is accepted and named once in the log, so that a job
-moves over unchanged. A setting that would change what the job does, and cannot, is an error. Pure.
+An option that Kafka's clients know but that has no effect here is accepted and logged once, so that a job can move over
+unchanged. One that would change what the job does, and cannot, is an error. Pure.
 """
 
 from __future__ import annotations
@@ -9,36 +9,19 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ottla.client.settings import ACKS, COMPRESSIONS, ConsumerSettings, ProducerSettings, parse
 from ottla.spark.errors import OptionError
 
 logger = logging.getLogger("ottla.spark")
 
 SOURCE, SINK = "source", "sink"
 
+REQUEST_TIMEOUT_MS = 30_000
+MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
+BATCH_SIZE = 1_000_000
+"""Sizes larger than a client's defaults: a task reads or writes much at once."""
 
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """How tasks reach the brokers: picklable. Sizes are bytes, times milliseconds, names Kafka's."""
-
-    bootstrap_servers: str
-    client_id: str
-    security_protocol: str = "PLAINTEXT"
-    request_timeout_ms: int = 30_000
-    read_committed: bool = False
-    fetch_max_bytes: int = 50 * 1024 * 1024
-    max_partition_fetch_bytes: int = 4 * 1024 * 1024
-    fetch_max_wait_ms: int = 500
-    acks: int = -1
-    compression_type: str = "none"
-    batch_size: int = 1_000_000
-    max_request_size: int = 1024 * 1024
-    delivery_timeout_ms: int = 120_000
-    enable_idempotence: bool = True
-
-
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _BOTH = {"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol", "group.id"}
 _CONSUMER = {"isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes", "fetch.max.wait.ms"}
 _PRODUCER = {"acks", "compression.type", "batch.size", "max.request.size", "delivery.timeout.ms", "enable.idempotence"}
@@ -73,7 +56,7 @@ _KNOWN = _BOTH | _CONSUMER | _PRODUCER | _WITHOUT_EFFECT | REJECTED[SOURCE].keys
 _SECURITY = ("ssl.", "sasl.")
 
 
-def known_setting(name: str) -> bool:
+def is_kafka_option(name: str) -> bool:
     """Whether Kafka's clients have a setting of this name."""
     return name in _KNOWN or name.startswith(_SECURITY)
 
@@ -108,39 +91,44 @@ def _stripped(name: str, text: str) -> str:
     return text.strip()
 
 
-_ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 _READ: dict[str, Callable[[str, str], Value]] = {
     "bootstrap.servers": _stripped,
     "client.id": _stripped,
-    "isolation.level": lambda name, text: _one_of(name, text, "read_uncommitted", "read_committed") == "read_committed",
-    "acks": lambda name, text: _ACKS[_one_of(name, text, *_ACKS)],
+    "isolation.level": lambda name, text: _one_of(name, text, "read_uncommitted", "read_committed"),
+    "acks": lambda name, text: _one_of(name, text, *ACKS),
     "compression.type": lambda name, text: _one_of(name, text, *COMPRESSIONS),
     "enable.idempotence": lambda name, text: _one_of(name, text, "true", "false") == "true",
     "security.protocol": lambda name, text: _one_of(name, text, "plaintext").upper(),
 }
-"""How the text of a setting becomes its value; all others are numbers."""
-_FIELDS = {"isolation.level": "read_committed"}
-"""Where a field is not called as its setting."""
+"""How the text of an option becomes its value; all others are numbers."""
 
 
-def _convert(settings: Mapping[str, str]) -> dict[str, Value]:
-    """Fields of `ClientSettings` by name."""
-    values = {name: _READ.get(name, _number)(name, text) for name, text in settings.items() if name != "group.id"}
-    return {_FIELDS.get(name) or name.replace(".", "_"): value for name, value in values.items()}
-
-
-def parse_settings(settings: Mapping[str, str], side: str, *, group_id_prefix: str | None = None) -> ClientSettings:
-    """The `kafka.*` options of one side, names without the prefix. Raises `OptionError`."""
-    for name in settings:
+def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, Value]:
+    """A client's settings by their names in Python. Calls end within the timeout of one request. Raises `OptionError`."""
+    for name in options:
         _check_name(name, side)
-    if not settings.get("bootstrap.servers", "").strip():
+    if not options.get("bootstrap.servers", "").strip():
         raise OptionError("Option kafka.bootstrap.servers is missing: give it as host:port, several separated by commas.")
-    mine = _BOTH | (_CONSUMER if side == SOURCE else _PRODUCER)
-    idle = sorted(name for name in settings if name not in mine)
-    if idle:
-        logger.warning(
-            "these settings have no effect on the %s and are left aside: %s", side, ", ".join(f"kafka.{name}" for name in idle)
-        )
-    taken = _convert({name: text for name, text in settings.items() if name in mine})
-    default = settings.get("group.id") or group_id_prefix or f"ottla-spark-{side}"
-    return ClientSettings(**{"client_id": default, **taken})  # type: ignore[arg-type]  # the table above gives each field its type
+    used = _BOTH | (_CONSUMER if side == SOURCE else _PRODUCER)
+    unused = sorted(name for name in options if name not in used)
+    if unused:
+        logger.warning("these options have no effect on the %s: %s", side, ", ".join(f"kafka.{name}" for name in unused))
+    values = {name: _READ.get(name, _number)(name, text) for name, text in options.items() if name in used - {"group.id"}}
+    named = {name.replace(".", "_"): value for name, value in values.items()}
+    named.setdefault("client_id", options.get("group.id") or client_id)
+    named.setdefault("request_timeout_ms", REQUEST_TIMEOUT_MS)
+    return {**named, "default_api_timeout_ms": named["request_timeout_ms"]}
+
+
+def consumer_settings(options: Mapping[str, str], *, group_id_prefix: str | None = None) -> ConsumerSettings:
+    """The `kafka.*` options of a source, their names without the prefix. Raises `OptionError`."""
+    values = _values(options, SOURCE, group_id_prefix or "ottla-spark-source")
+    return parse(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
+
+
+def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
+    """The `kafka.*` options of a sink, their names without the prefix. Raises `OptionError`."""
+    values = _values(options, SINK, "ottla-spark-sink")
+    # Idempotence needs acks=all: with fewer it is switched off, even where it was asked for.
+    wanted = values.pop("enable_idempotence", True) and ACKS[str(values.get("acks", "all"))] == -1
+    return parse(ProducerSettings, {"batch_size": BATCH_SIZE, **values, "enable_idempotence": wanted})

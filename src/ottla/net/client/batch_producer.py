@@ -1,0 +1,99 @@
+"""Writes ready batches, idempotently: what a Spark task writes through. Records stay closed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from ottla.client.errors import KafkaError
+from ottla.client.lane import Outgoing
+from ottla.client.settings import ProducerSettings
+from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.net.client.batch_sender import BatchSender
+from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.tasks import Tasks
+from ottla.ports import Buffer
+from ottla.records.batch import read_header
+
+MAX_WAITING = 16
+"""How many batches may be unanswered before `send` waits."""
+
+
+class BatchProducer:
+    """Writes whole v2 batches (base offset 0, no producer id), those of a partition in the order given.
+
+    The first error of any batch is raised by the next `send` or `flush`.
+    """
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._waiting = 0
+        self._error: KafkaError | None = None
+        self._written: list[RecordMetadata] = []
+
+    async def start(self) -> Self:
+        """Begin; connections are opened when first needed."""
+        self._tasks = Tasks(self._fail)
+        self._cluster = Cluster(self._settings, self._tasks, whole_tries=True)
+        self._sender = BatchSender(self._cluster, self._settings, self._tasks, self._pump)
+        self._settled = asyncio.Event()
+        return self
+
+    async def close(self) -> None:
+        """Close all connections; what is not acknowledged by then is given up. `flush` first."""
+        self._sender.stop()
+        await self._tasks.cancel()
+        await self._cluster.close()
+
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has. One that does not exist is created, where brokers create topics by themselves."""
+        await self._cluster.ensure([topic], create=True)
+        return self._cluster.metadata.partition_count(topic)
+
+    async def send(self, topic: str, partition: int, batch: Buffer) -> None:
+        """Queue one batch; waits while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
+        await self.partition_count(topic)
+        data = batch if isinstance(batch, bytearray) else bytearray(batch)
+        now = now_ms()
+        deadline_ms = now + self._settings.delivery_timeout_ms
+        outgoing = Outgoing(TopicPartition(topic, partition), data, read_header(data).record_count, deadline_ms, self._done)
+        self._waiting += 1
+        self._sender.add(outgoing)
+        self._sender.send_ready(now)
+        while self._waiting >= MAX_WAITING:
+            await self._progress()
+        self._raise_error()
+
+    async def flush(self) -> list[RecordMetadata]:
+        """Wait until every batch is acknowledged. Returns where each batch landed since the last flush; raises the first error."""
+        while not self._sender.idle:
+            await self._progress()
+        self._raise_error()
+        written, self._written = self._written, []
+        return written
+
+    async def _progress(self) -> None:
+        """Return once another batch is done."""
+        self._settled.clear()
+        await self._settled.wait()
+        self._tasks.check()
+
+    def _pump(self) -> None:
+        self._sender.send_ready(now_ms())
+
+    def _done(self, batch: Outgoing) -> None:
+        self._waiting -= 1
+        self._error = self._error or batch.error
+        if batch.error is None:
+            self._written.append(RecordMetadata(*batch.where, batch.base_offset, batch.log_append_time_ms))
+        self._settled.set()
+
+    def _fail(self, error: KafkaError) -> None:
+        """A task broke: whoever waits hears what broke it."""
+        self._settled.set()
+
+    def _raise_error(self) -> None:
+        self._tasks.check()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error

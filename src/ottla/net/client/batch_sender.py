@@ -1,0 +1,108 @@
+"""Drives a sender of ready batches over a cluster: requests leave, answers come back, and what is missing is asked for.
+
+Knows links and the clock. Order, sequences and retries are the business of `ottla.client.sender`; records stay closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.client.errors import KafkaError, raise_for
+from ottla.client.lane import Identity, Outgoing
+from ottla.client.sender import Send, Sender, SendSettings
+from ottla.client.settings import ProducerSettings
+from ottla.client.types import TopicPartition
+from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
+from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.tasks import Tasks
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+class BatchSender:
+    """Runs on the loop it was made on. `pump` is called whenever a batch may be able to leave; it has to call `send_ready`."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, tasks: Tasks, pump: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._tasks = tasks
+        self._pump = pump
+        self._identifying: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._machine = Sender(
+            cluster.metadata,
+            SendSettings(
+                acks=settings.acks_code,
+                enable_idempotence=settings.enable_idempotence,
+                max_in_flight_requests_per_connection=settings.max_in_flight_requests_per_connection,
+                max_request_size=settings.max_request_size,
+                request_timeout_ms=settings.request_timeout_ms,
+                delivery_timeout_ms=settings.delivery_timeout_ms,
+                retry_backoff_ms=settings.retry_backoff_ms,
+            ),
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether every batch given so far is done."""
+        return self._machine.idle
+
+    def has_backlog(self, where: TopicPartition) -> bool:
+        """Whether a batch of this partition waits already."""
+        return self._machine.has_backlog(where)
+
+    def add(self, batch: Outgoing) -> None:
+        """Queue a batch behind the others of its partition; `send_ready` sends it."""
+        self._machine.add(batch)
+
+    def send_ready(self, now: int, wake_ms: int | None = None) -> None:
+        """Send what can leave and ask for what is missing. `pump` is called again at `wake_ms`, or earlier."""
+        self._machine.expire(now)
+        for send in self._machine.requests(now):
+            self._tasks.spawn(self._dispatch(send))
+        self._get_what_is_missing()
+        self.stop()
+        times = [time for time in (wake_ms, self._machine.next_wake_ms(now)) if time is not None]
+        self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self._pump) if times else None
+
+    def stop(self) -> None:
+        """Do not call `pump` by time alone any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _get_what_is_missing(self) -> None:
+        machine = self._machine
+        if machine.wants_metadata:
+            self._cluster.refresh_soon(machine.wants_metadata, self._pump, machine.give_up)
+            machine.wants_metadata.clear()
+        if machine.wants_identity and (self._identifying is None or self._identifying.done()):
+            self._identifying = self._tasks.spawn(self._identify())
+
+    async def _dispatch(self, send: Send) -> None:
+        try:
+            link = await self._cluster.link(send.node_id)
+            if self._settings.acks_code == 0:
+                await link.send_unanswered(PRODUCE, send.request)
+                self._machine.sent_unanswered(send)
+            else:
+                answer = await link.ask(PRODUCE, send.request, self._settings.request_timeout_ms)
+                self._machine.answered(send, answer, now_ms())
+        except KafkaError as error:
+            self._machine.broken(send, error, now_ms())
+        self._pump()
+
+    async def _identify(self) -> None:
+        try:
+            identity = await self._cluster.retried(self._ask_identity, timeout_ms=self._settings.delivery_timeout_ms)
+        except KafkaError as error:
+            self._machine.wants_identity = False
+            self._machine.give_up(error)
+        else:
+            self._machine.identified(identity)
+        self._pump()
+
+    async def _ask_identity(self) -> Identity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer: InitProducerIdResponse = await self._cluster.ask_any(INIT_PRODUCER_ID, request)
+        raise_for(answer.error_code, "Getting a producer id")
+        return Identity(answer.producer_id, answer.producer_epoch)

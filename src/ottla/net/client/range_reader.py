@@ -1,0 +1,103 @@
+"""Reads one range of one partition: whole batches as the broker stored them, the next answer fetched while one is read.
+
+Records stay closed, for `ottla.records.columns` to open. Uses no fetch session: a range is short-lived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ottla.client.errors import KafkaError, TimedOut, broker_error, raise_for
+from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import TopicPartition
+from ottla.client.versions import FETCH
+from ottla.client.visible import visible
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.link import Link
+from ottla.wire.api.fetch import FetchResponse
+from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR
+
+
+class FetchAhead(NamedTuple):
+    """A fetch under way. Its timeout begins when somebody waits for it: until then the loop may not run."""
+
+    link: Link
+    answer: asyncio.Future[Any]
+
+
+class RangeReader:
+    """Reads from offset `start` up to, not including, `end`. Offsets that compaction or transactions left empty are skipped."""
+
+    def __init__(self, settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> None:
+        self._settings = settings
+        self._where, self._offset, self._end = where, start, end
+        self._limits = FetchLimits(
+            fetch_max_bytes=settings.fetch_max_bytes,
+            max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
+            read_committed=settings.read_committed,
+        )
+        self._cluster = Cluster(settings, whole_tries=True)
+        self._ahead: FetchAhead | None = None
+        self._idle_answers = 0
+        self._max_idle_answers = max(2, settings.request_timeout_ms // max(1, settings.fetch_max_wait_ms))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._cluster.close()
+
+    async def next_batches(self) -> list[memoryview] | None:
+        """Runs of whole batches from one answer, as large as `max_partition_fetch_bytes` allows; None when all was read.
+
+        Their first and last records may lie outside the range. The list is empty where the answer held nothing visible. Raises
+        `OffsetOutOfRange` if the next offset is gone, `TimedOut` if `end` is not reached, and other `KafkaError`s.
+        """
+        if self._offset >= self._end:
+            return None
+        found = await self._cluster.retried(self._fetch, topics=[self._where.topic])
+        seen = visible(found.records, found.aborted)
+        before, self._offset = self._offset, max(self._offset, seen.next_offset or 0)
+        self._idle_answers = self._idle_answers + 1 if self._offset == before else 0
+        if self._idle_answers > self._max_idle_answers:
+            raise self._stuck(found)
+        if self._offset < self._end:
+            self._ask_ahead()
+        return seen.pieces
+
+    async def _fetch(self) -> FetchedPartition:
+        ahead, self._ahead = self._ahead, None
+        link, answer = ahead or self._ask(await self._cluster.link(await self._cluster.leader(self._where)))
+        return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
+
+    def _ask(self, link: Link) -> FetchAhead:
+        self._link = link
+        wanted = {self._where: FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self._where))}
+        return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits)))
+
+    def _ask_ahead(self) -> None:
+        """Have the broker send the next answer while this one is read. What fails here is tried again when it is needed."""
+        with suppress(KafkaError):
+            self._ahead = self._ask(self._link)
+
+    def _read(self, answer: FetchResponse, version: int) -> FetchedPartition:
+        context = f"Fetching {self._where.topic}-{self._where.partition}"
+        raise_for(answer.error_code, context)
+        for found in read_fetch(answer, version):
+            if found.where == self._where:
+                if found.error_code not in (0, OFFSET_OUT_OF_RANGE):
+                    self._cluster.metadata.forget_leader(*self._where)
+                raise_for(found.error_code, context)
+                if found.cut_short:
+                    raise cut_short(self._where, self._offset, self._limits)
+                return found
+        raise broker_error(UNKNOWN_SERVER_ERROR, context, "The broker's answer leaves the partition out.")
+
+    def _stuck(self, found: FetchedPartition) -> TimedOut:
+        return TimedOut(
+            f"{self._where.topic}-{self._where.partition} gave no record from offset {self._offset} on, "
+            f"and the range ends at {self._end}: the high watermark is {found.high_watermark}, "
+            f"the log begins at {found.log_start_offset}."
+        )
