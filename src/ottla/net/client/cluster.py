@@ -154,10 +154,9 @@ class Cluster:
         """Return once all `topics` are known with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
         missing = self.metadata.missing(topics)
         if missing:
-            await self.retried(lambda: self.find(missing, create=create), timeout_ms=timeout_ms, must_exist=not create)
+            await self.retried(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
 
-    async def find(self, topics: Collection[str], *, create: bool = False) -> None:
-        """Ask once for metadata of `topics`. Raises the error of the first that cannot be used."""
+    async def _find(self, topics: Collection[str], create: bool) -> None:
         await self.refresh(topics, create=create)
         self.metadata.check(topics)
 
