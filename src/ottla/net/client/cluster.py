@@ -187,6 +187,8 @@ class Cluster:
         while True:
             try:
                 async with asyncio.timeout(None if self._whole_tries else max(0, deadline - now_ms()) / 1000 + 0.001):
+                    if before is not None and topics:
+                        await self._try_refresh(topics)
                     return await call()
             except KafkaError as error:
                 missing = must_exist and isinstance(error, UnknownTopic)
@@ -197,8 +199,6 @@ class Cluster:
                 why = "" if before is None else f" The try before: {before}"
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
-            if topics:
-                await self._try_refresh(topics)
 
     async def _try_refresh(self, topics: Collection[str]) -> None:
         try:
