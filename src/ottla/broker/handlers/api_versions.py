@@ -6,14 +6,13 @@ import re
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.releases import Release
-from ottla.broker.releases.traits import TooNew
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Served, serves
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 
-PRODUCE, CONTROLLED_SHUTDOWN, API_VERSIONS = 0, 7, 18
+PRODUCE = 0
 NAMED_FROM = 3
 FEATURES_FROM_0_FROM = 4
 ADDRESSED_FROM = 5
@@ -21,9 +20,6 @@ FEATURES_EPOCH = 0
 """How often what is finalized has changed."""
 
 UNKNOWN_NODE = -1
-
-UNADVERTISED = {CONTROLLED_SHUTDOWN}
-"""Served to those that do not ask. Today's brokers tell of none of them."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
@@ -33,7 +29,8 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
     body, told = request.body, _told(served, request.release)
     if request.asked_version != request.version:
-        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_told_to_newer(request.release, told))
+        told = [each for each in told if request.release.announces_to_newer(each.api_key)]
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=told)
     error_code = _error(identity, body, request.version)
     if error_code:
         return ApiVersionsResponse(error_code=error_code)
@@ -75,17 +72,6 @@ def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> 
     return NONE
 
 
-def _told_to_newer(release: Release, told: list[ApiVersionsResponse.ApiVersion]) -> list[ApiVersionsResponse.ApiVersion]:
-    """What goes with the error to a client whose ApiVersions is newer than ours, by release."""
-    match release.too_new:
-        case TooNew.EMPTY:
-            return []
-        case TooNew.ITSELF:
-            return [version for version in told if version.api_key == API_VERSIONS]
-        case TooNew.ALL:
-            return told
-
-
 def _told(served: Served, release: Release) -> list[ApiVersionsResponse.ApiVersion]:
     """What a release announces. Without one, all that is served, from version 0 on: as Kafka did until 3.9, so that clients of
     0.10 to 2.0, which ask and know no Fetch above 3 or 8, find what they need; newer ones take the highest.
@@ -97,5 +83,5 @@ def _told(served: Served, release: Release) -> list[ApiVersionsResponse.ApiVersi
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
         )
         for key, versions in served.versions(release).items()
-        if release.name or key not in UNADVERTISED
+        if release.announces(key)
     ]

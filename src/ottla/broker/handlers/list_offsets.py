@@ -52,12 +52,14 @@ def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, d
 
 def _answer(partition: Partition | None, part: Asked, request: Request[ListOffsetsRequest], disk: Disk) -> PartitionResponse:
     version = request.version
+    is_known = version >= _first_version(part.timestamp, version)
+    sought = request.release.sought_time(part.timestamp, is_known=is_known)
     answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif partition.offline is not None:
         answer.error_code = _storage_error(version)
-    elif version >= ONE_OFFSET_FROM and not request.release.any_time and version < _first_version(part.timestamp, version):
+    elif version >= ONE_OFFSET_FROM and sought is None:
         answer.error_code = UNSUPPORTED_VERSION
     else:
         answer.error_code = epoch_error(partition, part.current_leader_epoch)
@@ -70,7 +72,7 @@ def _answer(partition: Partition | None, part: Asked, request: Request[ListOffse
             else:
                 answer.old_style_offsets = _segment_offsets(disk, partition, part, request.now)
             return answer
-        sought = 0 if request.release.any_time and part.timestamp < EARLIEST else part.timestamp
+        assert sought is not None, "it was not refused"
         answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
     except StorageFailed:
         answer.error_code = _storage_error(version)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import Reply
@@ -92,10 +91,9 @@ def _make_missing(topics: Topics, cluster: ClusterImage, asked: Iterable[Asked],
 
 
 def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]:
-    """The error of each topic that was made by asking a moment ago, which no broker of the release would see yet. Today, none."""
-    error_code = request.release.first_topic_error
-    made = topics.made_by_default
-    return {name: error_code for name, at_ms in made.items() if request.now.mono_ms - at_ms < UNSEEN_MS} if error_code else {}
+    """The error of each topic that a request created a moment ago, which no broker of the release would see yet. Today, none."""
+    errors = {name: request.release.unseen_error(request.now.mono_ms - at_ms) for name, at_ms in topics.made_by_default.items()}
+    return {name: error_code for name, error_code in errors.items() if error_code}
 
 
 def _answered(describer: PartitionDescriber, cluster: ClusterImage, asked: Asked, refused: dict[str, int]) -> TopicResponse:

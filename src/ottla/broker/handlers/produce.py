@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.releases import Release
-from ottla.broker.releases.traits import MoreAcks
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
@@ -35,11 +33,10 @@ from ottla.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE,
     error_name,
 )
 
-ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+ACKS_NONE, ACKS_LEADER = 0, 1
 ONE_BATCH_FROM = 3
 """From here on a partition's records are one batch of magic 2 (KIP-98); before, they are of any format."""
 
@@ -108,8 +105,7 @@ def _terms(request: Request[ProduceRequest], partition: Partition | None, data: 
     """On what terms a partition takes these messages now; None if there is no such partition, or nothing to convert."""
     if partition is None or _is_batch(data.records or b""):
         return None
-    release = request.release
-    return partition.terms(request.now)._replace(newest_codec=release.newest_codec, inside=release.inside)
+    return request.release.terms(partition.terms(request.now))
 
 
 def _is_batch(records: Buffer) -> bool:
@@ -134,13 +130,13 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
         return _unanswered(response)
-    if body.acks > ACKS_LEADER and request.release.more_acks is MoreAcks.COUNTED:
+    if request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
     return _when_synced(response, unsynced, request.version) if unsynced else response
 
 
 def _refusal(body: ProduceRequest, request: Request[ProduceRequest]) -> int:
-    if body.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and (request.version or request.release.more_acks is MoreAcks.REFUSED):
+    if request.release.refuses_acks(body.acks, request.version):
         return INVALID_REQUIRED_ACKS
     return INVALID_TXN_STATE if body.transactional_id is not None else NONE
 
@@ -220,20 +216,13 @@ def _checked(
         return Refused(error_code, "")
     if header.is_transactional:
         return Refused(INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
-    if not request.release.is_today and (error_code := _came_later(request.release, header)):
+    if not request.release.is_today and (error_code := request.release.batch_error(header.magic, header.codec)):
         return Refused(error_code, "")
     header, refused = partition.check(records, header, request.now)
     if refused is not None:
         return refused
     encoded, header, refused = partition.encode(records, header)
     return (encoded, (header,)) if refused is None else refused
-
-
-def _came_later(release: Release, header: BatchHeader) -> int:
-    """What a release says of a batch, or of a codec, that came after it."""
-    if header.magic > release.newest_magic:
-        return CORRUPT_MESSAGE
-    return UNSUPPORTED_COMPRESSION_TYPE if header.codec > release.newest_codec else NONE
 
 
 def _refused(index: int, refused: Refused) -> PartitionResponse:

@@ -1,7 +1,7 @@
-"""A release of Apache Kafka that a listener can be: what it serves, and how it answers what it does not know.
+"""A release of Apache Kafka that a listener can be: what it serves, and what it answers where releases differ.
 
-Made from the facts in `ottla.wire.releases` and `traits`; knows no request and no connection. `TODAY` is what a listener is that
-was told no release: every version that ever was, for every client that asks or does not ask.
+Handlers ask its methods, and never for its number. Made from the facts in `ottla.wire.releases` and `traits`; knows no request and
+no connection. `TODAY` is a listener that was given no release: every version of every API, with today's meaning.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Final
 from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, Feature, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.records import codecs
-from ottla.records.arrivals import Inside
+from ottla.records.arrivals import Inside, Terms
 from ottla.wire import releases
 from ottla.wire.apis import VERSIONS
-from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE
 
 HIGHEST_CODE: Final = 32767
+API_VERSIONS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release. `versions` are those served, by API key; the traits are explained where their facts stand (`traits`)."""
+    """One release. `versions` are those served, by API key; each other field is explained beside its row in `traits`."""
 
     name: str
     versions: Mapping[int, range]
@@ -55,7 +56,7 @@ class Release:
         return not self.name
 
     def read_as(self, key: int, version: int) -> int | None:
-        """The version that a request is read and answered as; None where the release does not know it."""
+        """The version that a request is read and answered as; None if the release does not know it."""
         served = self.versions.get(key)
         if served is None:
             return None
@@ -64,17 +65,53 @@ class Release:
         return served.stop - 1 if key in self.version_passed_over else None
 
     def is_silent_on(self, key: int, *, known: bool) -> bool:
-        """Whether a request that cannot be served is passed over, its connection left open; `known`: only its body is broken."""
+        """Whether a request that cannot be served gets no answer on an open connection; `known`: only its body is broken."""
         return self.unreadable is Unreadable.SILENCE and not (known and key in self.closes_all_the_same)
 
+    def announces(self, key: int) -> bool:
+        """Whether ApiVersions tells of an API that is served."""
+        return not self.is_today or key not in traits.UNANNOUNCED
+
+    def announces_to_newer(self, key: int) -> bool:
+        """Whether it does so to a client whose version of ApiVersions is not known (KIP-511)."""
+        return self.too_new is TooNew.ALL or (self.too_new is TooNew.ITSELF and key == API_VERSIONS)
+
+    def refuses_acks(self, acks: int, version: int) -> bool:
+        """Whether a Produce that asks for so many acks is refused."""
+        return acks not in (-1, 0, 1) and (version > 0 or self.more_acks is MoreAcks.REFUSED)
+
+    def waits_for_replicas(self, acks: int) -> bool:
+        """Whether a Produce waits until so many replicas have its records, even more than there are."""
+        return acks > 1 and self.more_acks is MoreAcks.COUNTED
+
+    def batch_error(self, magic: int, codec: int) -> int:
+        """What is wrong with a batch of this magic and codec, which may be newer than the release."""
+        if magic > self.newest_magic:
+            return CORRUPT_MESSAGE
+        return UNSUPPORTED_COMPRESSION_TYPE if codec > self.newest_codec else NONE
+
+    def terms(self, terms: Terms) -> Terms:
+        """The terms on which messages of old formats are taken, given those of today."""
+        return terms._replace(newest_codec=self.newest_codec, inside=self.inside)
+
+    def sought_time(self, timestamp: int, *, is_known: bool) -> int | None:
+        """The timestamp that ListOffsets looks for; None if it is refused: a mark without a meaning in the request's version."""
+        if self.any_time:
+            return timestamp if timestamp >= traits.EARLIEST else 0
+        return timestamp if is_known else None
+
+    def unseen_error(self, age_ms: int) -> int:
+        """What Metadata answers about a topic that a Metadata request created so long ago; NONE if the topic is seen."""
+        return self.first_topic_error if age_ms < traits.UNSEEN_MS else NONE
+
     def error_code(self, error_code: int) -> int:
-        """The code that stands for this one in a release that may be older than it."""
+        """The code that the release has for this one, which may be newer than it."""
         while error_code > self.newest_error:
             error_code = traits.BEFORE.get(error_code, UNKNOWN_SERVER_ERROR)
         return error_code
 
     def settings(self) -> dict[str, str]:
-        """Broker settings whose defaults were others then, by name."""
+        """Broker settings whose defaults differed, by name."""
         return {} if self.is_today else {name: _at(self.name, since) for name, since in traits.SETTINGS.items()}
 
 

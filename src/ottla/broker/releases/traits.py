@@ -141,6 +141,12 @@ NEWEST_ERROR: Final[Since[int]] = (
 BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
 """Error code -> the one that was answered before it came up; UNKNOWN_SERVER_ERROR for the others."""
 
+UNANNOUNCED: Final = frozenset({7})
+"""APIs that today's brokers serve without telling of them: ControlledShutdown."""
+
+EARLIEST: Final = -2
+"""The lowest time of ListOffsets that always had a meaning."""
+
 ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
 """Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
 
