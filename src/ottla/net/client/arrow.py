@@ -1,4 +1,4 @@
-"""A consumer's buffers as Arrow record batches. Needs pyarrow, which is imported when the first is made."""
+"""A consumer's chunks as Arrow record batches. Needs pyarrow, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
-    """All that `cursor` has left to hand out, with `COLUMNS`: types are those of `ottla.records.arrow.to_arrow`."""
+    """The rest of `cursor`, with `COLUMNS`; `ottla.records.arrow.to_arrow` decides their types."""
     try:
         from ottla.records.arrow import to_arrow
     except ImportError as missing:

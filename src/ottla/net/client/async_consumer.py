@@ -1,4 +1,4 @@
-"""The consumer on asyncio: subscription, positions and commits over a reader and, with a group, a member of it."""
+"""The consumer on asyncio: subscription, positions and commits over a fetch driver and, in a group, a membership driver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 Partition = tuple[str, int]
 CLOSING_COMMIT_MS = 5_000
 MISSING_PAUSE_MS = 1_000
-"""How often brokers are asked for a topic that does not exist yet."""
+"""How often metadata is refreshed while a subscribed topic does not exist."""
 
 log = logging.getLogger("ottla.client")
 
@@ -49,8 +49,9 @@ class AsyncConsumer:
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             async for record in consumer: ...
 
-    With `group_id` the topics' partitions are shared with the group's other members; without, all are read, or those of
-    `assign`. `on_assigned` and `on_revoked` are called with the partitions that come and go. Raises `SettingError`.
+    With `group_id`, the members of the group share the topics' partitions; without, all are read, or those of `assign`.
+    `on_assigned` and `on_revoked`, functions or coroutines, are called with the partitions that come and go. Raises `SettingError`
+    for a setting that is unknown or has a wrong value.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class AsyncConsumer:
         on_revoked: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
-        self.settings = parse(ConsumerSettings, settings)
+        self._settings = parse(ConsumerSettings, settings)
         self._first_topics = topics
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._topics: list[str] = []
@@ -72,16 +73,16 @@ class AsyncConsumer:
         self._missing: set[str] = set()
 
     async def start(self) -> Self:
-        """Begin; with topics given, this subscribes to them. Where that fails, nothing is left behind."""
+        """Begin, without a `with` statement, and subscribe to the topics given. If that fails, everything is closed."""
         self._tasks = Tasks(self._broke)
-        self._cluster = Cluster(self.settings, self._tasks)
-        self._reader = FetchDriver(self._cluster, self.settings, self._tasks)
+        self._cluster = Cluster(self._settings, self._tasks)
+        self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
         self._progress = Progress(self._reader.fetcher)
         self._settled = asyncio.Event()
-        self._member = self._new_member() if self.settings.group_id else None
+        self._member = self._new_member() if self._settings.group_id else None
         self._started = True
         self._tasks.spawn(self._keep_metadata_fresh())
-        if self._member is not None and self.settings.enable_auto_commit:
+        if self._member is not None and self._settings.enable_auto_commit:
             self._tasks.spawn(self._auto_commit())
         try:
             if self._first_topics:
@@ -94,7 +95,7 @@ class AsyncConsumer:
     def _new_member(self) -> MembershipDriver:
         return MembershipDriver(
             self._cluster,
-            self.settings,
+            self._settings,
             self._tasks,
             free=self._free,
             revoke=self._revoke,
@@ -112,9 +113,9 @@ class AsyncConsumer:
     # --- what to read
 
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose name matches the regular expression `pattern`, also later ones.
+        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
 
-        A group that refused this consumer is asked again.
+        Joins the group again if it had refused this consumer. Raises `KafkaError`.
         """
         self._check()
         self._pattern = re.compile(pattern) if pattern is not None else None
@@ -122,7 +123,7 @@ class AsyncConsumer:
             await self._cluster.retried(lambda: self._cluster.refresh(None))
             topics = tuple(self._matching())
         else:
-            create = self.settings.allow_auto_create_topics
+            create = self._settings.allow_auto_create_topics
             await self._cluster.retried(lambda: self._cluster.refresh(topics, create=create))
         self._error = None
         await self._set_topics(sorted(topics))
@@ -138,11 +139,11 @@ class AsyncConsumer:
         if self._member is not None:
             self._member.subscribe(topics)
         else:
-            await self._cluster.ensure(topics, create=self.settings.allow_auto_create_topics)
+            await self._cluster.ensure(topics, create=self._settings.allow_auto_create_topics)
             await self._replace([where for topic in topics for where in self._cluster.metadata.partitions(topic)])
 
     async def unsubscribe(self) -> None:
-        """Read nothing; a group is left."""
+        """Stop reading, and leave the group."""
         if self._member is not None:
             await self._member.leave()
             self._member = self._new_member()
@@ -150,7 +151,7 @@ class AsyncConsumer:
         await self._replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read just these partitions, without sharing them with a group; offsets may still be committed for it.
+        """Read exactly these partitions. The group's other members are not considered, but offsets can be committed for it.
 
         Raises `UnknownTopic` for one that does not exist.
         """
@@ -177,11 +178,11 @@ class AsyncConsumer:
             await self._adopt(sorted(then - now))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions read now."""
+        """The partitions being read."""
         return set(self._reader.fetcher.partitions)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """The subscribed topics."""
         return set(self._topics)
 
     # --- partitions come and go
@@ -195,11 +196,11 @@ class AsyncConsumer:
                 fetcher.seek(where, committed[where].offset)
             else:
                 self._begin_uncommitted(where)
-        await self._tell(self._on_assigned, partitions)
+        await self._call(self._on_assigned, partitions)
         self._reader.pump()
 
     def _begin_uncommitted(self, where: TopicPartition) -> None:
-        timestamp = RESETS[self.settings.auto_offset_reset]
+        timestamp = RESETS[self._settings.auto_offset_reset]
         if timestamp is not None:
             self._reader.fetcher.reset(where, timestamp)
         else:
@@ -220,20 +221,20 @@ class AsyncConsumer:
         return not self._progress.holds(partitions)
 
     async def _revoke(self, partitions: list[TopicPartition]) -> None:
-        if self._member is not None and self.settings.enable_auto_commit:
+        if self._member is not None and self._settings.enable_auto_commit:
             with suppress(KafkaError):
                 await self._member.commit(self._progress.done(partitions), CLOSING_COMMIT_MS)
         await self._lose(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
         try:
-            await self._tell(self._on_revoked, partitions)
+            await self._call(self._on_revoked, partitions)
         finally:
             self._progress.drop(partitions)
             self._reader.fetcher.remove(partitions)
 
-    async def _tell(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
-        """A consumer that broke, perhaps by a listener's own exception, calls none any more."""
+    async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
+        """Call a listener, unless the consumer broke, perhaps by a listener's own exception."""
         if self._tasks.broken:
             return
         told = listener(partitions) if listener is not None else None
@@ -241,18 +242,18 @@ class AsyncConsumer:
             await told
 
     def _fail(self, error: KafkaError) -> None:
-        """The group will not have this consumer: every poll says so until it subscribes anew."""
+        """The group refused this consumer: every poll raises the error until it subscribes again."""
         self._error = error
         self._reader.nudge()
 
     def _broke(self, error: KafkaError) -> None:
-        """Something unexpected, or a listener's exception: the group is left at once, and the next call hears of it."""
+        """An unexpected error, or a listener's: leave the group at once; the next call raises it."""
         self._begin_shutting()
         self._reader.nudge()
 
     async def _keep_metadata_fresh(self) -> None:
-        """Every `metadata_max_age_ms`, and more often while a topic is missing."""
-        asked_ms, age_ms = now_ms(), self.settings.metadata_max_age_ms
+        """Refresh metadata every `metadata_max_age_ms`, and more often while a topic is missing."""
+        asked_ms, age_ms = now_ms(), self._settings.metadata_max_age_ms
         while True:
             await asyncio.sleep(min(MISSING_PAUSE_MS, age_ms) / 1000)
             if self._missing_topics() or now_ms() - asked_ms >= age_ms:
@@ -264,7 +265,7 @@ class AsyncConsumer:
     def _missing_topics(self) -> set[str]:
         missing = set(self._cluster.metadata.missing(self._topics))
         for topic in sorted(missing - self._missing):
-            log.warning("topic %s does not exist: nothing is read of it until it does", topic)
+            log.warning("topic %s does not exist: nothing is read from it until it does", topic)
         self._missing = missing
         return missing
 
@@ -283,8 +284,8 @@ class AsyncConsumer:
 
     # --- records
 
-    async def next_cursor(self, timeout_ms: int | None) -> Cursor | None:
-        """The buffer to hand out from; what was handed out before is done. None after `timeout_ms`. Raises `KafkaError`."""
+    async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
+        """The chunk to hand out from, or None after `timeout_ms`; what was handed out before counts as processed."""
         self._progress.settle()
         self._settled.set()
         left = self._progress.left_over()
@@ -318,8 +319,8 @@ class AsyncConsumer:
             raise self._error.with_traceback(None)
 
     async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord]:
-        """Records one by one, for ever, or until none came for `timeout_ms`."""
-        while (cursor := await self.next_cursor(timeout_ms)) is not None:
+        """Records one by one: without end, or until none has come for `timeout_ms`. Raises `KafkaError`."""
+        while (cursor := await self._next_cursor(timeout_ms)) is not None:
             for record in cursor.each():
                 yield record
 
@@ -327,20 +328,20 @@ class AsyncConsumer:
         return self.records()
 
     async def batches(self, timeout_ms: int | None = None) -> AsyncIterator[pyarrow.RecordBatch]:
-        """Arrow record batches, each of one partition, for ever, or until none came for `timeout_ms`; no object per record.
+        """Arrow record batches, each of one partition: without end, or until none has come for `timeout_ms`. No object per record.
 
         Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.arrow import record_batches
 
-        while (cursor := await self.next_cursor(timeout_ms)) is not None:
+        while (cursor := await self._next_cursor(timeout_ms)) is not None:
             for batch in record_batches(cursor):
                 yield batch
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max_poll_records) records at once; waits up to `timeout_ms` for the first."""
-        wanted = max_records or self.settings.max_poll_records
-        cursor = await self.next_cursor(timeout_ms)
+        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first. Raises `KafkaError`."""
+        wanted = max_records or self._settings.max_poll_records
+        cursor = await self._next_cursor(timeout_ms)
         records: list[ConsumerRecord] = []
         while cursor is not None:
             records += cursor.take(wanted - len(records))
@@ -351,7 +352,10 @@ class AsyncConsumer:
     # --- offsets
 
     async def commit(self, offsets: Mapping[Partition, OffsetAndMetadata | int] | None = None) -> None:
-        """Keep offsets with the group: those given, or of everything handed out so far. Raises `CommitFailed`, `KafkaError`."""
+        """Commit offsets for the group: those given, or the positions behind everything handed out so far.
+
+        Raises `CommitFailed` if the group has moved on, `SettingError` without a group, or another `KafkaError`.
+        """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
         if offsets is None:
@@ -362,7 +366,7 @@ class AsyncConsumer:
     async def _auto_commit(self) -> None:
         last: dict[TopicPartition, OffsetAndMetadata] = {}
         while self._member is not None:
-            await asyncio.sleep(self.settings.auto_commit_interval_ms / 1000)
+            await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
             done = self._progress.done()
             if done == last:
                 continue
@@ -370,18 +374,18 @@ class AsyncConsumer:
                 await self._member.commit(done)
                 last = done
             except KafkaError as error:
-                # The next round, or the revocation, commits what this one could not.
-                log.warning("group %s: offsets were not committed: %s", self.settings.group_id, error)
+                # The next round or the revocation will commit it.
+                log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """What the group has committed for a partition; None if nothing."""
+        """The offset that the group has committed for a partition, or None. Raises `KafkaError`."""
         if self._member is None:
             raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
         where = TopicPartition(*partition)
         return (await self._member.committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
-        """The offset of the next record handed out of an assigned partition."""
+        """The offset of the next record that an assigned partition will hand out. Raises `KafkaError`."""
         where = TopicPartition(*partition)
         reading = self._reader.fetcher.reading(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
@@ -393,22 +397,22 @@ class AsyncConsumer:
                 if reading.reset_to is not None:
                     self._reader.fetcher.seek(where, found[where].offset)
             else:
-                await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
         return position
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Go on from `offset`."""
+        """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
         where = TopicPartition(*partition)
         self._reader.fetcher.seek(where, offset)
         self._progress.drop([where])
         self._reader.pump()
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on from the first record; without arguments in all partitions assigned."""
+        """Continue from the first record of these partitions; without arguments, of all assigned ones."""
         self._seek_to(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on with records that are written from now on; without arguments in all partitions assigned."""
+        """Continue with records written from now on, in these partitions or (without arguments) in all assigned ones."""
         self._seek_to(partitions, LATEST_TIMESTAMP)
 
     def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
@@ -419,25 +423,25 @@ class AsyncConsumer:
         self._reader.pump()
 
     def pause(self, *partitions: Partition) -> None:
-        """Hand out nothing of these until `resume`."""
+        """Hand out no records of these partitions until `resume`."""
         self._reader.fetcher.pause([TopicPartition(*where) for where in partitions])
 
     def resume(self, *partitions: Partition) -> None:
-        """Hand out records of these again."""
+        """Hand out records of these partitions again."""
         self._reader.fetcher.pause([TopicPartition(*where) for where in partitions], paused=False)
         self._reader.pump()
         self._reader.nudge()
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that `pause` stopped."""
+        """The paused partitions."""
         return self._reader.fetcher.paused()
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """The first offset of each partition. Raises `KafkaError`."""
         return await self._ends(partitions, EARLIEST_TIMESTAMP)
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The offset that the next record of each partition will have."""
+        """The offset of the next record to be written to each partition. Raises `KafkaError`."""
         return await self._ends(partitions, LATEST_TIMESTAMP)
 
     async def _ends(self, partitions: Iterable[Partition], timestamp: int) -> dict[TopicPartition, int]:
@@ -445,7 +449,7 @@ class AsyncConsumer:
         return {where: offset.offset for where, offset in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after a time (ms) in each partition; offset -1 where no record is that young."""
+        """The first offset at or after a time (ms since 1970) in each partition; -1 where no record is that recent."""
         return await self._reader.offsets({TopicPartition(*where): timestamp for where, timestamp in timestamps.items()})
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -454,9 +458,9 @@ class AsyncConsumer:
         return self._cluster.metadata.partitions(topic)
 
     async def close(self, *, finished: bool = True) -> None:
-        """Commit what is done (with auto-commit), leave the group, close all connections.
+        """Commit what is processed (with auto-commit), leave the group, close all connections.
 
-        Records in hand count as done, unless not `finished`: so it is where a with statement ends in an error.
+        Records in hand count as processed only if `finished`; leaving a `with` statement by an exception passes False.
         """
         if not self._started:
             return

@@ -1,6 +1,6 @@
-"""The blocking consumer: a thin face of the asynchronous one, which runs on a thread of its own.
+"""The blocking consumer: calls the asynchronous one, which runs on a thread of its own.
 
-Only the opening of buffers into records or Arrow happens on the caller's thread, so that fetching goes on meanwhile.
+Only the opening of chunks into records or Arrow happens on the caller's thread, so that fetching goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+class _BackgroundConsumer(AsyncConsumer):
+    """The asynchronous consumer with its cursors, which the blocking one opens on another thread."""
+
+    next_cursor = AsyncConsumer._next_cursor
+
+
 class Consumer:
     """Reads records. A context manager; keyword arguments are Kafka's consumer settings with underscores.
 
         with Consumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             for record in consumer: ...
 
-    Behaves as `AsyncConsumer`; `on_assigned` and `on_revoked` are called on the client's own thread. For one thread.
+    With `group_id`, the members of the group share the topics' partitions; without, all are read, or those of `assign`.
+    `on_assigned` and `on_revoked` are called with the partitions that come and go, on the client's own thread. To be used by one
+    thread at a time. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(
@@ -34,7 +42,7 @@ class Consumer:
         on_revoked: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
-        self._async = AsyncConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings)
+        self._async = _BackgroundConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings)
         self._background = BackgroundLoop.begin("ottla-consumer", self._async.start)
         self._closed = False
 
@@ -45,9 +53,9 @@ class Consumer:
         self.close(finished=kind is None)
 
     def close(self, *, finished: bool = True) -> None:
-        """Commit what is done (with auto-commit), leave the group, close all connections.
+        """Commit what is processed (with auto-commit), leave the group, close all connections.
 
-        Records in hand count as done, unless not `finished`: so it is where a with statement ends in an error.
+        Records in hand count as processed only if `finished`; leaving a `with` statement by an exception passes False.
         """
         if not self._closed:
             self._closed = True
@@ -57,7 +65,7 @@ class Consumer:
                 self._background.stop()
 
     def records(self, timeout_ms: int | None = None) -> Iterator[ConsumerRecord]:
-        """Records one by one, for ever, or until none came for `timeout_ms`."""
+        """Records one by one: without end, or until none has come for `timeout_ms`. Raises `KafkaError`."""
         while (cursor := self._background.run(self._async.next_cursor(timeout_ms))) is not None:
             yield from cursor.each()
 
@@ -65,7 +73,7 @@ class Consumer:
         return self.records()
 
     def batches(self, timeout_ms: int | None = None) -> Iterator[pyarrow.RecordBatch]:
-        """Arrow record batches, each of one partition, for ever, or until none came for `timeout_ms`; no object per record.
+        """Arrow record batches, each of one partition: without end, or until none has come for `timeout_ms`. No object per record.
 
         Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
         """
@@ -75,75 +83,78 @@ class Consumer:
             yield from record_batches(cursor)
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max_poll_records) records at once; waits up to `timeout_ms` for the first."""
+        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first. Raises `KafkaError`."""
         return self._background.run(self._async.poll(timeout_ms, max_records))
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose name matches the regular expression `pattern`, also later ones."""
+        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included."""
         self._background.run(self._async.subscribe(*topics, pattern=pattern))
 
     def unsubscribe(self) -> None:
-        """Read nothing; a group is left."""
+        """Stop reading, and leave the group."""
         self._background.run(self._async.unsubscribe())
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read just these partitions, without sharing them with a group; offsets may still be committed for it."""
+        """Read exactly these partitions. The group's other members are not considered, but offsets can be committed for it."""
         self._background.run(self._async.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions read now."""
+        """The partitions being read."""
         return self._background.do(self._async.assignment)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """The subscribed topics."""
         return self._async.subscription()
 
     def commit(self, offsets: Mapping[Partition, OffsetAndMetadata | int] | None = None) -> None:
-        """Keep offsets with the group: those given, or of everything handed out so far. Raises `CommitFailed`, `KafkaError`."""
+        """Commit offsets for the group: those given, or the positions behind everything handed out so far.
+
+        Raises `CommitFailed` if the group has moved on, `SettingError` without a group, or another `KafkaError`.
+        """
         self._background.run(self._async.commit(offsets))
 
     def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """What the group has committed for a partition; None if nothing."""
+        """The offset that the group has committed for a partition, or None. Raises `KafkaError`."""
         return self._background.run(self._async.committed(partition))
 
     def position(self, partition: Partition) -> int:
-        """The offset of the next record handed out of an assigned partition."""
+        """The offset of the next record that an assigned partition will hand out. Raises `KafkaError`."""
         return self._background.run(self._async.position(partition))
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Go on from `offset`."""
+        """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
         self._background.do(lambda: self._async.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on from the first record; without arguments in all partitions assigned."""
+        """Continue from the first record of these partitions; without arguments, of all assigned ones."""
         self._background.do(lambda: self._async.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on with records that are written from now on; without arguments in all partitions assigned."""
+        """Continue with records written from now on, in these partitions or (without arguments) in all assigned ones."""
         self._background.do(lambda: self._async.seek_to_end(*partitions))
 
     def pause(self, *partitions: Partition) -> None:
-        """Hand out nothing of these until `resume`."""
+        """Hand out no records of these partitions until `resume`."""
         self._background.do(lambda: self._async.pause(*partitions))
 
     def resume(self, *partitions: Partition) -> None:
-        """Hand out records of these again."""
+        """Hand out records of these partitions again."""
         self._background.do(lambda: self._async.resume(*partitions))
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that `pause` stopped."""
+        """The paused partitions."""
         return self._background.do(self._async.paused)
 
     def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """The first offset of each partition. Raises `KafkaError`."""
         return self._background.run(self._async.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The offset that the next record of each partition will have."""
+        """The offset of the next record to be written to each partition. Raises `KafkaError`."""
         return self._background.run(self._async.end_offsets(partitions))
 
     def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after a time (ms) in each partition; offset -1 where no record is that young."""
+        """The first offset at or after a time (ms since 1970) in each partition; -1 where no record is that recent."""
         return self._background.run(self._async.offsets_for_times(timestamps))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:

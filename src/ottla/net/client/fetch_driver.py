@@ -1,4 +1,4 @@
-"""Drives a consumer's fetcher over a cluster: fetches in the background, offsets looked up by time, buffers handed out."""
+"""Drives a consumer's fetcher over a cluster: fetches in the background, looks up offsets by time, hands out chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 
 
 class FetchDriver:
-    """Fetches what the partitions of `fetcher` need. Everything runs on the loop that it was made on."""
+    """Fetches what the partitions of `fetcher` need. Belongs to the event loop it was made on."""
 
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
@@ -48,7 +48,7 @@ class FetchDriver:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """The next buffer; None after `timeout_ms`, or when nudged. Raises the `KafkaError` that fetching met."""
+        """The next chunk; None after `timeout_ms`, or when nudged. Raises the `KafkaError` that prevents fetching."""
         chunk = self._take()
         if chunk is not None or timeout_ms == 0:
             return chunk
@@ -66,16 +66,16 @@ class FetchDriver:
         try:
             return self.fetcher.take()
         finally:
-            # After the take: the partition that was just emptied, or whose error was just told, belongs into the next fetch.
+            # Afterwards: the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
 
     def nudge(self) -> None:
-        """Something changed: whoever waits for a chunk looks again."""
+        """Have whoever waits for a chunk look again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def pump(self) -> None:
-        """Send the fetches that can leave, and get what is missing for others."""
+        """Send the fetches that can leave, and get what others are waiting for."""
         if self._closed:
             return
         now = now_ms()
@@ -113,7 +113,7 @@ class FetchDriver:
             self.nudge()
 
     async def _reset(self) -> None:
-        """Give a position to each partition that waits for one. An error that stays is for whoever asks for records."""
+        """Find a position for each partition that lacks one. An error that remains is raised by the next poll."""
         wanted = self.fetcher.to_reset()
         try:
             found = await self.offsets(wanted)
@@ -121,13 +121,13 @@ class FetchDriver:
             self._fail(error)
             return
         for where, offset in found.items():
-            # A seek or a rebalance that came between is newer than this.
+            # A seek or a rebalance in between is newer than this.
             if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
         self._tasks.soon(self.pump)
 
     async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp, tried again while leaders move. Raises `KafkaError`."""
+        """Offsets by timestamp; asked again while leaders move. Raises `KafkaError`."""
         settings = self._settings
 
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
@@ -136,7 +136,7 @@ class FetchDriver:
         return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of")
 
     def close(self) -> None:
-        """Ask for nothing more; whoever waits for a chunk looks again."""
+        """Fetch nothing more; whoever waits for a chunk looks again."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

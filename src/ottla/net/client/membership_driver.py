@@ -1,4 +1,4 @@
-"""Drives a consumer's membership over a cluster: finds the coordinator, joins, beats, commits, leaves."""
+"""Drives a consumer's membership over a cluster: finds the coordinator, joins, sends heartbeats, commits, leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 class MembershipDriver:
     """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership.
 
-    `free(partitions, ms)` waits up to so long until none of their records are in the user's hands, and says whether so.
+    `free(partitions, timeout_ms)` waits until the user has finished with their records, and says whether that is so.
     """
 
     def __init__(
@@ -56,49 +56,49 @@ class MembershipDriver:
         self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
         self._coordinator: int | None = None
         self._task: asyncio.Task[None] | None = None
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str]) -> None:
-        """Be a member that wants these topics; starts with the first call, and anew after an error that ended the membership."""
+        """Subscribe to these topics. The first call starts the membership, as does one after an error that ended it."""
         self.machine.subscribe(topics)
         if self._task is None or self._task.done():
             self._task = self._tasks.spawn(self._run())
-        self._stirred.set()
+        self._changed.set()
 
     def rejoin(self) -> None:
-        """The topics' partitions have changed: let the leader share out anew."""
+        """Join again: the topics' partitions have changed, and the leader must assign them again."""
         self.machine.rejoin()
-        self._stirred.set()
+        self._changed.set()
 
     def user_is_busy(self, busy: bool) -> None:
-        """Whether the user works on records (True), or waits for some (False): counts towards `max_poll_interval_ms`."""
+        """Note that the user works on records (True, counts towards `max_poll_interval_ms`) or waits for some (False)."""
         self._busy_since_ms = now_ms() if busy else None
         if not busy:
-            self._stirred.set()
+            self._changed.set()
 
     async def _run(self) -> None:
         try:
             while True:
-                if self._user_is_lost():
-                    await self._say_goodbye()
-                    await self._until_stirred(None)
+                if self._user_is_late():
+                    await self._leave_group()
+                    await self._wait_for_change(None)
                 else:
                     await self._try(self.machine.next(now_ms()))
         except KafkaError as error:
             self._failed(error)
 
     async def _try(self, step: Step) -> None:
-        """Take a step. One that brokers could not be asked about in time is not the end: the member joins again."""
+        """Take a step. If brokers do not answer in time, the member joins again."""
         try:
             await self._do(step)
         except KafkaError as error:
             if not error.retriable:
                 raise
-            log.warning("group %s: joining again, as brokers could not be asked: %s", self.group_id, error)
+            log.warning("group %s: joining again, because brokers did not answer: %s", self.group_id, error)
             self.machine.begin_anew(now_ms())
 
-    def _user_is_lost(self) -> bool:
+    def _user_is_late(self) -> bool:
         since = self._busy_since_ms
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
@@ -106,9 +106,9 @@ class MembershipDriver:
         if isinstance(step, Ask):
             await self._ask(step)
         elif isinstance(step, Idle):
-            await self._until_stirred(step.until_ms)
+            await self._wait_for_change(step.until_ms)
         elif isinstance(step, Lead):
-            await self._plan(step.topics)
+            await self._share_out(step.topics)
         elif isinstance(step, Assign):
             self.machine.assigned(now_ms())
             await self._adopt(step.partitions)
@@ -121,26 +121,26 @@ class MembershipDriver:
             self.machine.revoked(step.partitions)
 
     async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Let the user finish with what is in hand, within `max_poll_interval_ms`; signs of life go on meanwhile."""
+        """Let the user finish with the records in hand, within `max_poll_interval_ms`, and send heartbeats meanwhile."""
         beat = self.machine.heartbeat()
-        while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_lost():
+        while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
                 node_id = await self.coordinator()
                 answer = await self._cluster.ask(node_id, beat.api_key, beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
             except KafkaError as error:
-                log.info("group %s: no heartbeat while partitions are given up: %s", self.group_id, error)
+                log.info("group %s: a heartbeat failed while partitions were being given up: %s", self.group_id, error)
                 continue
             if answer.error_code in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION):
                 return
 
-    async def _until_stirred(self, until_ms: int | None) -> None:
-        self._stirred.clear()
+    async def _wait_for_change(self, until_ms: int | None) -> None:
+        self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(None if until_ms is None else max(0, until_ms - now_ms()) / 1000):
-                await self._stirred.wait()
+                await self._changed.wait()
 
-    async def _plan(self, topics: list[str]) -> None:
-        """Topics that do not exist (yet) have no partitions to share out."""
+    async def _share_out(self, topics: list[str]) -> None:
+        """Assign partitions as the leader. Topics that do not exist (yet) have none."""
         await self._cluster.retried(lambda: self._cluster.refresh(topics))
         self.machine.share_out({topic: self._cluster.metadata.partition_count(topic) for topic in topics})
 
@@ -166,7 +166,7 @@ class MembershipDriver:
         return self._coordinator
 
     async def _any_coordinates(self) -> bool:
-        """Whether every broker keeps every group's offsets, in ZooKeeper, as until 0.8.1; takes one of them then."""
+        """Whether any broker will do, because offsets are kept in ZooKeeper, as until 0.8.1. Chooses one then."""
         link = await self._cluster.any_link()
         if link.version(FIND_COORDINATOR) >= 0 or link.version(OFFSET_COMMIT) < 0:
             return False
@@ -192,7 +192,7 @@ class MembershipDriver:
         raise_for(code, context)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
-        """Keep offsets with the group. Raises `CommitFailed` if the group has moved on, or another `KafkaError`."""
+        """Commit offsets for the group. Raises `CommitFailed` if the group has moved on, or another `KafkaError`."""
         if offsets:
             await self._cluster.retried(lambda: self._commit(offsets), timeout_ms=timeout_ms)
 
@@ -209,13 +209,13 @@ class MembershipDriver:
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
-                self._stirred.set()
+                self._changed.set()
                 reason = broker_error(code, context)
                 raise CommitFailed(f"{reason} The records since the last commit will be read again.") from reason
             self._check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, of those partitions for which it has."""
+        """The committed offsets of those partitions that have one."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
@@ -229,19 +229,19 @@ class MembershipDriver:
                 found[where] = offset
         return found
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         owned = list(self.machine.owned)
         ask = self.machine.leave()
         try:
             if owned:
                 await self._lose(owned)
-        finally:  # whatever a listener does, the group must not wait for this member
+        finally:  # even if a listener raises, the group must not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
                     await self._request(ask.api_key, ask.body)
 
     async def leave(self) -> None:
-        """Stop, and tell the coordinator, so that the group need not wait for the session to end."""
+        """Stop, and tell the coordinator, so that the group need not wait for the session to time out."""
         if self._task is None:
             return
         self._task.cancel()
@@ -255,4 +255,4 @@ class MembershipDriver:
                 self.machine.revoked(self.machine.owned)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                    await self._say_goodbye()
+                    await self._leave_group()

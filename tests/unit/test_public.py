@@ -1,0 +1,37 @@
+"""The public classes: blocking and asynchronous twins offer the same, and nothing but their interface is public."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import ottla
+
+TWINS = [(ottla.Producer, ottla.AsyncProducer), (ottla.Consumer, ottla.AsyncConsumer), (ottla.Admin, ottla.AsyncAdmin)]
+
+
+def interface(kind: type) -> dict[str, inspect.Signature]:
+    """The parameters of all public methods; what they return differs among twins."""
+    methods = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    bare = inspect.Signature.empty
+    return {name: inspect.signature(method).replace(return_annotation=bare) for name, method in methods.items()}
+
+
+@pytest.mark.parametrize(("blocking", "asynchronous"), TWINS)
+def test_twins_have_the_same_methods_with_the_same_arguments(blocking: type, asynchronous: type) -> None:
+    extra = interface(asynchronous).keys() - interface(blocking).keys()
+    assert extra == {"start"}, "a blocking client is started when it is made"
+    assert {name: found for name, found in interface(asynchronous).items() if name != "start"} == interface(blocking)
+    assert inspect.signature(blocking) == inspect.signature(asynchronous)
+
+
+@pytest.mark.parametrize("kind", [kind for twins in TWINS for kind in twins])
+def test_every_public_method_is_described(kind: type) -> None:
+    assert all(getattr(kind, name).__doc__ for name in interface(kind))
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize("kind", [asynchronous for _, asynchronous in TWINS])
+def test_a_client_has_no_public_attributes(kind: type) -> None:
+    assert not [name for name in vars(kind(bootstrap_servers="localhost:1")) if not name.startswith("_")]
