@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.authorization import Authorizer
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
@@ -40,8 +40,8 @@ class Machine:
         self.peer = Peer(1, "127.0.0.1", 50000, "127.0.0.1", 9092)
         self.broker = self._start(clean=True)
 
-    def _start(self, *, clean: bool) -> Broker:
-        broker = Broker(
+    def _start(self, *, clean: bool) -> BrokerMachine:
+        broker = BrokerMachine(
             settings=self.settings,
             clock=self.clock,
             disk=self.disk,

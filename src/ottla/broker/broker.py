@@ -35,7 +35,7 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.ports import Clock, Disk, Now, Registry
 
 
-class Broker:
+class BrokerMachine:
     """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
 
     `random_bytes` is the only source of randomness. `assignors` are those that the settings name; without them only built-in ones

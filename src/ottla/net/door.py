@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Peer
 from ottla.ports import Buffer, Now
@@ -47,7 +47,7 @@ class Door:
     then.
     """
 
-    def __init__(self, broker: Broker, end: Callable[[], None]) -> None:
+    def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:
         self.unexpected = 0
         self.failure: Exception | None = None
         self._broker = broker

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import TODAY, Release
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
@@ -30,7 +30,7 @@ NOWHERE = ("", 0)
 class Server:
     """Joins one broker machine to asyncio: connections feed it, one timer wakes it, the disk's completions reach it."""
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop) -> None:
         self.broker = broker
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()

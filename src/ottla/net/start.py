@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_server import SECURE
@@ -84,7 +84,7 @@ class Running:
         self._stopped = False
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> BrokerMachine:
         return self.server.broker
 
     async def listen(self, where: Listen) -> None:
@@ -179,7 +179,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             held.callback(disk.close)
             registry = SQLiteRegistry(os.path.join(directory.path, REGISTRY))
             held.callback(registry.close)
-            broker = Broker(
+            broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
                 clock=RealClock(),
                 disk=disk,

@@ -15,7 +15,7 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.partitions.partition import Partition
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.log.config import FOREVER
@@ -49,7 +49,7 @@ class PartitionSamples(NamedTuple):
 class HousekeepingWatch:
     """Compares what is with what was. `disturb` it when something happens that housekeeping has to recover from."""
 
-    def __init__(self, broker: Broker, disk: SimDisk) -> None:
+    def __init__(self, broker: BrokerMachine, disk: SimDisk) -> None:
         self._broker = broker
         self._disk = disk
         self._past: deque[PartitionSamples] = deque(maxlen=64)
@@ -142,7 +142,7 @@ class HousekeepingWatch:
         return None
 
 
-def weight(broker: Broker) -> int:
+def weight(broker: BrokerMachine) -> int:
     """How many items a broker's own tables hold: everything that it can reach but its disk, its registry and what is no data."""
     seen: set[int] = set()
     left: list[Any] = [broker]
@@ -156,7 +156,7 @@ def weight(broker: Broker) -> int:
     return count
 
 
-def _parts(one: Any, broker: Broker) -> Iterator[Any]:
+def _parts(one: Any, broker: BrokerMachine) -> Iterator[Any]:
     if one in (broker.disk, broker.registry, broker.clock, broker.random_bytes, broker.settings):
         return
     if isinstance(one, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
@@ -35,7 +35,7 @@ class Host:
         self.settings = BrokerSettings(settings)
         self.disk = FaultyDisk()
         self.registry = MemoryRegistry()
-        self.broker: Broker | None = None
+        self.broker: BrokerMachine | None = None
         self.lives = 0
         self.cuts_power = True
         self.was_clean = False
@@ -56,7 +56,7 @@ class Host:
         self.was_power_cut = False
         clean, self.was_clean = self.was_clean, False
         self._stamp()
-        broker = Broker(
+        broker = BrokerMachine(
             settings=self.settings,
             clock=self.world.clock,
             disk=self.disk,
