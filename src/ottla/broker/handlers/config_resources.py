@@ -1,22 +1,68 @@
-"""ListConfigResources: which resources have settings (KIP-1142); version 0, ListClientMetricsResources, has none to name."""
+"""The resources that have settings: how requests name them, and ListConfigResources (KIP-1142), which lists them.
+
+Version 0 of that was ListClientMetricsResources, for which there is nothing to list.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
-from ottla.broker.handlers.configs import BROKER, GROUP, TOPIC
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import name_error
 from ottla.wire.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from ottla.wire.errors import UNSUPPORTED_VERSION
+from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
 
-BROKER_LOGGER, CLIENT_METRICS = 8, 16
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 ConfigResource = ListConfigResourcesResponse.ConfigResource
 KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+
+
+class ConfigRefused(Exception):
+    """A resource that can't be described or changed: Kafka's code and a sentence."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+
+def topic_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
+    """What was set for a topic, which must exist. Raises `ConfigRefused`."""
+    topic = cluster.topics.get(name)
+    if topic is not None:
+        return topic.configs
+    sentence = name_error(name)
+    if sentence is not None:
+        raise ConfigRefused(INVALID_TOPIC_EXCEPTION, sentence)
+    raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist: create it first.")
+
+
+def group_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
+    """What was set for a group, which need not exist. Raises `ConfigRefused`."""
+    if not name:
+        raise ConfigRefused(INVALID_REQUEST, "Group name must not be empty: name a group.")
+    return cluster.group_configs.get(name, {})
+
+
+def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
+    """The broker that a resource names: this one, or None for all of them. Raises `ConfigRefused`.
+
+    The words are Kafka's, and differ from API to API.
+    """
+    if not name:
+        return None
+    if not re.fullmatch("-?[0-9]{1,10}", name):
+        raise ConfigRefused(INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
+    if int(name) != identity.node_id:
+        sentence = f"Unexpected broker id, expected {identity.node_id}{or_all}, but received {int(name)}: ask that broker itself."
+        raise ConfigRefused(INVALID_REQUEST, sentence)
+    return identity.node_id
 
 
 @serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER))

@@ -1,0 +1,234 @@
+"""AlterConfigs and IncrementalAlterConfigs: changes of the settings of topics, of groups and of this broker.
+
+The changes of a resource are all checked before any of them is made; each resource has its own result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
+from ottla.broker.identity import BrokerIdentity
+from ottla.broker.serving.authorization import Need, Operation
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
+from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
+from ottla.broker.settings.described import MIN_INSYNC_REPLICAS
+from ottla.broker.settings.group import GroupConfigs, group_value
+from ottla.broker.settings.kinds import LIST
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf
+from ottla.broker.topics.configs import DynamicConfigs
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
+from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST
+
+Altering = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
+AlteredResource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
+Altered = AlterConfigsResponse.AlterConfigsResourceResponse
+IncrementallyAltered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalAlterConfigsResponse.AlterConfigsResourceResponse)
+R = TypeVar("R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
+
+
+class _AlterRooms(NamedTuple):
+    identity: BrokerIdentity
+    cluster: ClusterImage
+    settings: SettingsInForce
+    configs: DynamicConfigs
+
+
+Alter = Callable[[_AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
+"""Makes the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
+
+
+@serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
+def alter_configs(
+    request: Request[AlterConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+    configs: DynamicConfigs,
+) -> Reply:
+    """Replace all settings that a resource has of its own by those given."""
+    rooms, body = _AlterRooms(identity, cluster, settings, configs), request.body
+    results = []
+    for resource, times in _counted(body.resources):
+        changes = [ConfigChange(config.name, SET, config.value) for config in resource.configs]
+        decision = _altered(rooms, request, resource, changes, {}, times)
+        results.append(_result(Altered, resource, decision))
+    return AlterConfigsResponse(responses=results)
+
+
+@serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
+def incremental_alter_configs(
+    request: Request[IncrementalAlterConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+    configs: DynamicConfigs,
+) -> Reply:
+    """Change some of a resource's settings, and leave the others (KIP-339)."""
+    rooms, body = _AlterRooms(identity, cluster, settings, configs), request.body
+    results = []
+    for resource, times in _counted(body.resources):
+        changes = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
+        decision = _altered(rooms, request, resource, changes, None, times)
+        results.append(_result(IncrementallyAltered, resource, decision))
+    return IncrementalAlterConfigsResponse(responses=results)
+
+
+def _counted(resources: Iterable[R]) -> Iterator[tuple[R, int]]:
+    """Each resource with the number of times that the request names it."""
+    named = [(resource, (resource.resource_type, resource.resource_name)) for resource in resources]
+    times = Counter(name for _, name in named)
+    return ((resource, times[name]) for resource, name in named)
+
+
+def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
+    return kind(
+        error_code=decision.error_code,
+        error_message=decision.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _altered(
+    rooms: _AlterRooms,
+    request: Altering,
+    resource: AlteredResource,
+    changes: list[ConfigChange],
+    base: Mapping[str, str] | None,
+    times: int,
+) -> Decision:
+    """Make one resource's changes over `base`, or with None over what it has."""
+    name = resource.resource_name
+    alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
+    kind = resource.resource_type
+    try:
+        if times > 1:
+            raise ConfigRefused(INVALID_REQUEST, f"Each resource must appear at most once: {name!r} does not.")
+        _check(changes)
+        if kind not in alter:
+            raise ConfigRefused(
+                INVALID_REQUEST, f"Unknown resource type {kind}: only topics, brokers and groups have settings to change."
+            )
+        return alter[kind](rooms, request, name, changes, base)
+    except ConfigRefused as refused:
+        return Decision(name, refused.error_code, refused.message)
+    except SettingError as error:
+        return Decision(name, INVALID_CONFIG, str(error))
+
+
+def _check(changes: list[ConfigChange]) -> None:
+    """Refuse changes that make no sense for any resource."""
+    for name, times in Counter(change.name for change in changes).items():
+        if times > 1:
+            raise ConfigRefused(INVALID_REQUEST, f"Error due to duplicate config keys: give {name} once.")
+    for name, operation, value in changes:
+        if operation not in (SET, DELETE, APPEND, SUBTRACT):
+            raise ConfigRefused(
+                INVALID_REQUEST, f"Unknown operations type {operation}: set (0), delete (1), append (2) or subtract (3) {name}."
+            )
+        if value is None and operation != DELETE:
+            raise ConfigRefused(INVALID_REQUEST, f"Null value not supported for : {name}; give one, or delete it for the default.")
+
+
+def _check_lists(changes: list[ConfigChange], declared: type[SettingsOf], sentence: str) -> None:
+    """Refuse to append to what is not a list; `sentence` has room for the verb and the name."""
+    for name, operation, _ in changes:
+        setting = declared.DECLARED.get(name)
+        if operation in (APPEND, SUBTRACT) and (setting is None or setting.kind is not LIST):
+            unknown = setting is None and declared is BrokerSettings
+            verb = "APPEND" if operation == APPEND else "SUBTRACT"
+            verb = verb.lower() if declared is BrokerSettings else verb
+            raise ConfigRefused(INVALID_CONFIG, f"Unknown config name: {name}" if unknown else sentence.format(verb, name))
+
+
+def _alter_topic(
+    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+) -> Decision:
+    if not name:
+        raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed: name a topic.")
+    present = topic_configs(rooms.cluster, name)
+    _check_lists(changes, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
+    in_force = partial(rooms.settings.value.topic_value, overrides=present)
+    after = changed(present if base is None else base, changes, TopicSettings, in_force)
+    return rooms.configs.set_topic(name, after, request.now, validate_only=request.body.validate_only)
+
+
+def _alter_group(
+    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+) -> Decision:
+    if not name:
+        raise ConfigRefused(INVALID_REQUEST, "Default group resources are not allowed: name a group.")
+    present = group_configs(rooms.cluster, name)
+    _check_lists(changes, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
+    in_force = partial(group_value, rooms.settings.value, overrides=present)
+    after = changed(present if base is None else base, changes, GroupConfigs, in_force)
+    return rooms.configs.set_group(name, after, validate_only=request.body.validate_only)
+
+
+def _alter_broker(
+    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+) -> Decision:
+    node_id = named_broker(rooms.identity, name, "Node id", "")
+    settings = rooms.settings.value
+    _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is no list, so set it.")
+    _check_reach(changes, node_id)
+    present = settings.of_all_brokers if node_id is None else settings.of_this_broker
+    after = changed(present if base is None else base, changes, BrokerSettings, settings.value)
+    try:
+        rooms.configs.set_broker(node_id, after, request.now, validate_only=True)
+    except SettingError as error:
+        raise ConfigRefused(INVALID_REQUEST, str(error)) from None
+    if request.release.eligible_replicas:
+        _check_replicas(changes, node_id, keeps=base is None)
+    return rooms.configs.set_broker(node_id, after, request.now, validate_only=request.body.validate_only)
+
+
+def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
+    """Refuse what can't be changed while a broker runs, or not for these brokers."""
+    found = [(change.name, *_declared(change.name)) for change in changes if change.operation != DELETE]
+    known = [(name, setting, one_listener) for name, setting, one_listener in found if setting is not None]
+    fixed = [name for name, setting, _ in known if not setting.dynamic]
+    bare = [name for name, setting, one_listener in known if setting.reach is Reach.LISTENER and not one_listener]
+    single = [name for name, setting, _ in known if setting.reach is not Reach.ALL]
+    if fixed:
+        raise ConfigRefused(
+            INVALID_REQUEST, f"Cannot update these configs dynamically: [{','.join(fixed)}]; set them at the start of the broker."
+        )
+    if bare:
+        sentence = "These security configs can be dynamically updated only per-listener using the listener prefix: "
+        raise ConfigRefused(INVALID_REQUEST, f"{sentence}[{','.join(bare)}]")
+    if single and node_id is None:
+        sentence = "Cannot update these configs at default cluster level, broker id must be specified: "
+        raise ConfigRefused(INVALID_REQUEST, f"{sentence}[{','.join(single)}]")
+
+
+def _declared(name: str) -> tuple[Setting[object] | None, bool]:
+    """The broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
+    prefixed = re.fullmatch(r"listener\.name\.[^.]+\.(.+)", name)
+    return BrokerSettings.DECLARED.get(prefixed[1] if prefixed else name), prefixed is not None
+
+
+def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:
+    """With eligible leader replicas (KIP-966), min.insync.replicas must be set for all brokers, and must not be for a single one.
+
+    `keeps`: settings that the request does not name stay as they are.
+    """
+    named = {change.name: change.operation for change in changes}
+    if node_id is not None and MIN_INSYNC_REPLICAS in named:
+        sentence = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled: set it for all brokers."
+        raise ConfigRefused(INVALID_CONFIG, sentence)
+    if node_id is None and named.get(MIN_INSYNC_REPLICAS, SET if keeps else DELETE) == DELETE:
+        sentence = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled: set it to what it shall be."
+        raise ConfigRefused(INVALID_CONFIG, sentence)

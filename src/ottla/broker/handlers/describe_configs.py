@@ -1,0 +1,106 @@
+"""DescribeConfigs: the settings of topics, of groups and of brokers, with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
+from ottla.broker.identity import BrokerIdentity
+from ottla.broker.serving.authorization import Need, Operation
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import BrokerSettings, Listener, SettingsInForce
+from ottla.broker.settings.described import (
+    DEFAULT_CONFIG,
+    DescribedSetting,
+    as_told,
+    described_broker,
+    described_changes,
+    described_group,
+    described_topic,
+)
+from ottla.cluster.image import ClusterImage
+from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.errors import INVALID_REQUEST
+
+DescribedResource = DescribeConfigsRequest.DescribeConfigsResource
+Described = DescribeConfigsResponse.DescribeConfigsResult
+Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+
+class _DescribeRooms(NamedTuple):
+    identity: BrokerIdentity
+    cluster: ClusterImage
+    settings: SettingsInForce
+
+
+@serves(DescribeConfigsRequest, Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"))
+def describe_configs(
+    request: Request[DescribeConfigsRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    settings: SettingsInForce,
+) -> Reply:
+    """Describe settings: all of a resource, or those that it names (an empty list names all)."""
+    rooms = _DescribeRooms(identity, cluster, settings)
+    response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])
+    if request.version == 0:
+        for entry in (entry for result in response.results for entry in result.configs):
+            entry.is_default = entry.config_source == DEFAULT_CONFIG  # all that version 0 tells of where a value comes from
+    return response
+
+
+def _described(rooms: _DescribeRooms, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
+    body = request.body
+    kind, name = resource.resource_type, resource.resource_name
+    try:
+        rows = _rows(rooms, kind, name, request)
+    except ConfigRefused as refused:
+        return Described(error_code=refused.error_code, error_message=refused.message, resource_type=kind, resource_name=name)
+    wanted = set(resource.configuration_keys or ())
+    entries = [_entry(row, body) for row in rows if not wanted or row.name in wanted]
+    return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
+
+
+def _rows(rooms: _DescribeRooms, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
+    told = as_told(rooms.settings.value, request.release)
+    if kind == TOPIC:
+        return described_topic(told, topic_configs(rooms.cluster, name))
+    if kind == GROUP:
+        return described_group(rooms.settings.value, group_configs(rooms.cluster, name))
+    if kind != BROKER:
+        raise ConfigRefused(
+            INVALID_REQUEST,
+            f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
+        )
+    if named_broker(rooms.identity, name) is None:
+        return described_changes(told.of_all_brokers)
+    return described_broker(_with_addresses(told, rooms, request))
+
+
+def _with_addresses(settings: BrokerSettings, rooms: _DescribeRooms, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
+    """What is in force without having been set: the numbers and the address that start-up found."""
+    peer = request.peer
+    listener = Listener(peer.listener, peer.local_host, peer.local_port)
+    node_id = str(rooms.identity.node_id)
+    found = {"broker.id": node_id, "listeners": str(listener), "node.id": node_id} | settings.given
+    return BrokerSettings(found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker)
+
+
+def _entry(row: DescribedSetting, body: DescribeConfigsRequest) -> Entry:
+    synonyms = [
+        DescribeConfigsResponse.DescribeConfigsSynonym(name=name, value=value, source=source)
+        for name, value, source in (row.synonyms if body.include_synonyms else ())
+    ]
+    return Entry(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=row.source,
+        is_sensitive=row.is_sensitive,
+        synonyms=synonyms,
+        config_type=row.type_code,
+        documentation=row.documentation if body.include_documentation else None,
+    )

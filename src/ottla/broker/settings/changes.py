@@ -1,0 +1,42 @@
+"""Changes of the settings of one resource, as texts: set, delete, append to a list, subtract from it. Refuses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.broker.settings.kinds import LIST
+from ottla.broker.settings.setting import SettingsOf
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""The operations of IncrementalAlterConfigs (KIP-339)."""
+
+
+class ConfigChange(NamedTuple):
+    """One change of one setting; only a deletion has no value."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def changed(
+    before: Mapping[str, str], changes: Iterable[ConfigChange], declared: type[SettingsOf], in_force: Callable[[str], object]
+) -> dict[str, str]:
+    """The texts after these changes. `in_force` returns the present value of a setting by its name, for lists that were not set."""
+    after = dict(before)
+    for name, operation, value in changes:
+        if operation == DELETE:
+            after.pop(name, None)
+            continue
+        assert value is not None
+        if operation == SET:
+            after[name] = value
+            continue
+        setting = declared.DECLARED.get(name)
+        present = LIST.parse(after.get(name, (setting and setting.show(in_force(name))) or ""))
+        given = LIST.parse(value)
+        kept = [item for item in present if operation == APPEND or item not in given]
+        added = [item for item in given if operation == APPEND and item not in present]
+        after[name] = ",".join(kept + added)
+    return after
