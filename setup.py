@@ -18,7 +18,7 @@ KERNELS = (
     "wire.codec.kernel_read",
     "wire.codec.kernel_write",
 )
-DECLARATIONS = ["src/ottla/wire/codec/capi.pxd", "src/ottla/wire/codec/kernel.pxd"]
+DECLARATIONS = ["src/ottla/records/kernel_common.pxd", "src/ottla/wire/codec/capi.pxd", "src/ottla/wire/codec/kernel.pxd"]
 DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 atheris: Any = importlib.import_module("atheris")  # no stubs: they would be needed on every machine
 
-KERNELS = ("kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy")
+KERNELS = ("kernel_common", "kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy")
 CHOICES = 256
 """Seeds of rounds: an input chooses one of them, and so what its bytes are held to be."""
 

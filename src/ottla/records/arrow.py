@@ -26,6 +26,7 @@ from ottla.records.batch import (
     BatchHeader,
 )
 from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
+from ottla.records.kernel_common import SPAN_COLUMNS
 from ottla.records.uncompiled import say_once
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Rows:
         self.row_count = len(value)
         if any(isinstance(column, pa.Array) and len(column) != len(value) for column in (key, timestamps, headers)):
             raise ValueError("Keys, timestamps and headers must have as many rows as the values.")
-        self.spans = memoryview(bytearray(4 * kernel.SPAN_COLUMNS * self.row_count or 4)).cast("i")
+        self.spans = memoryview(bytearray(4 * SPAN_COLUMNS * self.row_count or 4)).cast("i")
         self.value_data = self._fill(value, kernel.VALUE_AT)
         self.key_data = NOTHING if key is None else self._fill(key, kernel.KEY_AT)
         if key is None:

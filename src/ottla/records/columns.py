@@ -16,13 +16,14 @@ from ottla.records import codecs, kernel, kernel_record
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.build import build
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
+from ottla.records.kernel_common import SPAN_COLUMNS
 from ottla.records.record import ConsumerRecord, Record, Where
 from ottla.records.uncompiled import say_once
 
 __all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
 
 SMALLEST_RECORD_BYTES: Final = 7
-ROW_BYTES: Final = 8 + 8 + 4 * kernel.SPAN_COLUMNS
+ROW_BYTES: Final = 8 + 8 + 4 * SPAN_COLUMNS
 MOST_OFFSET: Final = 1 << 62
 EMPTY: Final = memoryview(b"")
 

@@ -14,7 +14,10 @@ try:
 except ImportError:
     from ottla.records import plain as cython
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, inside, span, wrapped, zigzag
+else:
+    from ottla.records.kernel_common import SPAN_COLUMNS, inside, span, wrapped, zigzag
     from ottla.records.plain_walk import walk_common
 
 COMPILED = cython.compiled
@@ -22,78 +25,8 @@ COMPILED = cython.compiled
 KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, HEADERS_AT, HEADERS_SIZE = range(6)
 """The six columns of spans, each `capacity` int32 after the one before. A size of -1 is null. Headers begin with their count."""
 
-SPAN_COLUMNS = 6
 BROKEN, DOUBTFUL = -2, -3
 """What `walk` says of records that make no sense, and of those that do but for a timestamp or a key."""
-
-MASK_64 = 0xFFFFFFFFFFFFFFFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _zigzag(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(number, position after it); position -1 where no number ends before `end`."""
-    number: cython.ulonglong
-    if pos < end and buf[pos] < 0x80:
-        number = buf[pos]
-        return (number >> 1) ^ -(number & 1), pos + 1
-    if pos + 1 < end and buf[pos + 1] < 0x80:
-        number = (buf[pos] & 0x7F) | (buf[pos + 1] << 7)
-        return (number >> 1) ^ -(number & 1), pos + 2
-    return _long_zigzag(buf, pos, end)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _long_zigzag(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    number: cython.ulonglong = 0
-    byte: cython.ulonglong
-    shift: cython.int = 0
-    while pos < end and shift < 70:
-        byte = buf[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if not cython.compiled:
-                number &= MASK_64
-            return (number >> 1) ^ -(number & 1), pos
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _wrap(number: cython.longlong) -> cython.longlong:
-    """A sum or difference as 64 bits hold it: C has wrapped it already."""
-    if cython.compiled:
-        return number
-    return (number + (1 << 63) & MASK_64) - (1 << 63)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _span(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
-    size: cython.longlong
-    size, pos = _zigzag(buf, pos, end)
-    if pos < 0 or size > end - pos:
-        return 0, -1
-    if size < 0:
-        return -1, pos
-    return size, pos
 
 
 @cython.cfunc
@@ -103,14 +36,14 @@ def _skip_headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, 
     """The position after the headers, or -1. A header takes at least two bytes, which bounds the count."""
     count: cython.longlong
     size: cython.longlong
-    count, pos = _zigzag(buf, pos, end)
+    count, pos = zigzag(buf, pos, end)
     if pos < 0 or count < 0 or count > (end - pos) >> 1:
         return -1
     while count > 0:
-        size, pos = _span(buf, pos, end)
+        size, pos = span(buf, pos, end)
         if pos < 0 or size < 0:
             return -1
-        size, pos = _span(buf, pos + size, end)
+        size, pos = span(buf, pos + size, end)
         if pos < 0:
             return -1
         if size > 0:
@@ -140,26 +73,26 @@ def _scan(
     number: cython.longlong
     while row < stop_row:
         start = pos
-        number, pos = _zigzag(buf, pos, end)
+        number, pos = zigzag(buf, pos, end)
         if pos < 0 or number < 6 or number > end - pos:
             return -1 - start
         stop = pos + number
-        number, pos = _zigzag(buf, pos + 1, stop)
+        number, pos = zigzag(buf, pos + 1, stop)
         if pos < 0:
             return -1 - start
-        timestamps[row] = _wrap(base_timestamp + number)
-        number, pos = _zigzag(buf, pos, stop)
+        timestamps[row] = wrapped(base_timestamp + number)
+        number, pos = zigzag(buf, pos, stop)
         if pos < 0 or number < 0 or number > 0x7FFFFFFF:
             return -1 - start
         offsets[row] = base_offset + number
-        number, pos = _span(buf, pos, stop)
+        number, pos = span(buf, pos, stop)
         if pos < 0:
             return -1 - start
         spans[row] = pos
         spans[capacity + row] = number
         if number > 0:
             pos += number
-        number, pos = _span(buf, pos, stop)
+        number, pos = span(buf, pos, stop)
         if pos < 0:
             return -1 - start
         spans[2 * capacity + row] = pos
@@ -205,8 +138,8 @@ def scan(
 def _int(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """As `_zigzag`, for a number of 32 bits: at most 5 bytes, as Kafka's readers refuse longer ones, whatever they say."""
-    return _zigzag(buf, pos, end if end - pos < 5 else pos + 5)
+    """As `zigzag`, for a number of 32 bits: at most 5 bytes, as Kafka's readers refuse longer ones, whatever they say."""
+    return zigzag(buf, pos, end if end - pos < 5 else pos + 5)
 
 
 @cython.cfunc
@@ -263,7 +196,7 @@ def _pass(
     if pos < 0 or number < 6 or number > end - pos:
         return 0, False, -1
     stop = pos + number
-    age, pos = _zigzag(buf, pos + 1, stop)
+    age, pos = zigzag(buf, pos + 1, stop)
     if pos < 0:
         return 0, False, -1
     number, pos = _int(buf, pos, stop)
@@ -309,7 +242,7 @@ def walk(
         timestamp, has_key, pos = _pass(buf, pos, end, index)
         if pos < 0:
             return BROKEN
-        timestamp = _wrap(base_timestamp + timestamp)
+        timestamp = wrapped(base_timestamp + timestamp)
         if timestamp > newest:
             newest = timestamp
         if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and not has_key):
@@ -343,19 +276,11 @@ def next_doubtful(
         timestamp, has_key, pos = _pass(buf, pos, end, index)
         if pos < 0:
             raise ValueError("next_doubtful: a record is broken")
-        timestamp = _wrap(base_timestamp + timestamp)
+        timestamp = wrapped(base_timestamp + timestamp)
         if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and not has_key):
             break
         index += 1
     return index, pos, timestamp, bool(has_key)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
 
 
 def count_headers(buf: cython.const[cython.uchar][::1], at: cython.const[cython.int][::1], sizes: cython.const[cython.int][::1]):
@@ -365,10 +290,10 @@ def count_headers(buf: cython.const[cython.uchar][::1], at: cython.const[cython.
     pos: cython.Py_ssize_t
     index: cython.Py_ssize_t
     for index in range(len(at)):
-        if not _inside(at[index], sizes[index], len(buf)):
+        if not inside(at[index], sizes[index], len(buf)):
             raise ValueError("count_headers: a span is outside the data")
         if sizes[index] > 1:
-            count, pos = _zigzag(buf, at[index], at[index] + sizes[index])
+            count, pos = zigzag(buf, at[index], at[index] + sizes[index])
             if pos > 0 and count > 0:
                 total += count
     return total
@@ -400,18 +325,18 @@ def header_spans(
         starts[row + index] = entry
         if sizes[index] <= 1:
             continue
-        if not _inside(at[index], sizes[index], len(buf)):
+        if not inside(at[index], sizes[index], len(buf)):
             raise ValueError("header_spans: a span is outside the data")
         stop = at[index] + sizes[index]
-        count, pos = _zigzag(buf, at[index], stop)
+        count, pos = zigzag(buf, at[index], stop)
         while count > 0 and pos >= 0:
             if entry >= capacity:
                 raise ValueError("header_spans: there are more headers than entries")
-            size, pos = _span(buf, pos, stop)
+            size, pos = span(buf, pos, stop)
             if pos < 0 or size < 0:
                 raise ValueError("header_spans: the headers are broken")
             names[entry], names[capacity + entry] = pos, size
-            size, pos = _span(buf, pos + size, stop)
+            size, pos = span(buf, pos + size, stop)
             if pos < 0:
                 raise ValueError("header_spans: the headers are broken")
             values[entry], values[capacity + entry] = pos, size

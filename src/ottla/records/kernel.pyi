@@ -9,7 +9,6 @@ VALUE_AT: int
 VALUE_SIZE: int
 HEADERS_AT: int
 HEADERS_SIZE: int
-SPAN_COLUMNS: int
 BROKEN: int
 DOUBTFUL: int
 

@@ -12,34 +12,11 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.ottla.records.kernel_common import copy, inside
+else:
+    from ottla.records.kernel_common import copy, inside
 
 COMPILED = cython.compiled
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _copy(
-    out: cython.uchar[::1],
-    pos: cython.Py_ssize_t,
-    data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-) -> cython.void:
-    if cython.compiled:
-        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
-    else:
-        out[pos : pos + size] = data[at : at + size]
 
 
 @cython.cfunc
@@ -109,10 +86,10 @@ def _gather(
     for index in range(len(at)):
         offsets[row] = pos
         if sizes[index] >= 0:
-            if sizes[index] > len(out) - pos or not _inside(at[index], sizes[index], len(data)):
+            if sizes[index] > len(out) - pos or not inside(at[index], sizes[index], len(data)):
                 return -1
             if sizes[index] > 0:
-                _copy(out, pos, data, at[index], sizes[index])
+                copy(out, pos, data, at[index], sizes[index])
             pos += sizes[index]
             if len(validity) > 0:
                 validity[row >> 3] = validity[row >> 3] | (1 << (row & 7))
@@ -199,7 +176,7 @@ def _partitions(
     for index in range(len(at)):
         if sizes[index] < 0:
             out[index] = -1
-        elif _inside(at[index], sizes[index], len(data)):
+        elif inside(at[index], sizes[index], len(data)):
             out[index] = (_murmur2(data, at[index], sizes[index]) & 0x7FFFFFFF) % partition_count
         else:
             return False

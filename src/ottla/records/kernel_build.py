@@ -1,8 +1,7 @@
 """The loops that write records; compiled or not, as `kernel` is.
 
 Knows the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given,
-and that there is room. What `kernel` has too stands here again, as C code is inlined only within one module. Types:
-`kernel_build.pyi`.
+and that there is room. Types: `kernel_build.pyi`.
 """
 
 from __future__ import annotations
@@ -15,30 +14,11 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING
     from cython.cimports.libc.string import memcpy
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, copy, row_inside, wrapped
+else:
+    from ottla.records.kernel_common import SPAN_COLUMNS, copy, row_inside, wrapped
 
 COMPILED = cython.compiled
-
-SPAN_COLUMNS = 6
-MASK_64 = 0xFFFFFFFFFFFFFFFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _wrap(number: cython.longlong) -> cython.longlong:
-    """A sum or difference as 64 bits hold it: C has wrapped it already."""
-    if cython.compiled:
-        return number
-    return (number + (1 << 63) & MASK_64) - (1 << 63)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
 
 
 @cython.cfunc
@@ -84,23 +64,6 @@ def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _copy(
-    out: cython.uchar[::1],
-    pos: cython.Py_ssize_t,
-    data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-) -> cython.void:
-    if cython.compiled:
-        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
-    else:
-        out[pos : pos + size] = data[at : at + size]
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
 def _put_span(
     out: cython.uchar[::1],
     pos: cython.Py_ssize_t,
@@ -110,31 +73,9 @@ def _put_span(
 ) -> cython.Py_ssize_t:
     pos = _put(out, pos, size)
     if size > 0:
-        _copy(out, pos, data, at, size)
+        copy(out, pos, data, at, size)
         pos += size
     return pos
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _sound(
-    spans: cython.const[cython.int][::1],
-    capacity: cython.Py_ssize_t,
-    row: cython.Py_ssize_t,
-    key_bytes: cython.Py_ssize_t,
-    value_bytes: cython.Py_ssize_t,
-    header_bytes: cython.Py_ssize_t,
-) -> cython.bint:
-    """Whether the row exists and its spans lie inside their data."""
-    if row < 0 or row >= capacity:
-        return False
-    if not _inside(spans[row], spans[capacity + row], key_bytes):
-        return False
-    if not _inside(spans[2 * capacity + row], spans[3 * capacity + row], value_bytes):
-        return False
-    return _inside(spans[4 * capacity + row], spans[5 * capacity + row], header_bytes)
 
 
 @cython.cfunc
@@ -186,7 +127,7 @@ def _write_one(
     if header_size <= 0:
         out[pos] = 0
         return pos + 1
-    _copy(out, pos, header_data, spans[4 * capacity + row], header_size)
+    copy(out, pos, header_data, spans[4 * capacity + row], header_size)
     return pos + header_size
 
 
@@ -216,9 +157,9 @@ def _write(
     max_timestamp: cython.longlong = base_timestamp
     while index < end:
         row = rows[index] if len(rows) > 0 else index
-        if not _sound(spans, capacity, row, len(key_data), len(value_data), len(header_data)):
+        if not 0 <= row < capacity or not row_inside(spans, capacity, row, len(key_data), len(value_data), len(header_data)):
             return -1, pos, 0
-        age = _wrap(timestamps[row] - base_timestamp)
+        age = wrapped(timestamps[row] - base_timestamp)
         delta = deltas[row] if len(deltas) > 0 else index - first
         after = _write_one(out, pos, age, delta, row, spans, capacity, key_data, value_data, header_data)
         if after < 0:
@@ -316,7 +257,7 @@ def write_items(out: cython.uchar[::1], pos: cython.Py_ssize_t, timestamps: list
             header_size = len(header)
         timestamp = timestamps[index]
         newest = timestamp if timestamp > newest else newest
-        age = _wrap(timestamp - base_timestamp)
+        age = wrapped(timestamp - base_timestamp)
         body = _body_bytes(age, index, key_size, value_size, header_size)
         if body + 5 > len(out) - pos:  # a literal: with a name, which is Python's, this sum would take a third of the time
             raise ValueError("write_items: there is too little room")

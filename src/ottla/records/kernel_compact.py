@@ -12,6 +12,11 @@ try:
 except ImportError:
     from ottla.records import plain as cython
 
+if cython.compiled:
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, inside
+else:
+    from ottla.records.kernel_common import SPAN_COLUMNS, inside
+
 COMPILED = cython.compiled
 
 SLOT_WORDS = 3
@@ -128,14 +133,6 @@ def hash_key(key: cython.const[cython.uchar][::1], key_low: cython.ulonglong, ke
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
 def _slot(
     table: cython.const[cython.ulonglong][::1], slots: cython.ulonglong, low: cython.ulonglong, high: cython.ulonglong
 ) -> cython.Py_ssize_t:
@@ -170,7 +167,7 @@ def _remember(
     high: cython.ulonglong
     while row < end:
         if sizes[row] >= 0:
-            if not _inside(at[row], sizes[row], len(data)):
+            if not inside(at[row], sizes[row], len(data)):
                 return -1, used
             low, high = _siphash(data, at[row], sizes[row], key_low, key_high)
             slot = _slot(table, slots, low, high)
@@ -242,7 +239,7 @@ def _retain(
     high: cython.ulonglong
     while row < end:
         if spans[capacity + row] >= 0 and (with_tombstones or spans[3 * capacity + row] >= 0):
-            if not _inside(spans[row], spans[capacity + row], len(data)):
+            if not inside(spans[row], spans[capacity + row], len(data)):
                 return -1, 0, 0
             low, high = _siphash(data, spans[row], spans[capacity + row], key_low, key_high)
             slot = _slot(table, slots, low, high)
@@ -280,7 +277,7 @@ def retain(
     come into `rows`, and into `deltas`, at their own place, how far their offsets lie from `base_offset`.
     """
     capacity: cython.Py_ssize_t = len(offsets)
-    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < 6 * capacity:
+    if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
         raise ValueError("retain: the rows are outside the columns")
     if len(rows) < end - first or len(deltas) < end or len(table) < SLOT_WORDS:
         raise ValueError("retain: there is too little room")

@@ -15,11 +15,12 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, copy, inside
+else:
+    from ottla.records.kernel_common import SPAN_COLUMNS, copy, inside
 
 COMPILED = cython.compiled
 
-SPAN_COLUMNS = 6
 KIND_MASK = 0x0F
 """The attributes that make messages differ in kind: the codec and the type of the timestamp."""
 
@@ -219,10 +220,7 @@ def _put_span(
     pos = _put(out, pos, size if size >= 0 else -1, 4)
     if size <= 0:
         return pos
-    if cython.compiled:
-        memcpy(cython.address(out[pos]), cython.address(data[at]), size)
-    else:
-        out[pos : pos + size] = data[at : at + size]
+    copy(out, pos, data, at, size)
     return pos + size
 
 
@@ -274,7 +272,7 @@ def _messages(
     newest: cython.longlong = -1
     for row in range(first, end):
         key_size, value_size = spans[capacity + row], spans[3 * capacity + row]
-        if not (_inside(spans[row], key_size, len(data)) and _inside(spans[2 * capacity + row], value_size, len(data))):
+        if not (inside(spans[row], key_size, len(data)) and inside(spans[2 * capacity + row], value_size, len(data))):
             raise ValueError("write_messages: a span is outside the data")
         if 34 + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) > len(out) - pos:
             raise ValueError("write_messages: there is too little room")
@@ -292,14 +290,6 @@ def _messages(
         if timestamps[row] > newest:
             newest = timestamps[row]
     return pos, newest
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
 
 
 @cython.cfunc

@@ -1,7 +1,7 @@
 """A record as an object, and the loop that makes many; compiled or not, as `kernel` is.
 
-Knows columns of positions and sizes, and the bytes of headers. What `kernel` has too stands here again, as C code is inlined only
-within one module. `ottla.records.record` says which class is everybody's `Record`; types: `kernel_record.pyi`.
+Knows columns of positions and sizes, and the bytes of headers. `ottla.records.record` says which class is everybody's `Record`.
+Types: `kernel_record.pyi`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, row_inside, span, zigzag
+else:
+    from ottla.records.kernel_common import SPAN_COLUMNS, row_inside, span, zigzag
 
 COMPILED = cython.compiled
-
-SPAN_COLUMNS = 6
-MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
 @cython.no_gc  # Cython wants it in this order
@@ -120,62 +120,6 @@ class ConsumerRecord(Record):
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _zigzag(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(number, position after it); position -1 where no number ends before `end`."""
-    number: cython.ulonglong
-    if pos < end and buf[pos] < 0x80:
-        number = buf[pos]
-        return (number >> 1) ^ -(number & 1), pos + 1
-    if pos + 1 < end and buf[pos + 1] < 0x80:
-        number = (buf[pos] & 0x7F) | (buf[pos + 1] << 7)
-        return (number >> 1) ^ -(number & 1), pos + 2
-    return _long_zigzag(buf, pos, end)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _long_zigzag(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    number: cython.ulonglong = 0
-    byte: cython.ulonglong
-    shift: cython.int = 0
-    while pos < end and shift < 70:
-        byte = buf[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if not cython.compiled:
-                number &= MASK_64
-            return (number >> 1) ^ -(number & 1), pos
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _span(
-    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
-    size: cython.longlong
-    size, pos = _zigzag(buf, pos, end)
-    if pos < 0 or size > end - pos:
-        return 0, -1
-    if size < 0:
-        return -1, pos
-    return size, pos
-
-
-@cython.cfunc
 def _slice(buf: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.Py_ssize_t):
     """`size` bytes from `start` as bytes of their own. The range is checked already."""
     if not cython.compiled:
@@ -190,14 +134,14 @@ def _headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: 
     """The headers that `scan` found sound, as a tuple of (name, value or None)."""
     count: cython.longlong
     size: cython.longlong
-    count, pos = _zigzag(buf, pos, end)
+    count, pos = zigzag(buf, pos, end)
     found = []
     while count > 0 and pos >= 0:
-        size, pos = _span(buf, pos, end)
+        size, pos = span(buf, pos, end)
         if pos < 0 or size < 0:
             raise ValueError("make_records: the headers are broken")
         name = _slice(buf, pos, size).decode("utf-8", "surrogateescape")
-        size, pos = _span(buf, pos + size, end)
+        size, pos = span(buf, pos + size, end)
         if pos < 0:
             raise ValueError("make_records: the headers are broken")
         if size < 0:
@@ -207,28 +151,6 @@ def _headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: 
             pos += size
         count -= 1
     return tuple(found)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _inside(at: cython.longlong, size: cython.longlong, data_bytes: cython.longlong) -> cython.bint:
-    return size <= 0 or (at >= 0 and size <= data_bytes - at)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _row_inside(
-    spans: cython.const[cython.int][::1], capacity: cython.Py_ssize_t, row: cython.Py_ssize_t, data_bytes: cython.Py_ssize_t
-) -> cython.bint:
-    if not _inside(spans[row], spans[capacity + row], data_bytes):
-        return False
-    if not _inside(spans[2 * capacity + row], spans[3 * capacity + row], data_bytes):
-        return False
-    return _inside(spans[4 * capacity + row], spans[5 * capacity + row], data_bytes)
 
 
 def make_records(
@@ -253,7 +175,7 @@ def make_records(
         raise TypeError("make_records: the type is none of the two classes of records")
     row: cython.Py_ssize_t
     for row in range(first, end):
-        if not _row_inside(spans, capacity, row, len(buf)):
+        if not row_inside(spans, capacity, row, len(buf), len(buf), len(buf)):
             raise ValueError("make_records: a span is outside the data")
     found: list = [None] * (end - first)
     for row in range(first, end):

@@ -1,0 +1,64 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+# What the kernels have in common, compiled: C code is inlined only where its body is seen. `kernel_common.py` is the same in Python.
+
+from libc.string cimport memcpy
+
+cdef enum:
+    SPAN_COLUMNS = 6
+
+cdef inline (long long, Py_ssize_t) zigzag(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef unsigned long long number
+    if pos < end and buf[pos] < 0x80:
+        number = buf[pos]
+        return <long long>(number >> 1) ^ -<long long>(number & 1), pos + 1
+    if pos + 1 < end and buf[pos + 1] < 0x80:
+        number = (buf[pos] & 0x7F) | (buf[pos + 1] << 7)
+        return <long long>(number >> 1) ^ -<long long>(number & 1), pos + 2
+    return long_zigzag(buf, pos, end)
+
+cdef inline (long long, Py_ssize_t) long_zigzag(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef unsigned long long number = 0
+    cdef unsigned long long byte
+    cdef int shift = 0
+    while pos < end and shift < 70:
+        byte = buf[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return <long long>(number >> 1) ^ -<long long>(number & 1), pos
+        shift += 7
+    return 0, -1
+
+cdef inline (long long, Py_ssize_t) span(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef long long size
+    size, pos = zigzag(buf, pos, end)
+    if pos < 0 or size > end - pos:
+        return 0, -1
+    if size < 0:
+        return -1, pos
+    return size, pos
+
+cdef inline long long wrapped(long long number) noexcept nogil:
+    return number
+
+cdef inline bint inside(long long at, long long size, long long data_bytes) noexcept nogil:
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+cdef inline bint row_inside(
+    const int[::1] spans,
+    Py_ssize_t capacity,
+    Py_ssize_t row,
+    Py_ssize_t key_bytes,
+    Py_ssize_t value_bytes,
+    Py_ssize_t header_bytes,
+) noexcept nogil:
+    if not inside(spans[row], spans[capacity + row], key_bytes):
+        return False
+    if not inside(spans[2 * capacity + row], spans[3 * capacity + row], value_bytes):
+        return False
+    return inside(spans[4 * capacity + row], spans[5 * capacity + row], header_bytes)
+
+cdef inline void copy(
+    unsigned char[::1] out, Py_ssize_t pos, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t size
+) noexcept nogil:
+    memcpy(&out[pos], &data[at], size)

@@ -1,0 +1,70 @@
+"""What the kernels have in common, where they run uncompiled. Compiled ones inline the same from `kernel_common.pxd`.
+
+Knows varints and columns of spans. Numbers have 64 bits: sums that C wraps are wrapped here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.ports import Buffer
+
+SPAN_COLUMNS: Final = 6
+"""Positions and sizes of keys, values and headers: columns one after the other, each `capacity` int32."""
+
+_MASK_64: Final = 0xFFFFFFFFFFFFFFFF
+
+
+def zigzag(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
+    """(number, position after it); position -1 where no number ends before `end`."""
+    if pos < end and buf[pos] < 0x80:
+        number = buf[pos]
+        return (number >> 1) ^ -(number & 1), pos + 1
+    if pos + 1 < end and buf[pos + 1] < 0x80:
+        number = (buf[pos] & 0x7F) | (buf[pos + 1] << 7)
+        return (number >> 1) ^ -(number & 1), pos + 2
+    number = 0
+    for shift in range(0, 70, 7):
+        if pos >= end:
+            break
+        byte = buf[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            number &= _MASK_64
+            return (number >> 1) ^ -(number & 1), pos
+    return 0, -1
+
+
+def span(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
+    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
+    size, pos = zigzag(buf, pos, end)
+    if pos < 0 or size > end - pos:
+        return 0, -1
+    if size < 0:
+        return -1, pos
+    return size, pos
+
+
+def wrapped(number: int) -> int:
+    """A sum or difference as 64 bits hold it."""
+    return (number + (1 << 63) & _MASK_64) - (1 << 63)
+
+
+def inside(at: int, size: int, data_bytes: int) -> bool:
+    """Whether a span lies within its data."""
+    return size <= 0 or (at >= 0 and size <= data_bytes - at)
+
+
+def row_inside(spans: memoryview[int], capacity: int, row: int, key_bytes: int, value_bytes: int, header_bytes: int) -> bool:
+    """Whether key, value and headers of a row lie within their data."""
+    if not inside(spans[row], spans[capacity + row], key_bytes):
+        return False
+    if not inside(spans[2 * capacity + row], spans[3 * capacity + row], value_bytes):
+        return False
+    return inside(spans[4 * capacity + row], spans[5 * capacity + row], header_bytes)
+
+
+def copy(out: memoryview, pos: int, data: Buffer, at: int, size: int) -> None:
+    """Copy `size` bytes of `data` from `at` to `pos` in `out`."""
+    out[pos : pos + size] = data[at : at + size]
