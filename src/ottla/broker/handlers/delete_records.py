@@ -55,8 +55,9 @@ def _delete(partition: Partition | None, index: int, offset: int) -> PartitionRe
 def _refusal(partition: Partition, offset: int) -> int:
     if partition.topic in INTERNAL:
         return INVALID_TOPIC_EXCEPTION
-    if partition.offline is not None:
-        return KAFKA_STORAGE_ERROR
+    error_code = partition.leader_error()
+    if error_code:
+        return error_code
     if partition.config.compacts and not partition.config.deletes:
         return POLICY_VIOLATION
     return NONE if TO_HIGH_WATERMARK <= offset <= partition.high_watermark else OFFSET_OUT_OF_RANGE

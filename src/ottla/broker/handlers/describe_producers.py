@@ -11,7 +11,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 TopicResult = DescribeProducersResponse.TopicResponse
 PartitionResult = DescribeProducersResponse.PartitionResponse
@@ -44,8 +44,8 @@ def _of_partition(partitions: Partitions, topic: str, index: int) -> PartitionRe
     partition = partitions.get(topic, index)
     if partition is None:
         result.error_code = UNKNOWN_TOPIC_OR_PARTITION
-    elif partition.offline is not None:
-        result.error_code, result.error_message = KAFKA_STORAGE_ERROR, partition.offline
+    elif error_code := partition.leader_error():
+        result.error_code, result.error_message = error_code, partition.offline
     else:
         producers = partition.log.producers.by_id
         result.active_producers = [_state(producer_id, producer) for producer_id, producer in producers.items()]

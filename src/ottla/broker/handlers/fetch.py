@@ -21,14 +21,11 @@ from ottla.cluster.image import ClusterImage
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (
-    FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
     INVALID_FETCH_SESSION_EPOCH,
     KAFKA_STORAGE_ERROR,
-    NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
-    UNKNOWN_LEADER_EPOCH,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,7 +37,6 @@ STORAGE_ERROR_FROM = 6
 ZSTD_FROM = 10
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
-NO_LEADER_EPOCH = -1
 NO_OFFSET = -1
 
 TopicResponse = FetchResponse.FetchableTopicResponse
@@ -184,10 +180,8 @@ class _Fetch:
             return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)
         if topic_id is not None and topic_id != partition.topic_id:
             return self._failed(part, INCONSISTENT_TOPIC_ID)
-        if partition.offline is not None:
-            return self._failed(part, KAFKA_STORAGE_ERROR)
-        error_code = epoch_error(partition, part.current_leader_epoch)
-        if self.version < ZSTD_FROM and partition.config.compression_type == "zstd":
+        error_code = partition.leader_error(part.current_leader_epoch)
+        if self.version < ZSTD_FROM and partition.config.compression_type == "zstd" and partition.offline is None:
             error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: whatever codec the batches at hand have
         if not error_code and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
@@ -317,10 +311,3 @@ class _IncrementalFetch(_Fetch):
         if held.topic is None:
             return self._nobodys(held, UNKNOWN_TOPIC_ID)
         return self._partition(held.topic, held, held.topic_id if self._session.uses_ids else None)
-
-
-def epoch_error(partition: Partition, current_leader_epoch: int) -> int:
-    """What a client's idea of the leader epoch says about its metadata (KIP-320); -1 asks for no check."""
-    if current_leader_epoch in (NO_LEADER_EPOCH, partition.leader_epoch):
-        return NONE
-    return FENCED_LEADER_EPOCH if current_leader_epoch < partition.leader_epoch else UNKNOWN_LEADER_EPOCH

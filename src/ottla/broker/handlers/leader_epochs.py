@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.handlers.fetch import epoch_error
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
@@ -32,10 +31,8 @@ def _end(partitions: Partitions, topic: str, asked: PartitionRequest) -> EpochEn
     partition = partitions.get(topic, asked.partition)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
-    elif partition.offline is not None:
-        answer.error_code = KAFKA_STORAGE_ERROR
     else:
-        answer.error_code = epoch_error(partition, asked.current_leader_epoch)
+        answer.error_code = partition.leader_error(asked.current_leader_epoch)
     if partition is None or answer.error_code:
         return answer
     if asked.leader_epoch == partition.leader_epoch:  # the log learns of it with the first batch only

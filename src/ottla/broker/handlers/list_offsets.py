@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.handlers.fetch import READ_COMMITTED, epoch_error
+from ottla.broker.handlers.fetch import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -57,12 +57,10 @@ def _answer(partition: Partition | None, part: Asked, request: Request[ListOffse
     answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
-    elif partition.offline is not None:
-        answer.error_code = _storage_error(version)
     elif version >= ONE_OFFSET_FROM and sought is None:
         answer.error_code = UNSUPPORTED_VERSION
     else:
-        answer.error_code = epoch_error(partition, part.current_leader_epoch)
+        answer.error_code = _known(partition.leader_error(part.current_leader_epoch), version)
     if partition is None or answer.error_code:
         return answer
     try:
@@ -75,7 +73,7 @@ def _answer(partition: Partition | None, part: Asked, request: Request[ListOffse
         assert sought is not None, "it was not refused"
         answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
     except StorageFailed:
-        answer.error_code = _storage_error(version)
+        answer.error_code = _known(KAFKA_STORAGE_ERROR, version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
     return answer
@@ -86,9 +84,9 @@ def _first_version(timestamp: int, version: int) -> int:
     return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
 
 
-def _storage_error(version: int) -> int:
+def _known(error_code: int, version: int) -> int:
     """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
-    return KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_FROM else NOT_LEADER_OR_FOLLOWER
+    return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code
 
 
 def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) -> list[int]:

@@ -180,6 +180,9 @@ def _append(
     """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
+    error_code = partition.leader_error()
+    if error_code:
+        return _failed(data.index, error_code)
     if data.records is None:
         return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
     arrived = data.records
