@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.client.errors import KafkaError, TimedOut, broker_error
 from ottla.client.lane import Identity, Lane, Outgoing
 from ottla.client.metadata import NO_LEADER, Metadata
+from ottla.client.settings import ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.wire import errors as codes
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
@@ -28,19 +29,6 @@ _WRONG_LEADER = frozenset(
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 
 
-@dataclass(frozen=True, slots=True)
-class SendSettings:
-    """The producer settings for encoded batches. `acks`: -1 for all in-sync replicas, 1 for the leader, 0 for no answer."""
-
-    acks: int = -1
-    enable_idempotence: bool = True
-    max_in_flight_requests_per_connection: int = 5
-    max_request_size: int = 1_048_576
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    retry_backoff_ms: int = 100
-
-
 class Send(NamedTuple):
     """A Produce request to send to `node_id`; hand it back with the answer."""
 
@@ -54,7 +42,7 @@ class Sender:
     """The machine. While `wants_identity`, it needs an `identity` before it sends; `wants_metadata` names topics to ask about."""
 
     metadata: Metadata
-    settings: SendSettings
+    settings: ProducerSettings
     identity: Identity | None = None
     wants_identity: bool = False
     wants_metadata: set[str] = field(default_factory=set)
@@ -138,7 +126,7 @@ class Sender:
             # To the end of the line: partitions take turns when one request cannot hold them all.
             self._busy[lane.where] = self._busy.pop(lane.where)
         data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
-        acks, timeout_ms = self.settings.acks, self.settings.request_timeout_ms
+        acks, timeout_ms = self.settings.acks_code, self.settings.request_timeout_ms
         self._requests[node_id] = self._requests.get(node_id, 0) + 1
         return Send(node_id, ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data), taken)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
+from typing import Unpack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.client.keywords import ProducerKeywords
 from ottla.client.lane import Identity, Outgoing
 from ottla.client.metadata import Metadata
-from ottla.client.sender import Send, Sender, SendSettings
+from ottla.client.sender import Send, Sender
+from ottla.client.settings import ProducerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.records.batch import check, read_header
 from ottla.records.columns import build, open_batches
@@ -71,8 +74,8 @@ class Broker:
         return codes.NONE
 
 
-def sender(**settings: int | bool) -> Sender:
-    made = Sender(metadata(), SendSettings(**settings))  # type: ignore[arg-type]  # names and types are those of the settings
+def sender(**settings: Unpack[ProducerKeywords]) -> Sender:
+    made = Sender(metadata(), parse(ProducerSettings, settings))
     made.identified(Identity(7, 0))
     return made
 
@@ -145,7 +148,7 @@ def test_partitions_share_a_request_up_to_its_size_and_take_turns() -> None:
 
 
 def test_nothing_leaves_without_an_identity_or_a_leader() -> None:
-    made = Sender(metadata(), SendSettings())
+    made = Sender(metadata(), ProducerSettings())
     made.add(outgoing(1))
     assert made.requests(0) == []
     assert made.wants_identity
@@ -158,7 +161,7 @@ def test_nothing_leaves_without_an_identity_or_a_leader() -> None:
 
 
 def test_without_idempotence_batches_carry_no_producer() -> None:
-    made = Sender(metadata(), SendSettings(enable_idempotence=False))
+    made = Sender(metadata(), ProducerSettings(enable_idempotence=False))
     batch = outgoing(1)
     made.add(batch)
     assert len(made.requests(0)) == 1
@@ -209,7 +212,7 @@ def test_an_identity_that_the_broker_forgot_is_replaced_and_nothing_is_lost(code
 
 
 def test_a_batch_that_cannot_leave_in_time_is_given_up_with_a_reason() -> None:
-    made = Sender(metadata(leader=-1), SendSettings(delivery_timeout_ms=500))
+    made = Sender(metadata(leader=-1), ProducerSettings(delivery_timeout_ms=500))
     batch = outgoing(1, deadline_ms=500)
     made.add(batch)
     made.requests(0)
@@ -244,7 +247,7 @@ def test_a_batch_that_waits_to_be_repeated_when_its_time_is_over_names_why_it_wa
 
 
 def test_without_acknowledgements_a_batch_is_done_once_it_left() -> None:
-    made = Sender(metadata(), SendSettings(acks=0, enable_idempotence=False))
+    made = Sender(metadata(), ProducerSettings(acks="0", enable_idempotence=False))
     batch = outgoing(1)
     made.add(batch)
     [send] = made.requests(0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.lane import Identity, Outgoing
-from ottla.client.sender import Send, Sender, SendSettings
+from ottla.client.sender import Send, Sender
 from ottla.client.settings import ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
@@ -29,18 +29,7 @@ class BatchSender:
         self._pump = pump
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._machine = Sender(
-            cluster.metadata,
-            SendSettings(
-                acks=settings.acks_code,
-                enable_idempotence=settings.enable_idempotence,
-                max_in_flight_requests_per_connection=settings.max_in_flight_requests_per_connection,
-                max_request_size=settings.max_request_size,
-                request_timeout_ms=settings.request_timeout_ms,
-                delivery_timeout_ms=settings.delivery_timeout_ms,
-                retry_backoff_ms=settings.retry_backoff_ms,
-            ),
-        )
+        self._machine = Sender(cluster.metadata, settings)
 
     @property
     def idle(self) -> bool:
