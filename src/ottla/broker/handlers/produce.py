@@ -36,7 +36,7 @@ from ottla.wire.errors import (
     error_name,
 )
 
-ACKS_NONE, ACKS_LEADER = 0, 1
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 ONE_BATCH_FROM = 3
 """From here on a partition's records are one batch of magic 2 (KIP-98); before, they are of any format."""
 
@@ -116,12 +116,13 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
     """Append what the request brings: a batch for each partition, or what became of older messages."""
     body, response = request.body, ProduceResponse()
     unsynced: Unsynced = []
-    refusal = _refusal(body, request)
+    is_ordinary = body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and body.transactional_id is None
+    refusal = NONE if is_ordinary else _refusal(request)
     for topic in body.topic_data:
-        name, unknown = _topic_name(cluster, topic, request.version)
+        name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
         parts = [
-            _failed(data.index, refusal or unknown)
-            if refusal or unknown
+            _failed(data.index, refusal or UNKNOWN_TOPIC_ID)
+            if refusal or name is None
             else _append(partitions.get(name, data.index), data, request, unsynced)
             for data in topic.partition_data
         ]
@@ -130,15 +131,15 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
         return _unanswered(response)
-    if request.release.waits_for_replicas(body.acks):
+    if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
     return _when_synced(response, unsynced, request.version) if unsynced else response
 
 
-def _refusal(body: ProduceRequest, request: Request[ProduceRequest]) -> int:
-    if request.release.refuses_acks(body.acks, request.version):
+def _refusal(request: Request[ProduceRequest]) -> int:
+    if request.release.refuses_acks(request.body.acks, request.version):
         return INVALID_REQUIRED_ACKS
-    return INVALID_TXN_STATE if body.transactional_id is not None else NONE
+    return INVALID_TXN_STATE if request.body.transactional_id is not None else NONE
 
 
 def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
@@ -161,13 +162,6 @@ def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest
         return response
 
     return Waiting((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
-
-
-def _topic_name(cluster: ClusterImage, topic: ProduceRequest.TopicProduceData, version: int) -> tuple[str, int]:
-    if version < TOPIC_IDS_FROM:
-        return topic.name, NONE
-    name = cluster.name_of(topic.topic_id)
-    return (name, NONE) if name is not None else ("", UNKNOWN_TOPIC_ID)
 
 
 def _failed(index: int, error_code: int, message: str | None = None) -> PartitionResponse:

@@ -29,6 +29,7 @@ class Release:
 
     name: str
     versions: Mapping[int, range]
+    is_today: bool = False
     unreadable: Unreadable = Unreadable.CLOSED
     closes_all_the_same: frozenset[int] = frozenset()
     version_passed_over: frozenset[int] = frozenset()
@@ -50,10 +51,6 @@ class Release:
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def is_today(self) -> bool:
-        return not self.name
 
     def read_as(self, key: int, version: int) -> int | None:
         """The version that a request is read and answered as; None if the release does not know it."""
@@ -115,7 +112,7 @@ class Release:
         return {} if self.is_today else {name: _at(self.name, since) for name, since in traits.SETTINGS.items()}
 
 
-TODAY: Final = Release("", VERSIONS)
+TODAY: Final = Release("", VERSIONS, is_today=True)
 """Every version of everything, in today's meaning."""
 
 
