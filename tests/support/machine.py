@@ -113,7 +113,7 @@ class Machine:
 
 
 class OpenMachine(Machine):
-    """A machine that serves `routes` besides Ottla's own, and asks an `authorizer`."""
+    """A machine that serves `routes` besides Ottla's own or instead of them, and asks an `authorizer`."""
 
     def __init__(self, *, routes: Sequence[Route] = (), authorizer: Authorizer | None = None) -> None:
         self._routes = routes

@@ -39,7 +39,7 @@ class BrokerMachine:
     """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
 
     `random_bytes` is the only source of randomness. `assignors` are those that the settings name; without them only built-in ones
-    can be named. `routes` are APIs to serve besides Ottla's own. Without an `authorizer` everybody may do everything.
+    can be named. `routes` are APIs to serve besides Ottla's own, or instead of them. Without an `authorizer` everybody may do everything.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BrokerMachine:
         self.groups = self._groups(assignors)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
-        served = Served((*all_routes(), *routes))
+        served = Served(all_routes(), instead=routes)
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)
         self.receive = self._router.receive
         self.refuse = self._router.refuse

@@ -65,15 +65,10 @@ def serves(
 
 
 class Served:
-    """The APIs that a broker serves, by key."""
+    """The APIs that a broker serves, by key. Routes in `instead` go before those of the same API in `routes`."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self.routes: dict[int, Route] = {}
-        for route in routes:
-            key = route.api.key
-            if key in self.routes:
-                raise TypeError(f"{route.api.name} has two handlers: {self.routes[key].handler} and {route.handler}")
-            self.routes[key] = route
+    def __init__(self, routes: Iterable[Route], instead: Iterable[Route] = ()) -> None:
+        self.routes = _by_key(routes) | _by_key(instead)
 
     def versions(self, release: Release) -> dict[int, range]:
         """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them."""
@@ -82,6 +77,15 @@ class Served:
             for key, route in sorted(self.routes.items())
             if key in release.versions
         }
+
+
+def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
+    found: dict[int, Route] = {}
+    for route in routes:
+        other = found.setdefault(route.api.key, route)
+        if other is not route:
+            raise TypeError(f"{route.api.name} has two handlers: {other.handler} and {route.handler}")
+    return found
 
 
 @cache
