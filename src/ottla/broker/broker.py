@@ -39,7 +39,8 @@ class BrokerMachine:
     """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
 
     `random_bytes` is the only source of randomness. `assignors` are those that the settings name; without them only built-in ones
-    can be named. `routes` are APIs to serve besides Ottla's own, or instead of them. Without an `authorizer` everybody may do everything.
+    can be named. `routes` are APIs to serve besides Ottla's own, or instead of them. Without an `authorizer` everybody may do
+    everything.
     """
 
     def __init__(

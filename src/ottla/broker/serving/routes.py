@@ -82,9 +82,10 @@ class Served:
 def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
     found: dict[int, Route] = {}
     for route in routes:
-        other = found.setdefault(route.api.key, route)
-        if other is not route:
+        other = found.get(route.api.key)
+        if other is not None:
             raise TypeError(f"{route.api.name} has two handlers: {other.handler} and {route.handler}")
+        found[route.api.key] = route
     return found
 
 
