@@ -1,7 +1,7 @@
-"""Looking at partitions' directories without changing them, and mending what can be mended. Knows Kafka's files; asks nobody.
+"""Checks partitions' directories without changing them, and repairs what can be repaired. Knows Kafka's files; asks nobody.
 
-What is derived (indexes, snapshots, epochs) is built anew. Records that cannot be read are given up from the first of them on, but
-never deleted: they are kept beside the log as `*.damaged`. Whoever calls holds the data directory, so that no broker writes to it.
+Derived files (indexes, snapshots, epochs) are rebuilt. Records from the first unreadable one on are given up, but never deleted:
+they are kept beside the log as `*.damaged`. The caller holds the data directory, so that no broker writes to it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from ottla.log.scan import LENGTH_FROM
 from ottla.ports import Disk, Now
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
-"""Records lost; a tail that was never synced; a file that can be built anew; one on its way out; worth knowing; not for us."""
+"""Records are lost; a tail was never synced; a file can be rebuilt; a file is about to go; worth knowing; not for us."""
 
 FAULTS = (DAMAGED, TORN, DERIVED, REFUSED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
-"""Compaction and former repairs leave gaps between offsets: no gap is taken for the end."""
+"""Compaction and former repairs leave gaps between offsets: a gap is not the end."""
 
 ABORTED_BYTES = 34
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 class Finding(NamedTuple):
-    """`kind` is one of those above, `path` the file or directory, `position` a byte in it or -1, `sentence` what is the matter."""
+    """Something found: `kind` is one of those above, `path` the file or directory, `position` a byte in it or -1."""
 
     kind: str
     path: str
@@ -68,7 +68,7 @@ NOTHING_KNOWN = Known()
 
 
 class Scanned(NamedTuple):
-    """How far the batches of a partition are good: the first bad byte is at `position` of the segment `base_offset`, if `bad`."""
+    """How far a partition's batches are good; if `bad`, the first bad byte is at `position` of the segment `base_offset`."""
 
     end_offset: int
     base_offset: int
@@ -77,12 +77,12 @@ class Scanned(NamedTuple):
 
 
 def partitions(disk: Disk) -> list[str]:
-    """The directories of partitions in a data directory."""
+    """List the directories of partitions in a data directory."""
     return [name for name in disk.list("") if _PARTITION.fullmatch(name) and parse_file_name(name) is None]
 
 
 def all_known(disk: Disk) -> dict[str, Known]:
-    """What the data directory's checkpoints say of each partition, by its directory."""
+    """Read what the checkpoints say of each partition, by its directory."""
     recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
     starts = checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS)
     return {
@@ -92,12 +92,12 @@ def all_known(disk: Disk) -> dict[str, Known]:
 
 
 def known(disk: Disk, path: str) -> Known:
-    """What they say of the partition in `path`."""
+    """Return what they say of the partition in `path`."""
     return all_known(disk).get(path, NOTHING_KNOWN)
 
 
 def check_directory(disk: Disk) -> Iterator[Finding]:
-    """What is the matter with a data directory itself: its checkpoints, and directories that are no partition's."""
+    """Check the data directory itself: its checkpoints, and directories that belong to no partition."""
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
         if disk.exists(name) and disk.size(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
             yield Finding(DERIVED, name, -1, "the checkpoint cannot be understood; a broker writes it anew.")
@@ -109,7 +109,7 @@ def check_directory(disk: Disk) -> Iterator[Finding]:
 
 
 def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list[Finding]:
-    """Everything that is the matter with one partition's directory. Every batch is read and its CRC-32C checked."""
+    """Check one partition's directory. Every batch is read and its CRC-32C checked."""
     names = disk.list(path)
     newer = _newer_format(disk, path, names)
     if newer is not None:
@@ -123,9 +123,9 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
 
 
 def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN) -> list[str]:
-    """Make the directory one that opens; returns a sentence for each thing that was done. Raises `StorageFailed`.
+    """Repair a directory so that it opens; returns a sentence for each step taken. Raises `StorageFailed`.
 
-    At every moment either the damaged records are where they were, or a synced copy of them is there as `*.damaged`.
+    At every moment the damaged records are either where they were, or in a synced copy named `*.damaged`.
     """
     findings = check_partition(disk, path, known)
     if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
@@ -176,7 +176,7 @@ def _bases(names: Sequence[str]) -> list[int]:
 
 
 def _scan(disk: Disk, path: str, bases: Sequence[int]) -> Scanned:
-    """Read every batch, up to the first that is not good."""
+    """Read every batch, up to the first bad one."""
     scanned = Scanned(bases[0] if bases else 0, bases[0] if bases else 0, 0, False)
     for base_offset in bases:
         if base_offset < scanned.end_offset:
@@ -197,7 +197,7 @@ def _scan_segment(disk: Disk, path: str, base_offset: int) -> Scanned:
 
 
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
-    """Read every batch, and hold the offset indexes against them."""
+    """Read every batch, and compare the offset indexes with them."""
     bases = _bases(names)
     scanned = _scan(disk, path, bases)
     for base_offset in bases:
@@ -212,11 +212,11 @@ def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]
     for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
         name = file_name(base_offset, suffix)
         if name not in names:
-            continue  # an active segment has none until it needs one, and any other is built anew when it is missed
+            continue  # an active segment has none until it needs one, and any other is rebuilt when it is missing
         data = disk.read_file(f"{path}/{name}")
         entries = list(entry.iter_unpack(data[: len(data) // entry.size * entry.size]))
         while entries and entries[-1] == (0, 0):
-            entries.pop()  # room that Apache Kafka takes ahead
+            entries.pop()  # space preallocated by Apache Kafka
         if len(data) % entry.size or not _grows(entries):
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index is not whole; it can be built anew.")
         elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):
@@ -249,7 +249,7 @@ def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
 
 
 def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
-    """Snapshots and epochs that are of no use."""
+    """Find unusable snapshots and epochs."""
     for name in names:
         parsed = parse_file_name(name)
         if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:
@@ -263,7 +263,7 @@ def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> I
 
 
 def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
-    """Give up the records from the first bad byte on: copied, noted, then cut."""
+    """Give up the records from the first bad byte on: copy, note, then cut."""
     later = [base for base in _bases(disk.list(path)) if base > scanned.base_offset]
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name) - scanned.position
@@ -287,7 +287,7 @@ def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
 
 
 def _copy(disk: Disk, name: str, position: int) -> str:
-    """Copy the rest of a file, durably, to a name of its own."""
+    """Copy the rest of a file, durably, to a new name."""
     kept = _free(disk, name)
     source, target = disk.open(name), disk.open(kept, create=True)
     while position < source.size:
@@ -301,7 +301,7 @@ def _copy(disk: Disk, name: str, position: int) -> str:
 
 
 def _free(disk: Disk, name: str) -> str:
-    """A name that ends with `.damaged` and that no former repair has taken."""
+    """Return a name ending in `.damaged` that no former repair has taken."""
     kept, number = name + KEPT, 1
     while disk.exists(kept):
         number += 1
@@ -310,7 +310,7 @@ def _free(disk: Disk, name: str) -> str:
 
 
 def _lower(disk: Disk, path: str, offset: int) -> None:
-    """Have the checkpoints promise no more than is there."""
+    """Lower what the checkpoints promise to what is there."""
     found = _PARTITION.fullmatch(path)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats and nothing of logs."""
+"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats; knows no logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def format_checkpoint(lines: Sequence[str]) -> bytes:
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
-    """The words of each line, numbers where numbers must be; None if this is no whole checkpoint of a known version.
+    """Split each line into words, with numbers where numbers belong; None if this is no whole checkpoint of a known version.
 
     A last line without its end may be a number cut short.
     """
@@ -46,7 +46,7 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
-    """Offsets by (topic, partition) from one of the files above; empty if it is missing or (which is told) unreadable."""
+    """Read offsets by (topic, partition) from one of these files; empty if it is missing or unreadable (which is logged)."""
     if not disk.exists(name) or not disk.size(name):  # Apache Kafka begins with empty ones
         return {}
     lines = parse_checkpoint(disk.read_file(name))
@@ -57,10 +57,10 @@ def read_offsets(disk: Disk, name: str) -> Offsets:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """The content of one of the files above."""
+    """Format the content of one of these files."""
     return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Replace one of the files above; durable when it returns. Raises `StorageFailed`."""
+    """Replace one of these files; durable on return. Raises `StorageFailed`."""
     disk.write_file(name, format_offsets(offsets))

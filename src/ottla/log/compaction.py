@@ -1,8 +1,8 @@
-"""Compaction: of each key the newest record stays, offsets and order as they are (KIP-58, KIP-534). One pass over one log.
+"""Compaction keeps the newest record of each key, at its offset and in order (KIP-58, KIP-534). One pass over one log.
 
-Knows segments, batches and the map of newest offsets; knows no clock and no other log. A pass is a generator that comes back every
-few milliseconds: with None to be resumed any time, or with files (or a directory) that must be on stable storage before. It may be
-dropped at any point, and a crash at any point leaves either the old segments or the new one.
+Knows segments, batches and the map of newest offsets; knows no clock and no other log. A pass is a generator that yields every few
+milliseconds: None to be resumed at any time, or files (or a directory) that must be synced first. It may be dropped at any point,
+and a crash leaves either the old segments or the new one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.log")
 
 CHUNK_BYTES = 32_768
-"""How much is read at once, if no batch is larger: well below a millisecond's work with the compiled kernel."""
+"""Read at once unless a batch is larger: well below a millisecond's work with the compiled kernel."""
 
 SYNC_BYTES = 8 << 20
-"""How much may be written before it is synced: one large sync at the end would keep others' waiting."""
+"""Written at most before a sync: one large sync at the end would delay others."""
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
@@ -46,7 +46,7 @@ Pauses = Generator[Sequence[Syncable] | None, None, None]
 
 @dataclass(slots=True)
 class Compacted:
-    """What a pass has done so far. `cleaned_offset` counts once the pass is through: up to there the log is compacted."""
+    """What a pass has done so far. `cleaned_offset`, up to which the log is compacted, is valid once the pass is complete."""
 
     cleaned_offset: int = 0
     records_read: int = 0
@@ -56,9 +56,9 @@ class Compacted:
 
 
 class Compaction:
-    """One pass. `run` does the work; `result` tells of it.
+    """One pass: `run` does the work, `result` describes it.
 
-    `memory_bytes` bounds the map of keys: where there are more, the pass stops early, and the next one goes on.
+    `memory_bytes` bounds the map of keys: with more keys the pass stops early, and the next one goes on from there.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Compaction:
         self._map = OffsetMap(memory_bytes, hash_key, found.end_offset - found.first_dirty_offset)
 
     def run(self) -> Pauses:
-        """Raises `Damaged` for batches that are no batches, and `StorageFailed` from the disk; the log is as good as before."""
+        """Do the work. Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is as good as before."""
         if self.log.synced_offset < self._found.end_offset:
-            # A record may only give way to one that no power cut can take.
+            # A record may only give way to a durable one.
             yield [segment.file for segment in self._dirty() if segment.size]
         yield from self._map_keys()
         end = self.result.cleaned_offset
@@ -86,7 +86,7 @@ class Compaction:
         self.result.is_done = True
 
     def _map_keys(self) -> Pauses:
-        """Learn the newest offset of each key, up to where the map is full."""
+        """Learn the newest offset of each key, until the map is full."""
         found = self._found
         dirty = self._dirty()
         transactions = self._transactions(dirty)
@@ -100,7 +100,7 @@ class Compaction:
         self.result.cleaned_offset = found.end_offset
 
     def _dirty(self) -> list[Segment]:
-        """The segments that hold what was not compacted before."""
+        """Return the segments with records not compacted before."""
         start, end = self._found.first_dirty_offset, self._found.end_offset
         pairs = pairwise(self.log.segments)
         return [segment for segment, after in pairs if after.base_offset > start and segment.base_offset < end]
@@ -123,7 +123,7 @@ class Compaction:
         return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
 
     def _compact(self, group: Sequence[Segment], filter: Filter) -> Pauses:
-        """Write what stays of these segments into one, and let it take their place."""
+        """Write what remains of these segments into one, and put it in their place."""
         new = Segment(self._disk, group[0].directory, group[0].base_offset, 0, new=True, ending=CLEANED)
         remove_cleaned(self._disk, new)
         replaced = False
@@ -169,9 +169,9 @@ class Compaction:
 
 
 def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together, as they are now; every other one alone. Empty ones (a crash) are left.
+    """Group neighbours that fit into one segment; others stay alone. Empty segments (after a crash) are skipped.
 
-    None at all: retention took them while their keys were read.
+    Returns none at all if retention deleted them while their keys were read.
     """
     group: list[Segment] = []
     size = entries = 0
@@ -191,7 +191,7 @@ def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) ->
 
 
 def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
-    """Whole batches of a segment from `position`, some at a time. Raises `Damaged` where none can be."""
+    """Read whole batches of a segment from `position`, a few at a time. Raises `Damaged`."""
     while segment.size - position >= HEADER_BYTES:
         view = memoryview(segment.file.read(position, min(CHUNK_BYTES, segment.size - position)))
         try:

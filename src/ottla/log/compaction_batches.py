@@ -1,4 +1,4 @@
-"""Which records of a batch outlive a compaction, and the batch that is left of them (KIP-534). Knows batches; knows no segment."""
+"""Which records of a batch survive compaction, and the batch made of them (KIP-534). Knows batches; knows no segment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from ottla.records.build import seal
 from ottla.records.columns import Columns, Run, open_batches
 
 MOST_GROWTH_BYTES = 16
-"""What a record may grow by when its timestamp is counted from another base, and its length with it."""
+"""How much a record may grow when its timestamp and length are encoded anew with another base."""
 
 NOTHING = memoryview(bytearray())
 
 
 class Filter:
-    """Passes batches in order, as they are or with fewer records.
-
-    `has_changed` says whether anything was left out; `records_read` counts.
-    """
+    """Passes on batches in order, unchanged or with fewer records. `has_changed` says whether any were left out."""
 
     __slots__ = (
         "_last_offsets",
@@ -52,7 +49,7 @@ class Filter:
         self.records_read = 0
 
     def note_last_batches(self, producers: Producers) -> None:
-        """A producer's last batch stays, be it empty: its sequence is what tells a retry after the log was read anew."""
+        """A producer's last batch is kept even if empty: after a restart its sequence is what a retry is recognised by."""
         for producer_id, producer in producers.by_id.items():
             if producer.batches:
                 self._last_offsets[producer_id] = producer.batches[-1].last_offset
@@ -60,7 +57,7 @@ class Filter:
                 self._only_markers[producer_id] = producer.epoch
 
     def retained(self, view: memoryview, *, keep_last: bool) -> tuple[list[Buffer], list[BatchHeader]]:
-        """What stays of the whole batches in `view`; of the last one at least its header, if `keep_last`."""
+        """Return what remains of the whole batches in `view`; at least the header of the last one if `keep_last`."""
         found = list(batches(view))
         gone = {header.base_offset for _, header in found if self._is_over(header)}
 
@@ -95,7 +92,7 @@ class Filter:
         return parts, headers
 
     def _is_over(self, header: BatchHeader) -> bool:
-        """Whether a batch was aborted, or is the marker of a transaction of which no batch is left. To be asked in order."""
+        """Whether a batch was aborted, or ends a transaction of which no batch remains. To be asked in order."""
         if header.is_control:
             return self._transactions.ends_nothing(header)
         return self._transactions.is_aborted(header)
@@ -108,7 +105,7 @@ class Filter:
         return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
 
     def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
-        """A marker outlives the records of its transaction by `delete.retention.ms`."""
+        """A marker outlives its transaction's records by `delete.retention.ms`."""
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is not None:
             return None if horizon_ms <= self._now_ms else whole
@@ -148,7 +145,7 @@ class Filter:
         *,
         marked: bool,
     ) -> bytearray:
-        """The batch with these rows only. `marked`: its base timestamp now says when its tombstones or its marker may go."""
+        """Build the batch with these rows only. If `marked`, its base timestamp says when its tombstones or marker may go."""
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if marked:
             base_timestamp, attributes = self._now_ms + self._retention_ms, attributes | DELETE_HORIZON_BIT
@@ -178,7 +175,7 @@ class Filter:
 
 
 def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
-    """Columns for the numbers and offset deltas of the rows that stay."""
+    """Return columns for the numbers and offset deltas of the remaining rows."""
     capacity = len(columns.all_offsets)
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")
@@ -186,6 +183,6 @@ def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    """A batch without records: offsets, producer and sequence stay."""
+    """Build a batch without records that keeps offsets, producer and sequence."""
     attributes = header.attributes & ~CODEC_MASK | codecs.NONE
     return seal(header._replace(attributes=attributes, record_count=0), bytearray(HEADER_BYTES))

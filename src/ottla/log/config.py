@@ -1,4 +1,4 @@
-"""A topic's settings as its logs need them. Knows Kafka's names and defaults only; who may set what is decided elsewhere."""
+"""A topic's settings as its logs need them: Kafka's names and defaults, nothing else."""
 
 from __future__ import annotations
 

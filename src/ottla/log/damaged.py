@@ -1,4 +1,4 @@
-"""The one way a log says that data it had promised is not what it was. Knows nothing else."""
+"""How a log says that data it had promised cannot be read. Knows nothing else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from ottla.ports import StorageFailed
 
 
 class Damaged(StorageFailed):
-    """Data that had been synced cannot be read any more: the partition goes offline, and nothing of it is touched.
+    """Synced data cannot be read any more: the partition goes offline, and its files are left alone.
 
-    `path` is the partition's directory, `file` the file in it, `position` the byte where trouble begins, `sentence` what it is.
+    `path` is the partition's directory, `file` the file in it, `position` the byte where the damage begins, `sentence` describes
+    it.
     """
 
     def __init__(self, path: str, file: str, position: int, sentence: str) -> None:

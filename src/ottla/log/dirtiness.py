@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Dirtiness(NamedTuple):
-    """From `first_dirty_offset` to `end_offset` a log can be compacted. `is_overdue`: it is to be, whatever the ratio."""
+    """A log can be compacted from `first_dirty_offset` to `end_offset`. `is_overdue`: it must be, whatever the ratio."""
 
     first_dirty_offset: int
     end_offset: int
@@ -22,14 +22,14 @@ class Dirtiness(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Dirty bytes by all bytes that a compaction would look at."""
+        """Dirty bytes, divided by all bytes a compaction would read."""
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
 
 def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
-    """What a compaction of `log` would find, that was compacted up to `cleaned_offset` before.
+    """Measure what a compaction of `log`, compacted up to `cleaned_offset` before, would find.
 
-    The newest segment is never touched, nor one that reaches an open transaction or is younger than `min.compaction.lag.ms`.
+    It never touches the newest segment, one that reaches an open transaction, or one younger than `min.compaction.lag.ms`.
     """
     config, segments = log.config, log.segments
     start = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else log.log_start_offset
@@ -55,7 +55,7 @@ def is_due(log: Log, found: Dirtiness) -> bool:
 
 
 def roll_if_overdue(log: Log, now: Now) -> None:
-    """Seal the newest segment when `max.compaction.lag.ms` wants its first record compacted. Raises `StorageFailed`."""
+    """Seal the newest segment if `max.compaction.lag.ms` wants its first record compacted. Raises `StorageFailed`."""
     newest = log.segments[-1]
     if log.config.compacts and newest.size and now.wall_ms - newest.first_timestamp > log.config.max_compaction_lag_ms:
         log.roll()

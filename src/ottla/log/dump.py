@@ -1,4 +1,4 @@
-"""What is in the files of a log, as plain values for people and programs. Knows Kafka's formats; opens records if asked to."""
+"""The content of a log's files as plain values, for people and programs. Knows Kafka's formats; opens records if asked to."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Row = dict[str, Any]
 
 
 def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Iterator[Row]:
-    """One row for each batch, entry or line of a file; a row with `error` where it cannot be read on.
+    """Yield a row for each batch, entry or line of a file; a row with `error` where it becomes unreadable.
 
-    `deep`: records too, and those of an internal `topic` by their names.
+    `deep`: records too, and those of an internal `topic` with named fields.
     """
     name = path.rpartition("/")[2]
     base_offset, suffix = parse_file_name(name) or (0, "")
@@ -39,7 +39,7 @@ def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Itera
 
 
 def _batches(file: File, base_offset: int, topic: str | None) -> Iterator[Row]:
-    """With records unless `topic` is None."""
+    """Include records unless `topic` is None."""
     end = 0
     for position, header in good_batches(file, 0, file.size, base_offset):
         end = position + header.batch_length + LENGTH_FROM
@@ -77,7 +77,7 @@ def _batch(position: int, header: BatchHeader) -> Row:
 
 
 def _record(record: Record, topic: str, *, control: bool) -> Row:
-    """Its key and value by their names where they are of a kind that is known, else as text or hex."""
+    """Return key and value with named fields if their kind is known, else as text or hex."""
     known = stored.marker(record.key, record.value) if control else stored.named(topic, record.key, record.value)
     content = known or {"key": stored.text(record.key), "value": stored.text(record.value)}
     headers = [[name, stored.text(value)] for name, value in record.headers]
@@ -122,7 +122,7 @@ def _producers(data: bytes) -> Iterator[Row]:
 
 
 def _lines(name: str, data: bytes) -> Iterator[Row]:
-    """A checkpoint by its lines, each number by its name where that is known, or any other text as it is."""
+    """Return a checkpoint's lines, with named numbers if its kind is known; any other text as it is."""
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
     lines = parse_checkpoint(data)
     for words in lines or [line.split() for line in data.decode(errors="replace").splitlines()]:

@@ -22,7 +22,7 @@ class LeaderEpochs:
         return self.entries[-1][0] if self.entries else NO_EPOCH
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """Record that `leader_epoch` begins at `start_offset`; False if that is known already."""
+        """Record that `leader_epoch` begins at `start_offset`; returns False if that is known already."""
         if leader_epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -31,7 +31,7 @@ class LeaderEpochs:
         return True
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above `leader_epoch`; (-1, -1) if unknown (OffsetForLeaderEpoch)."""
+        """Return (epoch, end offset) of the largest epoch not above `leader_epoch`; (-1, -1) if unknown (OffsetForLeaderEpoch)."""
         if leader_epoch == NO_EPOCH:
             return NO_EPOCH, -1
         if leader_epoch == self.latest:
@@ -42,14 +42,16 @@ class LeaderEpochs:
         return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
 
     def truncate_end(self, offset: int) -> bool:
-        """Forget the epochs that begin at or after `offset`; True if there were any."""
+        """Forget the epochs that begin at or after `offset`; returns True if there were any."""
         before = len(self.entries)
         while self.entries and self.entries[-1][1] >= offset:
             self.entries.pop()
         return len(self.entries) != before
 
     def truncate_start(self, offset: int) -> bool:
-        """Forget the epochs that end at or before `offset`; the one that spans it now begins there. True if something changed."""
+        """Forget the epochs that end at or before `offset`; the one spanning it now begins there. Returns True if something
+        changed.
+        """
         at = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         if not at or self.entries[at - 1][1] == offset == self.entries[0][1]:
             return False
@@ -61,7 +63,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs | None:
-        """None where the data is no such checkpoint: it is built anew then."""
+        """Return None if the data is no such checkpoint: it is then rebuilt."""
         lines = parse_checkpoint(data)
         if lines is None or not all(len(line) == 2 for line in lines):
             return None

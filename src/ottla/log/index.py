@@ -1,7 +1,7 @@
 """Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory. Knows Kafka's two entry formats.
 
-An index is derived from its segment: what is missing costs time, never data. Entries are kept in memory until they are flushed
-(on a roll, a checkpoint, a close, or when there are many) and looked up in the file afterwards: a segment at rest keeps nothing.
+An index is derived from its segment: a missing entry costs time, never data. Entries stay in memory until they are flushed (on a
+roll, a checkpoint, a close, or when there are many) and are then looked up in the file: a segment at rest uses no memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from struct import Struct
 from ottla.ports import Disk, File
 
 PAGE = 64
-"""Entries read at once: where the one looked for should be, or when the search has come that close."""
+"""Entries read at once, around the expected place or at the end of a search."""
 
 FLUSH_ENTRIES = 4096
 
@@ -41,7 +41,7 @@ class SparseIndex:
 
     @property
     def stored(self) -> int:
-        """Entries in the file; counted on first use, so that opening a log does not touch its indexes."""
+        """The number of entries in the file; counted on first use, so that opening a log does not touch its indexes."""
         if self._stored < 0:
             self._stored = self._disk.size(self.path) // self._entry.size if self._disk.exists(self.path) else 0
         return self._stored
@@ -56,7 +56,7 @@ class SparseIndex:
         return self._last_stored()
 
     def floor(self, first: int) -> Pair | None:
-        """The last entry whose first column is at most `first`."""
+        """Return the last entry whose first column is at most `first`."""
         firsts = self._firsts
         if firsts and firsts[0] <= first:
             at = bisect_right(firsts, first) - 1
@@ -64,7 +64,7 @@ class SparseIndex:
         return self._stored_floor(0, first)
 
     def floor_second(self, second: int) -> Pair | None:
-        """The last entry whose second column is at most `second`."""
+        """Return the last entry whose second column is at most `second`."""
         seconds = self._seconds
         if seconds and seconds[0] <= second:
             at = bisect_right(seconds, second) - 1
@@ -72,16 +72,16 @@ class SparseIndex:
         return self._stored_floor(1, second)
 
     def flush(self, *, create: bool = False) -> File | None:
-        """Move the entries in memory to the file, which `create` makes even if there are none; returns it if it is open.
+        """Move the entries in memory to the file, which `create` makes even if there are none; returns the file if it is open.
 
-        A failure (`StorageFailed`) leaves them in memory.
+        After a failure (`StorageFailed`) they are still in memory.
         """
         if not self._firsts:
             return self._open() if create else self._file
         file = self._open()
         file.append([b"".join(map(self._entry.pack, self._firsts, self._seconds))])
         self._stored += len(self._firsts)
-        self._last = (self._firsts[-1], self._seconds[-1])  # kept: an append must not have to read it once its batch is written
+        self._last = (self._firsts[-1], self._seconds[-1])  # kept: an append must not read it back after writing its batch
         del self._firsts[:], self._seconds[:]
         return file
 
@@ -90,27 +90,27 @@ class SparseIndex:
         return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
-        """Whether every stored entry is larger than the one before in both columns: not so where a crash left holes."""
+        """Whether every stored entry is larger than the one before in both columns: a crash may have left holes."""
         data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
     def is_long(self) -> bool:
-        """Whether so much is in memory that it should be flushed."""
+        """Whether enough entries are in memory to flush them."""
         return len(self._firsts) >= FLUSH_ENTRIES
 
     def clear(self) -> None:
-        """Forget every entry, on disk too: what follows is built anew."""
+        """Forget every entry, on disk too; the index is rebuilt after this."""
         self.cut(0)
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` entries, and nothing that the file may hold behind them (Kafka leaves zeros there)."""
+        """Keep the first `count` entries and nothing behind them in the file (Kafka leaves zeros there)."""
         stored = min(count, self.stored)
         if self._file is not None or self._disk.exists(self.path):
             file = self._open()
             if file.size != stored * self._entry.size:
                 file.truncate(stored * self._entry.size)
-                file.sync()  # or a power cut could mix what was cut off with what is written in its place
+                file.sync()  # or a power cut could mix what was cut off with what replaces it
         self._stored = stored
         in_memory = max(0, count - stored)
         del self._firsts[in_memory:], self._seconds[in_memory:]
@@ -124,7 +124,7 @@ class SparseIndex:
         self.cut(stored + in_memory)
 
     def retire(self) -> None:
-        """Its file is about to go: whoever still looks something up finds nothing, and makes no file of that name again."""
+        """Its file is about to be removed: look-ups find nothing from now on, and do not create the file again."""
         self.close()
         del self._firsts[:], self._seconds[:]
         self._stored, self._last = 0, None
@@ -150,13 +150,13 @@ class SparseIndex:
         return self._search(column, value)[1]
 
     def _stored_count(self, column: int, value: int) -> int:
-        """How many stored entries have a `column` of at most `value`."""
+        """Count the stored entries with a `column` of at most `value`."""
         return self._search(column, value)[0]
 
     def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
-        """How many stored entries have a `column` of at most `value`, and the last of them.
+        """Count the stored entries with a `column` of at most `value`, and return the last of them.
 
-        Batches that follow one another are much alike, so that the entry mostly is where a straight line says: one read then.
+        Consecutive batches are much alike, so the entry is mostly where a straight line says: that takes one read.
         """
         low, high = 0, self.stored
         guess = self._guess(column, value) if high > PAGE else 0
@@ -180,7 +180,7 @@ class SparseIndex:
         return start, self._stored_entry(start - 1) if start else None
 
     def _guess(self, column: int, value: int) -> int:
-        """Where an entry should be if both columns grew evenly from 0. Timestamps don't begin there: in the middle then."""
+        """Guess where an entry is if both columns grow evenly from 0. Timestamps do not begin at 0: start in the middle."""
         last = self._last_stored()
         if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
             return self.stored // 2

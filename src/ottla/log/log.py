@@ -1,7 +1,7 @@
-"""One partition's log: appends to the newest segment, reads slices of any, and forgets old ones.
+"""One partition's log: appends to the newest segment, reads slices of any, deletes old ones.
 
-Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. The path of an append is
-short on purpose: headers are looked at once, the batches are stamped where they lie and handed to the disk as they are.
+Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. An append is short on
+purpose: headers are checked once, batches are stamped in place and handed to the disk as they are.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ log = logging.getLogger("ottla.log")
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 SNAPSHOT_BYTES = 1 << 20
-"""How much may be written to a segment before a checkpoint saves the state of producers again."""
+"""How much may be written to a segment before a checkpoint saves the producers' state again."""
 
 PLACES = 32
-"""How many (offset, position) pairs are remembered for readers that go on where they stopped."""
+"""How many (offset, position) pairs are remembered for readers that continue where they stopped."""
 
 
 class Appended(NamedTuple):
-    """What became of an append. Offsets are -1 where `error_code` is not 0; `duplicate` means that it had been written before."""
+    """The outcome of an append. Offsets are -1 if `error_code` is not 0; `duplicate`: the batch had been written before."""
 
     error_code: int
     base_offset: int
@@ -49,16 +49,16 @@ class Appended(NamedTuple):
 
 
 class Log:
-    """A partition's log. Make one with `Log.open`.
+    """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
-    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written; below `synced_offset` everything
-    is on stable storage; `size_bytes` counts the segments' batches. Everything is synchronous and for one thread.
+    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written; everything below `synced_offset`
+    is durable; `size_bytes` is the size of the segments' batches.
     """
 
     __slots__ = (
         "_active",
         "_disk",
-        "_doomed",
+        "_removed",
         "_epochs_saved",
         "_names_synced",
         "_places",
@@ -97,7 +97,7 @@ class Log:
         self._unsynced: dict[Segment, list[tuple[int, File]]] = {}  # sealed ones; (what the log must be synced up to, file)
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
-        self._doomed: list[retention.RemovedSegment] = []
+        self._removed: list[retention.RemovedSegment] = []
         self._swap: swap.Swap | None = None
 
     @classmethod
@@ -113,11 +113,11 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
     ) -> Log:
-        """Open the directory `path`, making it if it is new.
+        """Open the directory `path`, creating it if needed.
 
-        `clean` says that the broker was stopped in order. Otherwise what follows `recovery_point` is read and checked, and a torn
-        tail cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` when what
-        had been synced is bad, and `StorageFailed` from the disk.
+        After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and a
+        torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` if
+        synced data is bad, and `StorageFailed`.
         """
         opened = Opening(disk, path, config, clean=clean, recovery_point=recovery_point).run(topic_id, log_start_offset)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
@@ -127,14 +127,14 @@ class Log:
 
     @property
     def leader_epoch(self) -> int:
-        """The newest epoch in the log, -1 if there is none."""
+        """The newest epoch in the log, or -1."""
         return self.epochs.latest
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what readers of committed records may see: where the oldest open transaction begins, or the log's end.
+        """Where records readable by read_committed consumers end: at the oldest open transaction, or at the log's end.
 
-        Never before the start of the log, where nobody could read.
+        Never below the log's start, where nobody could read.
         """
         unstable = self.producers.first_unstable_offset()
         return self.log_end_offset if unstable is None else max(unstable, self.log_start_offset)
@@ -150,10 +150,10 @@ class Log:
         *,
         origin_client: bool = True,
     ) -> Appended:
-        """Append checked batches that fill `view`, in place given their offsets and `leader_epoch`.
+        """Append the checked batches that fill `view`; they are stamped in place with offsets and `leader_epoch`.
 
-        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`; nothing has changed
-        then.
+        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`, and nothing has
+        changed then.
         """
         config = self.config
         idempotent = headers[0].producer_id >= 0
@@ -194,7 +194,7 @@ class Log:
                 raise
 
     def roll(self) -> None:
-        """Seal the newest segment and begin another at the end of the log. Raises `StorageFailed`, and nothing has changed then."""
+        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then."""
         sealed = self._active
         if not sealed.size:
             return
@@ -216,7 +216,7 @@ class Log:
             self._unsynced[sealed] = unsynced
 
     def dirty_files(self) -> list[File]:
-        """All that must be synced to make everything below `log_end_offset` durable."""
+        """Return the files to be synced to make everything below `log_end_offset` durable."""
         files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
         if self.synced_offset < self.log_end_offset and self._active.size:
             files.append(self._active.file)
@@ -226,11 +226,11 @@ class Log:
 
     @property
     def has_unsynced_segments(self) -> bool:
-        """Whether segments are sealed that were not synced since."""
+        """Whether sealed segments wait for a sync."""
         return bool(self._unsynced)
 
     def mark_synced(self, offset: int) -> None:
-        """The `dirty_files` of when the log ended at `offset` have been synced."""
+        """Note that the `dirty_files` of when the log ended at `offset` were synced."""
         assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
@@ -242,9 +242,9 @@ class Log:
     # Reading
 
     def read(self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False) -> FileSlice | None:
-        """Whole batches from the one that holds `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
+        """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first one is given whatever its size (KIP-74). Raises `StorageFailed`.
+        With `min_one_batch` the first is returned whatever its size (KIP-74). Raises `StorageFailed`.
         """
         if offset >= until_offset or offset < self.log_start_offset:
             return None
@@ -267,19 +267,19 @@ class Log:
         return FileSlice(segment.file, start, end - start)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
+        """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
         return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
+        """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
         return timestamps.largest(self.segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
+        """Return (leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
-        """The aborted transactions with records from `offset` on and below `until_offset`, as Fetch tells them (KIP-98)."""
+        """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
         found: list[Aborted] = []
         for segment in self.segments[self._number(offset) :]:
             for entry in segment.transactions.entries:
@@ -292,10 +292,10 @@ class Log:
     # Forgetting
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now) -> bool:
-        """Let a compacted segment, complete and synced, take the place of those it was made from.
+        """Put a compacted segment, complete and synced, in the place of those it was made from.
 
-        False if they are not all there any more, and then nothing is changed. Raises `StorageFailed` with nothing changed. Until
-        the files have their names, `is_swapping`: have the `directory` synced and call `go_on_swapping`, again and again.
+        Returns False, with nothing changed, if some of those are gone. Raises `StorageFailed` with nothing changed. While
+        `is_swapping`, have the `directory` synced and call `go_on_swapping`, repeatedly.
         """
         self.finish_swap()
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
@@ -311,11 +311,11 @@ class Log:
 
     @property
     def is_swapping(self) -> bool:
-        """Whether compacted files don't have their names yet."""
+        """Whether compacted files do not have their final names yet."""
         return self._swap is not None
 
     def go_on_swapping(self) -> None:
-        """Do the next part of what `replace_segments` left undone: the directory is synced. Raises `StorageFailed`."""
+        """Do the next step of a swap: the directory was synced. Raises `StorageFailed`."""
         going_on = self._swap
         if going_on is None:
             return
@@ -323,11 +323,11 @@ class Log:
             if going_on.go_on(self._disk):
                 self._swap = None
         finally:
-            self._doomed += going_on.doomed
-            going_on.doomed.clear()
+            self._removed += going_on.removed
+            going_on.removed.clear()
 
     def finish_swap(self) -> None:
-        """Do all that `replace_segments` left undone, and wait for it. Raises `StorageFailed` while it cannot be."""
+        """Finish all swaps, and wait for it. Raises `StorageFailed` if that fails."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
             self.go_on_swapping()
@@ -338,37 +338,37 @@ class Log:
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
-        """Delete old segments as the settings say, none that reaches beyond `until_offset`, `most` at once; returns how many went.
+        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; returns how many.
 
-        All but the last are gone for good then, and that one when `directory` is synced: tell `names_are_synced`, or the next one
-        to go waits for it. What the disk refuses is logged, and tried again the next time.
+        The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
+        refuses is logged, and tried again the next time.
         """
-        self._doomed = retention.remove_doomed(self._disk, self._doomed, now)
+        self._removed = retention.remove_expired(self._disk, self._removed, now)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset
-        before = len(self._doomed)
+        before = len(self._removed)
         try:
             self.finish_swap()
-            before = len(self._doomed)
+            before = len(self._removed)
             expired = self._expired(now, limit)
-            self._doom(expired if most is None else min(expired, most), now)
+            self._remove_oldest(expired if most is None else min(expired, most), now)
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure)
-        return len(self._doomed) - before
+        return len(self._removed) - before
 
     def names_are_synced(self) -> None:
-        """The `directory` was synced since the last segment went."""
+        """Note that the `directory` was synced since the last segment was deleted."""
         self._names_synced = True
 
     def delete_records(self, offset: int) -> None:
-        """Let the log begin at `offset`, at most its end. The files go with the next `retain`; the caller keeps the checkpoint."""
+        """Begin the log at `offset`, at most its end. The next `retain` deletes the files; the caller keeps the checkpoint."""
         if offset > self.log_start_offset:
             self._move_start(min(offset, self.log_end_offset))
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond (a follower that diverged). Raises `StorageFailed`.
 
-        Have a recovery point at or below `offset` on stable storage first, or the shorter log is taken for damage after a crash.
+        First make a recovery point at or below `offset` durable, or the shorter log is taken for damage after a crash.
         """
         if offset >= self.log_end_offset:
             return
@@ -378,7 +378,7 @@ class Log:
             self._leave(self.segments[-1:])[0].remove()
         self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
-        self._unsynced.pop(segment, None)  # it is not sealed any more
+        self._unsynced.pop(segment, None)  # no longer sealed
         self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
         if self.log_end_offset < self.log_start_offset:
             self._unsynced.clear()
@@ -391,7 +391,7 @@ class Log:
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
 
     def checkpoint(self) -> int:
-        """Write out what memory holds of indexes, epochs and producers, so that little must be read after a crash.
+        """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
 
         Returns the recovery point to be kept. Raises `StorageFailed`.
         """
@@ -405,28 +405,28 @@ class Log:
         return self.synced_offset
 
     def flush(self) -> list[Syncable]:
-        """The same without waiting: once what it returns is synced, `synced_offset` as it is now may be kept as recovery point.
+        """Do the same without waiting: once the returned files are synced, the present `synced_offset` is the recovery point.
 
-        Below that, an index is not looked at again. Raises `StorageFailed`.
+        Indexes below it are not checked again. Raises `StorageFailed`.
         """
         files: list[Syncable] = [*self._active.flush_indexes()]
-        # Which transactions were aborted below that is not looked for again either, also in segments that were sealed since.
+        # Aborted transactions below it are not looked for again either, nor in segments sealed since.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
         files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:
-            self._write_epochs()  # what was tried before may have found no room
+            self._write_epochs()  # an earlier attempt may have found no space
             files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
             self._epochs_saved = True
         return files
 
     def was_not_flushed(self) -> None:
-        """What `flush` returned was not synced."""
+        """Note that the files which `flush` returned were not synced."""
         self._epochs_saved = False
 
     def close(self) -> None:
-        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is not a clean one then."""
+        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
         self.finish_swap()
         files = self._active.flush_indexes(final=True)
         if self._active.give_back():
@@ -437,16 +437,16 @@ class Log:
         if self.log_end_offset > max(self._snapshots, default=0):
             self._save_producers()
         self.checkpoint()
-        self._doomed = retention.remove_doomed(self._disk, self._doomed, None)
+        self._removed = retention.remove_expired(self._disk, self._removed, None)
         for segment in self.segments:
             segment.close()
 
     def delete(self) -> None:
-        """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
+        """Remove the partition's directory; slices handed out stay readable while their files are open."""
         gone = set_aside_name(self.path, self.topic_id.hex(), DELETING)
-        self._disk.rename(self.path, gone, sync=False)  # a power cut may bring the name back; nothing knows it then
+        self._disk.rename(self.path, gone, sync=False)  # a power cut may bring the name back, but nothing refers to it then
         self._disk.remove_tree_soon(gone)
-        self._doomed.clear()
+        self._removed.clear()
         self._unsynced.clear()
         self._places = None
 
@@ -458,7 +458,7 @@ class Log:
             segment.reserve(self.config.segment_bytes)
 
     def _end_offset(self, segment: Segment) -> int:
-        """Where the segment after `segment` begins."""
+        """Return where the segment after `segment` begins."""
         if segment is self._active:
             return self.log_end_offset
         return self.segments[self._number(segment.base_offset) + 1].base_offset
@@ -467,7 +467,7 @@ class Log:
         return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
-        """The segment and position of the batch that holds `offset`, or of the next one where compaction left a gap."""
+        """Find the segment and position of the batch with `offset`, or of the next one in a compacted log."""
         for segment in self.segments[self._number(offset) :]:
             position = segment.locate(offset) if segment.size else 0
             if position < segment.size:
@@ -479,7 +479,7 @@ class Log:
         return place[1] if place is not None and place[0] is segment else segment.locate(offset)
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Keep the position where `offset` will be looked for next, while the segment goes on there."""
+        """Remember the position where `offset` will be looked for next, if the segment goes on there."""
         if segment is not self._active and position == segment.size:
             return
         places = self._places
@@ -492,7 +492,7 @@ class Log:
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
     ) -> tuple[Appended | None, Marker | None]:
-        """(the answer if nothing is to be written, the marker in a control batch)."""
+        """Return (the answer if nothing is to be written, the marker in a control batch)."""
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
@@ -531,7 +531,7 @@ class Log:
         )
 
     def _write_epochs(self) -> None:
-        """Not synced until the next checkpoint: what a crash takes of it, recovery finds again in the batches."""
+        """Not synced before the next checkpoint: recovery finds in the batches what a crash loses of it."""
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
         self._epochs_saved = False
 
@@ -539,23 +539,23 @@ class Log:
         start, end = self.log_start_offset, self.log_end_offset
         return retention.expired(self.segments, self.config, now, self._disk, start, until_offset, end)
 
-    def _doom(self, count: int, now: Now) -> None:
-        """Delete the first `count` segments, and begin a new one if that is all of them."""
+    def _remove_oldest(self, count: int, now: Now) -> None:
+        """Delete the first `count` segments, and begin a new one if none is left."""
         if not count:
             return
         if count == len(self.segments):
             self.roll()
         try:
             for _ in range(count):
-                self._doom_first(now)
-        finally:  # also where the disk refused to go on: what is gone is gone
+                self._remove_first(now)
+        finally:  # also if the disk refused to go on: what is gone is gone
             self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
 
-    def _doom_first(self, now: Now) -> None:
+    def _remove_first(self, now: Now) -> None:
         segment = self.segments[0]
         if not self._names_synced:
-            self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring the first back and not the second
-        self._doomed.append(retention.doom(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
+            self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring back the first and not the second
+        self._removed.append(retention.mark_removed(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
         self._names_synced = False
         self._leave([segment])
         self.size_bytes -= segment.size
@@ -566,7 +566,7 @@ class Log:
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
     def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
-        """Let these be segments of the log no more: the one way out, so that nothing of what is deleted is ever synced."""
+        """Take these segments out of the log. There is no other way out, so that nothing deleted is ever synced."""
         first = self.segments.index(segments[0])
         del self.segments[first : first + len(segments)]
         for segment in segments:
@@ -584,7 +584,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _refused(why: int | ProducerBatch) -> Appended:
-    """The answer to a batch that is not written: with the offsets it got before, or with an error code."""
+    """Return the answer to a batch that is not written: with its earlier offsets, or with an error code."""
     if isinstance(why, ProducerBatch):
         return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
     return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)

@@ -1,4 +1,4 @@
-"""What the files of a partition are called. Knows nothing of what is in them."""
+"""The names of a partition's files. Knows nothing of their contents."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ PARTITION_METADATA = "partition.metadata"
 
 DIGITS = 20
 LONGEST_NAME = 255
-"""Bytes that a file's name may have, everywhere."""
+"""How many bytes a file's name may have on any file system."""
 
 DELETING, STRAY = "-delete", "-stray"
-"""Ends of the names of directories on their way out, and of those that belong to no topic: Kafka's."""
+"""Suffixes of directories that are being deleted, and of those that belong to no topic; Kafka's."""
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """`00000000000000000042.log`: the offset that the file begins at, or for a snapshot the one it stops before."""
+    """`00000000000000000042.log`: the offset at which the file begins, or before which a snapshot ends."""
     return f"{offset:0{DIGITS}d}{suffix}"
 
 
 def parse_file_name(name: str) -> tuple[int, str] | None:
-    """(offset, suffix) of a file named by an offset, or None for every other name."""
+    """Return (offset, suffix) of a file named by an offset, or None for any other name."""
     digits, suffix = name[:DIGITS], name[DIGITS:]
     if len(digits) == DIGITS and digits.isascii() and digits.isdigit() and suffix.startswith("."):
         return int(digits), suffix
@@ -35,7 +35,7 @@ def parse_file_name(name: str) -> tuple[int, str] | None:
 
 
 def set_aside_name(directory: str, unique: str, end: str) -> str:
-    """What the directory `topic-0` is called once it is no partition's any more; a long topic's name is cut to fit."""
+    """Return a name for the directory `topic-0` once it is no partition's any more; a long topic's name is cut to fit."""
     topic, _, index = directory.rpartition("-")
     suffix = f"-{index}.{unique}{end}"
     return topic[: LONGEST_NAME - len(suffix)] + suffix

@@ -1,7 +1,7 @@
-"""What idempotent producers have written: sequences are checked, and a retry is known by them (KIP-98).
+"""What idempotent producers have written: sequences are checked, and retries recognised (KIP-98).
 
-Knows batch headers and Kafka's snapshot format; knows nothing of files. Five batches are remembered per producer, because a client
-keeps five requests in flight at most.
+Knows batch headers and Kafka's snapshot format; knows no files. Five batches are remembered per producer, because a client keeps at
+most five requests in flight.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 
 
 class ProducerBatch(NamedTuple):
-    """One batch as it is remembered."""
+    """A remembered batch."""
 
     first_sequence: int
     last_sequence: int
@@ -63,7 +63,7 @@ class ProducerState:
     __hash__ = None  # type: ignore[assignment]  # it changes with every batch
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
-        """The remembered batch that `header` repeats."""
+        """Return the remembered batch that `header` repeats."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:
@@ -71,7 +71,7 @@ class ProducerState:
         return None
 
     def refusal(self, header: BatchHeader) -> int:
-        """The error code for a batch that may not follow what was written last, else 0."""
+        """Return the error code for a batch that may not follow the last one, else 0."""
         if header.producer_epoch < self.epoch:
             return INVALID_PRODUCER_EPOCH
         if header.producer_epoch > self.epoch:
@@ -82,7 +82,7 @@ class ProducerState:
 
 
 class Producers:
-    """All producers of a partition, by producer id. `open_transactions` says where each one began, the oldest first."""
+    """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first."""
 
     __slots__ = ("by_id", "open_transactions")
 
@@ -91,7 +91,7 @@ class Producers:
         self.open_transactions: dict[int, int] = {}
 
     def check(self, headers: Sequence[BatchHeader]) -> int | ProducerBatch:
-        """0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
+        """Return 0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
         first = headers[0]
         known = self.by_id.get(first.producer_id)
         if known is not None:
@@ -107,9 +107,9 @@ class Producers:
         return NONE
 
     def note(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
-        """Remember a batch that was appended at `base_offset`: as it is written, and in the same way when the log is replayed.
+        """Remember a batch appended at `base_offset`, whether it is written or replayed from the log.
 
-        A producer is as old as its last batch; `now_ms` keeps one from expiring that writes old records just now.
+        A producer is as old as its last batch; `now_ms` keeps one that writes old records from expiring.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -132,7 +132,9 @@ class Producers:
         )
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> int:
-        """0 if a control batch may end its producer's transaction, else why not: an older coordinator, or an older producer."""
+        """Return 0 if a control batch may end its producer's transaction, else the error: an older coordinator, or an older
+        producer.
+        """
         known = self.by_id.get(header.producer_id)
         if known is None:
             return NONE
@@ -152,7 +154,7 @@ class Producers:
         return Aborted(header.producer_id, first_offset, last_offset, last_offset + 1 if unstable is None else unstable)
 
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction that is still open begins."""
+        """Return where the oldest open transaction begins."""
         return next(iter(self.open_transactions.values()), None)
 
     def expire(self, before_ms: int) -> None:
@@ -162,14 +164,14 @@ class Producers:
             del self.by_id[producer_id]
 
     def encode(self) -> bytes:
-        """Kafka's snapshot: of each producer its last batch."""
+        """Encode Kafka's snapshot: the last batch of each producer."""
         entries = b"".join(_snapshot_entry(producer_id, producer) for producer_id, producer in self.by_id.items())
         body = len(self.by_id).to_bytes(4, "big") + entries
         return SNAPSHOT_VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
 
     @classmethod
     def decode(cls, data: bytes) -> Producers | None:
-        """None where the data is no whole snapshot: the state is then replayed from the log."""
+        """Return None if the data is no whole snapshot: the state is then replayed from the log."""
         try:
             version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
         except error:
@@ -186,7 +188,7 @@ class Producers:
 
 
 def next_sequence(sequence: int) -> int:
-    """Sequences wrap from 2**31 - 1 to 0."""
+    """Return the next sequence; sequences wrap from 2**31 - 1 to 0."""
     return 0 if sequence == LARGEST_SEQUENCE else sequence + 1
 
 

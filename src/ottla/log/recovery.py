@@ -1,7 +1,7 @@
-"""Opening a partition's directory: what is there, how far it is good, and what has to be built anew.
+"""Opening a partition's directory: what is there, how far it is good, what has to be rebuilt.
 
-Knows files, segments and headers; knows no appends. What was never synced may be torn and is cut off, counted and logged; what had
-been synced and is bad raises `Damaged`, and nothing is touched then. Derived files (indexes, snapshots, epochs) are built anew.
+Knows files, segments and headers; knows no appends. Data that was never synced may be torn: it is cut off, counted and logged. Bad
+data that had been synced raises `Damaged`, and nothing is touched. Derived files (indexes, snapshots, epochs) are rebuilt.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Opened:
-    """What was found. Offsets are absolute; `snapshots` are the offsets that producer snapshots exist for.
-
-    `epochs_saved` is False where a full disk kept the epochs from being noted.
+    """What was found. `snapshots` are the offsets of producer snapshots. `epochs_saved` is False if a full disk kept the epochs
+    from being written.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -62,7 +61,7 @@ class Opened:
 
 
 class Opening:
-    """One partition's directory being opened. `recovery_point` is the offset below which everything had been synced."""
+    """Opens one partition's directory. Everything below `recovery_point` had been synced."""
 
     def __init__(self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int) -> None:
         self.disk = disk
@@ -99,11 +98,11 @@ class Opening:
         found.log_start_offset = min(max(log_start_offset, found.segments[0].base_offset), found.log_end_offset)
         self._settle_epochs()
         if self._ended_transactions:
-            # The snapshots may be newer than the indexes of aborted transactions: read again what those may have lost.
+            # The snapshots may be newer than the indexes of aborted transactions: read again what those may lack.
             newer = [offset for offset in found.snapshots if offset > self.recovery_point]
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
-                self.disk.sync_dir(self.path)  # or one could come back when it speaks of batches that were written since
+                self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
 
@@ -113,7 +112,7 @@ class Opening:
         bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
         for name, known in parsed.items():
             if name.endswith((DELETED, ".tmp")) or (known and known[1] in OF_A_SEGMENT and known[0] not in bases):
-                if self.disk.exists(f"{self.path}/{name}"):  # a file written meanwhile may have had its temporary name
+                if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
                     self.disk.remove(f"{self.path}/{name}")
                 log.info("%s/%s: a leftover without its segment was removed", self.path, name)
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
@@ -134,7 +133,7 @@ class Opening:
             self._epochs_on_disk = list(epochs.entries)
 
     def _settle_epochs(self) -> None:
-        """Make the epochs fit the log; where the checkpoint was lost, or knows a later start only, read them from the batches."""
+        """Make the epochs fit the log; if the checkpoint was lost, or begins too late, read them from the batches."""
         found, entries = self.found, self.found.epochs.entries
         found.epochs.truncate_end(found.log_end_offset)
         if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
@@ -151,7 +150,7 @@ class Opening:
             found.epochs_saved = True
 
     def _open_last(self) -> int:
-        """After an orderly stop the end only needs a look: no CRC is computed."""
+        """Find the end after an orderly stop: a look is enough, no CRC is computed."""
         last = self.found.segments[-1]
         self._mend_indexes(self.found.segments[:-1])
         end, next_offset = last.load_end(self.config.index_interval_bytes)
@@ -167,7 +166,7 @@ class Opening:
         return next_offset
 
     def _mend_indexes(self, segments: Sequence[Segment]) -> None:
-        """Build anew what is missing; after a crash also what is not sound."""
+        """Rebuild missing indexes; after a crash also unsound ones."""
         for segment in segments:
             there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
             there = there and not segment.lacks_entries(self.config.index_interval_bytes)
@@ -177,7 +176,7 @@ class Opening:
 
     @contextmanager
     def _derived(self) -> Iterator[None]:
-        """Around writes of what can be derived anew: a full disk must not keep the batches from being read."""
+        """Suppress a full disk while derived files are written: the batches must stay readable."""
         try:
             yield
         except StorageFailed as failure:
@@ -193,7 +192,7 @@ class Opening:
             segment = segments[number]
             end, next_offset = self._recover_segment(segment, next_offset)
             if self.config.preallocate and end < segment.size and _is_room(segment.file, end):
-                segment.cut(end)  # it is synced with the rest of what was found
+                segment.cut(end)  # synced with everything else that was found
             if end < segment.size or self._is_interrupted(number, next_offset):
                 self._cut(number, end, next_offset)
                 break
@@ -204,7 +203,7 @@ class Opening:
         return next_offset
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
-        """Those of a sealed segment are not looked at again once the recovery point is past it: no power cut may tear them."""
+        """Check the index of a sealed segment, unless the recovery point is past it: then no power cut can have torn it."""
         flushed: list[File] = []
         with self._derived():
             flushed = segment.flush_indexes(final=sealed)
@@ -212,9 +211,9 @@ class Opening:
             file.sync()
 
     def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
-        """What was found past the recovery point may be in the page cache only: a killed broker had not synced it.
+        """Sync what was found past the recovery point: a killed broker may have left it in the page cache only.
 
-        Also where nothing was: a start before this one may have been killed after it cut a tail off, which must not come back.
+        Also if nothing was: an earlier start may have been killed after cutting off a tail, which must not come back.
         """
         for segment in segments:
             if segment.size:
@@ -225,14 +224,14 @@ class Opening:
             self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
-        """Whether the following segment does not go on at `next_offset`; compaction leaves gaps, and syncs what it leaves."""
+        """Whether the next segment does not begin at `next_offset`; compaction leaves gaps, and syncs what remains."""
         if number + 1 == len(self.found.segments):
             return False
         follows = self.found.segments[number + 1].base_offset
         return follows < next_offset or (follows > next_offset >= self.recovery_point and not self.config.compacts)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
-        """(end, next_offset) of the good part of a segment; its indexes are brought up to there."""
+        """Return (end, next_offset) of the good part of a segment; its indexes are brought up to there."""
         interval = self.config.index_interval_bytes
         next_offset = max(next_offset, segment.base_offset)
         if not segment.size and not self._names.intersection(
@@ -251,15 +250,15 @@ class Opening:
         return position, next_offset
 
     def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
-        """Whether offsets may go from `next_offset` to a batch's. No CRC covers its base offset, so that a jump can be damage."""
+        """Whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
         if self.config.compacts or next_offset < self.recovery_point:
             return segment.fits(header)
         return self._was_compacted(segment, position)
 
     def _was_compacted(self, segment: Segment, position: int) -> bool:
-        """Whether it is compaction, before the topic's settings changed, that left a gap before `position` of a segment.
+        """Whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
 
-        Only sealed segments are compacted, and their offsets lead up to the segment that follows; those after a damaged one don't.
+        Only sealed segments are compacted, and their offsets lead up to the next segment; those after a damaged one do not.
         """
         segments = self.found.segments
         number = segments.index(segment)
@@ -273,7 +272,7 @@ class Opening:
         return end == segment.size and next_offset == segments[number + 1].base_offset
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
-        """Cut a torn tail: the rest of one segment, and every later one."""
+        """Cut off a torn tail: the rest of one segment, and every later one."""
         segments = self.found.segments
         segment = segments[number]
         if newer := newer_format(segment.file, end):
@@ -285,7 +284,7 @@ class Opening:
         log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
         if end < segment.size:
             segment.cut(end)
-            segment.file.sync()  # or a later power cut could bring the torn tail back, before what was written after it
+            segment.file.sync()  # or a later power cut could bring the torn tail back before what replaced it
         for other in reversed(later):
             other.remove()
         self.disk.sync_dir(self.path)
@@ -293,12 +292,12 @@ class Opening:
 
 
 def _is_room(file: File, position: int) -> bool:
-    """Whether what follows the last good batch was reserved only, and never written to."""
+    """Whether everything after the last good batch is reserved space, never written to."""
     return not any(file.read(position, HEADER_BYTES))
 
 
 def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> Segment:
-    """Begin an empty log at `offset`: all that was before it is deleted, and nothing follows."""
+    """Begin an empty log at `offset`: everything before it is deleted."""
     segments.append(begin_segment(disk, path, offset))
     for segment in segments[:-1]:
         segment.remove()
@@ -308,7 +307,7 @@ def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> S
 
 
 def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch from `position` on that is whole, in order and has the right CRC; ends where one is not."""
+    """Yield (position, header) of every batch from `position` on; stops at one that is torn, out of order or has a wrong CRC."""
     while end - position >= HEADER_BYTES:
         chunk = memoryview(file.read(position, min(CHUNK_BYTES, end - position)))
         at = 0
@@ -345,7 +344,7 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
 
 
 def newer_format(file: File, position: int) -> int:
-    """The format of a whole batch at `position`, by its CRC, if it is one of tomorrow; else 0."""
+    """Return the magic of a whole batch at `position`, by its CRC, if a newer version wrote it; else 0."""
     if file.size - position < HEADER_BYTES:
         return 0
     header = read_header(file.read(position, HEADER_BYTES))
@@ -361,7 +360,7 @@ def newer_batches(path: str, segment: Segment, position: int, magic: int) -> Sto
 
 
 def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
-    """Keep `partition.metadata` (KIP-516), and refuse the directory of a topic that only has the same name."""
+    """Keep `partition.metadata` (KIP-516), and refuse the directory of another topic of the same name."""
     if topic_id == NO_TOPIC_ID:
         return
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
@@ -378,6 +377,6 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     if "topic_id" not in found and stored and not wanted.startswith(stored):
         log.warning("%s cannot be understood and is written anew", file)
     if found.get("topic_id") != text:
-        # It is not synced, so a crash may have left a part of it, or nothing; on a full disk the next start writes it.
+        # Not synced, so a crash may leave part of it, or nothing; on a full disk the next start writes it.
         with suppress(StorageFailed):
             disk.write_file(file, wanted, sync=False)

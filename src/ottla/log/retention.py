@@ -1,4 +1,4 @@
-"""Which segments may go, and how they go. Knows segments and settings; the log decides when."""
+"""Which segments may be deleted, and how. Knows segments and settings; the log decides when."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ log = logging.getLogger("ottla.log")
 
 
 class RemovedSegment(NamedTuple):
-    """A segment that is deleted but kept on disk for readers that still hold slices of it.
+    """A segment that was deleted, and stays on disk for readers that hold slices of it.
 
-    With it goes the index of aborted transactions at `aborted_path`: until then a power cut may bring the segment back.
+    The index of aborted transactions at `aborted_path` stays with it: until then a power cut may bring the segment back.
     """
 
     deadline_mono_ms: int
@@ -36,7 +36,7 @@ def expired(
     until_offset: int,
     log_end_offset: int,
 ) -> int:
-    """How many segments, oldest first, are wholly before the log's start, too old or too much; an empty newest one never counts."""
+    """Count the segments, oldest first, that are wholly before the log's start, too old or too much. An empty newest one stays."""
     surplus = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
     count = 0
     for number, segment in enumerate(segments):
@@ -61,18 +61,18 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     return now.wall_ms - newest > config.retention_ms
 
 
-def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> RemovedSegment:
-    """Take a segment out of the log at once, durably when its directory is synced; its batches stay readable until the deadline.
+def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> RemovedSegment:
+    """Take a segment out of the log at once, durably once its directory is synced; it stays readable until the deadline.
 
-    `is_replaced`: another one gets its name. Raises `StorageFailed`, and nothing has changed then. An index that stays behind is
-    removed by the next start.
+    `is_replaced`: another segment gets its name. Raises `StorageFailed`, and nothing has changed then. The next start removes an
+    index that stays behind.
     """
     path = segment.path(LOG)
     if not disk.exists(path):
         return RemovedSegment(deadline_mono_ms, "", None)
     file = segment.file
     target, number = path + DELETED, 0
-    while disk.exists(target):  # what compaction replaced twice within the delay
+    while disk.exists(target):  # compacted twice within the delay
         number += 1
         target = f"{path}.{number}{DELETED}"
     try:
@@ -91,10 +91,10 @@ def doom(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bo
     return RemovedSegment(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
 
 
-def remove_doomed(disk: Disk, doomed: list[RemovedSegment], now: Now | None) -> list[RemovedSegment]:
-    """Remove those whose deadline has passed (all, if `now` is None); returns the others."""
+def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None) -> list[RemovedSegment]:
+    """Remove those past their deadline (all, if `now` is None); returns the others."""
     kept = []
-    for one in doomed:
+    for one in removed:
         if now is not None and one.deadline_mono_ms > now.mono_ms:
             kept.append(one)
             continue

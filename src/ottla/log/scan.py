@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment by their headers: bounded reads, no batch opened. Knows files and header fields only."""
+"""Walks over a segment's batches by their headers: bounded reads, no batch opened. Knows files and header fields only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMED_SPAN = Struct(">qi11xi8xq")
 """base_offset, batch_length, last_offset_delta, max_timestamp"""
 
 LENGTH_FROM = 12
-"""Bytes before those that batch_length counts."""
+"""Bytes before those counted by batch_length."""
 
 SHORTEST = HEADER_BYTES - LENGTH_FROM
 CHUNK_BYTES = 4096 + HEADER_BYTES
@@ -24,7 +24,7 @@ CHUNK_BYTES = 4096 + HEADER_BYTES
 
 
 def find_offset(file: File, position: int, end: int, offset: int) -> int:
-    """Position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
+    """Return the position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
 
     Raises `Damaged` where no batch can be.
     """
@@ -46,10 +46,10 @@ def find_offset(file: File, position: int, end: int, offset: int) -> int:
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
-    """(end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`.
+    """Return (end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`.
 
-    What is looked for with `next_offset` lies at `end`: the offset after that batch, or, where none was seen, the first one of the
-    batch that follows; -1 if there is neither. Raises `Damaged` where no batch can be.
+    A reader of `next_offset` continues at `end`. It is the offset after that batch; if there was none, the first offset of the
+    batch that follows, or -1. Raises `Damaged` where no batch can be.
     """
     unpack = SPAN.unpack_from
     next_offset = -1
@@ -71,7 +71,7 @@ def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
 
 
 def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
-    """Position of the first batch from `position` on whose max_timestamp is at least `timestamp`; `end` if there is none."""
+    """Return the position of the first batch from `position` on with a max_timestamp of at least `timestamp`; `end` if none."""
     unpack = TIMED_SPAN.unpack_from
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
@@ -90,12 +90,12 @@ def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
 
 
 def batch_size(file: File, position: int) -> int:
-    """Bytes of the batch that begins at `position`."""
+    """Return the size of the batch at `position`, in bytes."""
     return int.from_bytes(file.read(position + 8, 4), "big") + LENGTH_FROM
 
 
 def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every whole batch up to `end`; stops quietly where no whole batch follows."""
+    """Yield (position, header) of every whole batch up to `end`; stops quietly where none follows."""
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(chunk_bytes, end - position))
         at, last = 0, len(chunk) - HEADER_BYTES
@@ -112,6 +112,6 @@ def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) ->
 
 
 def damaged(file: File, position: int) -> Damaged:
-    """The error for a place where a batch was expected and none can be."""
+    """Return the error for a place where a batch was expected and none can be."""
     directory, _, name = file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

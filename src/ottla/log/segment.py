@@ -1,6 +1,6 @@
-"""One segment: a `.log` file with its two indexes. Knows batch headers and positions; knows nothing of the other segments.
+"""One segment: a `.log` file with its two indexes. Knows batch headers and positions; knows nothing of other segments.
 
-Files are made and opened when they are first needed. A segment that nobody uses holds a few numbers.
+Files are made and opened when first needed. An unused segment is a few numbers in memory.
 """
 
 from __future__ import annotations
@@ -78,24 +78,24 @@ class Segment:
         return self._transactions
 
     def forget_transactions(self) -> None:
-        """An empty segment ends none: what a crash or a truncation left of an index speaks of batches that are gone."""
+        """An empty segment ends none: an index left by a crash or a truncation describes batches that are gone."""
         if self._transactions is not None or self._disk.exists(self.path(TRANSACTION_INDEX)):
             self.transactions.remove()
 
     @property
     def max_timestamp(self) -> int:
-        """Of all batches, -1 if there is none."""
+        """The largest of all batches, or -1."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
 
     def reserve(self, size: int) -> None:
-        """Give its file, which is new, `size` bytes on the disk (preallocate). Raises `StorageFailed`."""
+        """Preallocate `size` bytes for its new file. Raises `StorageFailed`."""
         self.file.reserve(size)
         self._reserved = True
 
     def give_back(self) -> bool:
-        """Give back what was reserved and is not needed; True if there was something. Raises `StorageFailed`."""
+        """Give back unused preallocated space; returns True if there was any. Raises `StorageFailed`."""
         if not self._reserved:
             return False
         self.file.truncate(self.size)
@@ -121,7 +121,7 @@ class Segment:
         self.size = position
 
     def extend(self, parts: Sequence[Buffer], headers: Sequence[BatchHeader], interval: int) -> None:
-        """Write batches at the end that have their offsets already, with gaps maybe (compaction). Raises `StorageFailed`."""
+        """Write batches that have their offsets already, perhaps with gaps (compaction). Raises `StorageFailed`."""
         position = self.file.append(parts)
         for header in headers:
             self.note(header, position, interval)
@@ -129,7 +129,7 @@ class Segment:
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Count in a batch that is there already (recovery): timestamps and index entries, as when it was appended."""
+        """Count in a batch found on disk (recovery): timestamps and index entries, as when it was appended."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
@@ -138,7 +138,7 @@ class Segment:
         self._bytes_since_entry += header.batch_length + LENGTH_FROM
 
     def must_roll(self, size: int, last_offset: int, newest_timestamp: int, config: LogConfig) -> bool:
-        """Whether `size` more bytes, ending with `last_offset`, must go to a new segment: for their size, age or index."""
+        """Whether `size` more bytes, ending with `last_offset`, must go to a new segment: for size, age or index."""
         if not self.size:
             return size > config.segment_bytes
         return (
@@ -149,32 +149,32 @@ class Segment:
         )
 
     def _is_old(self, newest_timestamp: int, config: LogConfig) -> bool:
-        """Whether a batch is too much newer than the first one; one without times, of a client before 0.10, tells no age."""
+        """Whether a batch is too much newer than the first one. A batch without timestamps (clients before 0.10) tells no age."""
         if self.first_timestamp < 0:
             return False
         return newest_timestamp - self.first_timestamp > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """How much earlier this segment rolls, so that logs that began together don't roll together: by its name, not by chance."""
+        """How much earlier this segment rolls, so that logs begun together do not roll together: by its name, not by chance."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 
     @property
     def first_timestamp(self) -> int:
-        """Largest timestamp of the first batch: what `segment.ms` counts from. Of no use in an empty segment."""
+        """The largest timestamp of the first batch, from which `segment.ms` counts. Meaningless in an empty segment."""
         if self._first_timestamp == UNKNOWN:
             self._first_timestamp = int.from_bytes(self.file.read(35, 8), "big", signed=True)
         return self._first_timestamp
 
     def locate(self, offset: int) -> int:
-        """Position of the first batch that holds `offset` or a later one; `size` if there is none."""
+        """Return the position of the first batch that holds `offset` or a later one; `size` if there is none."""
         entry = self.index.floor(offset - self.base_offset)
         return find_offset(self.file, entry[1] if entry else 0, self.size, offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """(end, next_offset) of the last whole batch between `start`, where one begins, and `limit`; `start` is the end if none.
+        """Return (end, next_offset) of the last whole batch between `start`, where one begins, and `limit`.
 
-        Whoever looks for `next_offset` finds it at `end`; -1 if it is not known.
+        `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown.
         """
         entry = self.index.floor_second(limit)
         position = entry[1] if entry and entry[1] > start else start
@@ -185,13 +185,13 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if there is none."""
+        """Return the position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if none."""
         entry = self.times.floor(timestamp)
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
         return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Write what the indexes hold in memory; a `final` flush (roll, close) adds the largest timestamp. Returns their files."""
+        """Flush the indexes; a `final` flush (roll, close) adds the largest timestamp. Returns their files."""
         final = final and self.size > 0
         if final:
             self._add_time()
@@ -199,7 +199,7 @@ class Segment:
         return [file for file in (self.index.flush(create=final), self.times.flush(create=final), aborted) if file is not None]
 
     def load_end(self, interval: int) -> tuple[int, int]:
-        """(end, next_offset) of the last whole batch, looked for from the last index entry on; then it can be appended to."""
+        """Find (end, next_offset) of the last whole batch, from the last index entry on; then the segment can be appended to."""
         if not self.size:
             return 0, self.base_offset
         self._check_indexes()
@@ -216,7 +216,7 @@ class Segment:
         return end, next_offset
 
     def reset_indexes(self, offset: int) -> int:
-        """Keep only index entries for batches below `offset`; returns the position from where batches must be noted again."""
+        """Keep only index entries for batches below `offset`; returns the position from which batches must be indexed again."""
         relative = offset - self.base_offset
         self._bytes_since_entry = 0
         if self.size and relative > 0:
@@ -232,7 +232,7 @@ class Segment:
         return entry[1] if entry else 0
 
     def rebuild(self, interval: int) -> None:
-        """Build both indexes anew from the batch headers. Raises `Damaged` where they do not lead to the end."""
+        """Rebuild both indexes from the batch headers. Raises `Damaged` if these do not lead to the end."""
         self.index.clear()
         self.times.clear()
         end, _ = self.load_end(interval)
@@ -246,16 +246,16 @@ class Segment:
         return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
     def truncate_to(self, offset: int, interval: int) -> int:
-        """Drop, durably, every batch that reaches `offset` or beyond; returns the offset that the segment then ends at."""
+        """Drop, durably, every batch that reaches `offset` or beyond; returns the offset where the segment ends then."""
         if self.size:
             end = self.locate(offset)
             self.reset_indexes(offset)
             self.cut(end)
-            self.file.sync()  # or a crash could bring back what was cut, behind what is written in its place
+            self.file.sync()  # or a crash could bring back what was cut, behind what replaced it
         return self.load_end(interval)[1]
 
     def cut(self, size: int) -> None:
-        """Drop what follows `size`, in the file; index entries beyond it must be gone already."""
+        """Truncate the file to `size`; index entries beyond it must be gone already."""
         if size < self.size:
             self.file.truncate(size)
             self.size = size
@@ -268,7 +268,7 @@ class Segment:
                 self._disk.remove(self.path(suffix))
 
     def renamed(self) -> None:
-        """Its files are called as those of any other segment now."""
+        """Note that its files have ordinary names now."""
         self.ending = ""
         self.close()
         self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
@@ -283,7 +283,7 @@ class Segment:
             self._file = None
 
     def has_sound_indexes(self) -> bool:
-        """Whether the indexes can be trusted: their entries are whole, and the last one points at its batch."""
+        """Whether the indexes can be trusted: whole entries, the last of which points at its batch."""
         if not (self.index.is_whole() and self.times.is_whole()):
             return False
         entry, time = self.index.last(), self.times.last()
@@ -316,7 +316,7 @@ class Segment:
         self._bytes_since_entry = 0
         self._count_index_bytes()
         if self.index.is_long:
-            with suppress(StorageFailed):  # they stay in memory then, and are flushed when there is room
+            with suppress(StorageFailed):  # they stay in memory, and are flushed when there is space
                 self.flush_indexes()
 
     def _add_time(self) -> None:
@@ -334,7 +334,7 @@ class Segment:
 
 
 def begin_segment(disk: Disk, directory: str, base_offset: int) -> Segment:
-    """A new, empty segment. Its file is made at once, as it says where the log goes on; at offset 0 nothing has to say so."""
+    """Make a new, empty segment. Its file is made at once, for it says where the log goes on; at offset 0 nothing has to."""
     segment = Segment(disk, directory, base_offset, 0, new=True)
     if base_offset and segment.file.size:
         segment.file.truncate(0)

@@ -1,4 +1,4 @@
-"""When each segment was last written, as ListOffsets of version 0 asks for offsets. Knows segments and their files' times."""
+"""When each segment was last written, which ListOffsets version 0 looks offsets up by. Knows segments and their files' times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.ports import Disk
 
 
 def segment_times(disk: Disk, log: Log, wall_ms: int) -> list[tuple[int, int]]:
-    """(first offset, time of the last write in ms) of each segment, oldest first, then the log's end, if the newest holds anything.
+    """Return (first offset, last write in ms) of each segment, oldest first, and the log's end if the newest is not empty.
 
     A segment without a file is as new as `wall_ms`. Raises `StorageFailed`.
     """

@@ -1,4 +1,4 @@
-"""Producer snapshots on disk, and the state that is replayed from them. Knows `Producers` and segments; decides no append."""
+"""Producer snapshots on disk, and the state replayed from them. Knows `Producers` and segments; decides no append."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = logging.getLogger("ottla.log")
 
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
-"""How far before the end the batches are looked for that a snapshot leaves out."""
+"""How far before the end batches are looked for that a snapshot leaves out."""
 
 
 def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
-    """Save the state as of `offset`. Not synced: a lost one is replayed from the log, a torn one is known by its CRC."""
+    """Save the state as of `offset`. Not synced: a lost snapshot is replayed from the log, a torn one fails its CRC."""
     disk.write_file(f"{path}/{file_name(offset, SNAPSHOT)}", producers.encode(), sync=False)
 
 
 def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
-    """Remove some, from the disk and from `offsets`. One that the disk does not give up stays known: it may be wrong by and by."""
+    """Remove snapshots from the disk and from `offsets`. One that the disk does not remove stays known: it may become wrong."""
     for offset in unwanted:
         name = f"{path}/{file_name(offset, SNAPSHOT)}"
         try:
@@ -41,21 +41,21 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
 
 
 def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
-    """The segment that one belongs to is deleted: it may go whenever there is time, as nobody is misled by it if it stays."""
+    """Remove, at leisure, the snapshot of a deleted segment: it misleads nobody if it stays."""
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)
 
 
 def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:
-    """The state at the end of the log: from the newest good snapshot at or before it, and the headers that follow.
+    """Restore the state at the log's end: from the newest good snapshot at or before it, and the headers that follow.
 
-    Snapshots that are of no use (torn, or beyond the end of the log) are removed. Raises `StorageFailed`.
+    Unusable snapshots (torn, or beyond the log's end) are removed. Raises `StorageFailed`.
     """
     beyond = [offset for offset in offsets if offset > log_end_offset]
     if beyond:
         remove_snapshots(disk, path, offsets, unwanted=beyond)
-        disk.sync_dir(path)  # or one could come back after a crash, and speak of batches that were written since
+        disk.sync_dir(path)  # or a crash could bring one back that describes batches written since
         if any(offset > log_end_offset for offset in offsets):
             raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
     for offset in reversed(list(offsets)):
@@ -73,9 +73,9 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
 
 
 def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
-    """Apply every batch from `from_offset` on, by its header; the index of aborted transactions is built anew from there.
+    """Apply every batch from `from_offset` on, by its header, and rebuild the index of aborted transactions.
 
-    A producer may have written old records just now: how old it is, the file says and not they.
+    A producer may just have written old records: its age is taken from the file, not from them.
     """
     first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
@@ -105,7 +105,7 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
 
 
 def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
-    """What cannot be written stays right in memory, and is found again by the next start."""
+    """If this cannot be written, memory is still right, and the next start finds it again."""
     try:
         segment.transactions.settle(from_offset, found)
     except StorageFailed as failure:
@@ -113,7 +113,7 @@ def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Abo
 
 
 def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
-    """A snapshot keeps one batch per producer: find the others that a client may still repeat near the end of the log."""
+    """Find batches that a client may still repeat near the log's end: a snapshot keeps only one for each producer."""
     seen: dict[int, list[ProducerBatch]] = {}
     for header in _last_headers(segments):
         producer = producers.by_id.get(header.producer_id)
@@ -134,7 +134,7 @@ def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
 
 
 def _last_headers(segments: Sequence[Segment]) -> Iterator[BatchHeader]:
-    """The batches of about the last `REFILL_BYTES`, from whichever segments these lie in."""
+    """Return the batches of about the last `REFILL_BYTES`, from whichever segments hold them."""
     tail: list[tuple[Segment, int]] = []
     left = REFILL_BYTES
     for segment in reversed(segments):

@@ -1,6 +1,6 @@
-"""Records that brokers keep for themselves, as plain values by their names: those of internal topics, and control records.
+"""Records that brokers keep for themselves, as plain values by name: those of internal topics, and control records.
 
-Knows Kafka's messages for them; what they mean is their coordinators' business.
+Knows Kafka's messages for them; what they mean is up to their coordinators.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
 def named(topic: str, key: bytes | None, value: bytes | None) -> Row | None:
-    """Key and value of a record of an internal topic, each with the name or version of its message; None where it is not known.
+    """Decode the key and value of an internal topic's record, each with its message's name or version; None if unknown.
 
     A tombstone's value is None.
     """
@@ -39,7 +39,7 @@ def named(topic: str, key: bytes | None, value: bytes | None) -> Row | None:
 
 
 def marker(key: bytes | None, value: bytes | None) -> Row | None:
-    """What a control record says; None where it is none that ends a transaction."""
+    """Decode a control record; None if it does not end a transaction."""
     try:
         kind = decode(ControlRecordTypeSchema, 0, (key or b"")[2:]).type
         if kind not in MARKERS:
@@ -50,7 +50,7 @@ def marker(key: bytes | None, value: bytes | None) -> Row | None:
 
 
 def text(data: Buffer | None) -> Any:
-    """Text where it can be printed, else its hex."""
+    """Return printable bytes as text, others as hex."""
     if data is None:
         return None
     try:
@@ -88,5 +88,5 @@ def _value(value: Any, field: Field, version: int, message: str, path: str) -> A
         try:
             return _message(inside, min(_number(bytes(value)), inside.WIRE.valid.stop - 1), bytes(value)[2:])
         except (Malformed, ValueError):
-            pass  # another kind of group put something of its own there
+            pass  # another kind of group stored something of its own there
     return text(value)

@@ -1,9 +1,8 @@
-"""Putting a compacted segment in the place of those it was made from, so that a crash leaves either the old ones or the new one.
+"""Puts a compacted segment in the place of those it was made from, so that a crash leaves either the old ones or the new one.
 
-The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, once that is on stable storage. From then on
-whoever finds it, now or at the next start, takes the old files away and gives it its name. Between these steps the directory has
-to be synced, which takes long: whoever drives a `Swap` may wait for it, or have it done and come back. Knows names and headers;
-knows nothing of what was left out.
+The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, once that is durable. From then on whoever finds
+it, now or at the next start, removes the old files and gives it its final name. Between these steps the directory is synced, which
+takes long: a caller may wait, or have it synced and come back. Knows names and headers; knows nothing of what was left out.
 """
 
 from __future__ import annotations
@@ -25,25 +24,24 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Swap:
-    """A segment that has taken the place of `old` ones, though the files don't have their names yet.
+    """A segment that has replaced the `old` ones, before the files have their final names.
 
-    The old ones go to `doomed`, and are kept on disk until `deadline_mono_ms`.
+    The old ones go to `removed`, and stay on disk until `deadline_mono_ms`.
     """
 
     segment: Segment
     old: list[Segment]
     deadline_mono_ms: int
-    doomed: list[retention.RemovedSegment] = field(default_factory=list)
+    removed: list[retention.RemovedSegment] = field(default_factory=list)
 
     def go_on(self, disk: Disk) -> bool:
-        """Take the old files away, last first, or if they are gone already, name the new ones: True when that is done.
+        """Take the old files away, last first; once they are gone, give the new ones their names. Returns True when done.
 
-        To be called when the directory was synced since `decide`, and since the last call. Raises `StorageFailed`; call it again
-        then.
+        To be called when the directory was synced since `decide` and since the last call. After `StorageFailed`, call it again.
         """
         if self.old:
             while self.old:
-                self.doomed.append(retention.doom(disk, self.old[-1], self.deadline_mono_ms, is_replaced=True))
+                self.removed.append(retention.mark_removed(disk, self.old[-1], self.deadline_mono_ms, is_replaced=True))
                 self.old.pop()
             return False
         segment = self.segment
@@ -57,16 +55,16 @@ class Swap:
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Let a `.cleaned` segment, which is complete and synced, be the one that counts, once the directory is synced.
+    """Make a `.cleaned` segment, complete and synced, the one that counts once the directory is synced.
 
-    Raises `StorageFailed`: the old ones count.
+    Raises `StorageFailed`: then the old ones count.
     """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
     disk.rename(path + CLEANED, path + SWAP, sync=False)
 
 
 def remove_cleaned(disk: Disk, segment: Segment) -> None:
-    """Remove what was written of a segment that is not wanted after all."""
+    """Remove the files of a segment that is not wanted after all."""
     segment.close()
     for suffix in (LOG, *OF_A_SEGMENT):
         path = f"{segment.directory}/{file_name(segment.base_offset, suffix)}{CLEANED}"
@@ -78,7 +76,7 @@ def remove_cleaned(disk: Disk, segment: Segment) -> None:
 
 
 def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
-    """Undo what a crash left undecided, and finish what was decided; returns the names that are there then."""
+    """Undo what a crash left undecided, finish what was decided; returns the names that remain."""
     left = [name for name in names if name.endswith((CLEANED, SWAP))]
     if not left:
         return names
@@ -103,17 +101,17 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
         known = parse_file_name(name)
         if known is None or not base_offset <= known[0] < end:
             continue
-        # One that had its name already, before it became a part of this one, may have lost it by the same power cut.
+        # A segment that had its name before it became part of this one may have lost it by the same power cut.
         is_older = known[1] == LOG + SWAP and known[0] > base_offset
         if known[1] in (LOG, *OF_A_SEGMENT) or is_older:
             disk.remove(f"{path}/{name}")
-    disk.sync_dir(path)  # or a power cut could bring them back, beside the one that took their place
+    disk.sync_dir(path)  # or a power cut could bring them back beside the one that replaced them
     disk.rename(swap, swap.removesuffix(SWAP))
     log.info("%s: the compacted segment of offset %d takes its place", path, base_offset)
 
 
 def _end_offset(file: File, base_offset: int) -> int:
-    """Where the segment ends: compaction keeps the last batch of what it replaces, be it empty."""
+    """Find where the segment ends: compaction keeps the last batch of what it replaces, even if empty."""
     end = base_offset
     for _, header in headers(file, 0, file.size):
         end = header.next_offset

@@ -1,4 +1,4 @@
-"""From times to offsets (ListOffsets). Knows segments and, for the one batch that is hit, its records' timestamps."""
+"""From times to offsets (ListOffsets). Knows segments and, in the one batch that matches, the records' timestamps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = tuple[int, int]
 
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Found | None:
-    """The first record, from `start_offset` on, that is at or after `timestamp`."""
+    """Return the first record, from `start_offset` on, at or after `timestamp`."""
     for segment in segments:
         if not segment.size or segment.max_timestamp < timestamp:
             continue
@@ -27,7 +27,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
 
 
 def largest(segments: Sequence[Segment], start_offset: int) -> Found | None:
-    """The first record, from `start_offset` on, with the largest timestamp."""
+    """Return the first record, from `start_offset` on, with the largest timestamp."""
     timestamp = max((segment.max_timestamp for segment in segments if segment.size), default=NO_TIMESTAMP)
     return first_at_or_after(segments, timestamp, start_offset) if timestamp > NO_TIMESTAMP else None
 
@@ -41,6 +41,6 @@ def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int
         return whole_batch
     try:
         columns = open_batches(segment.file.read(position, header.size), from_offset=start_offset)
-    except ValueError:  # records that cannot be opened are their writer's business: the batch is as near as we get
+    except ValueError:  # records that cannot be opened are their writer's fault: the batch is as near as we get
         return whole_batch
     return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= timestamp), None)

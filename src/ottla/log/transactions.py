@@ -1,7 +1,7 @@
-"""Ends of transactions in a log: control batches, and the index of those that were aborted (KIP-98).
+"""Ends of transactions in a log: control batches, and the index of aborted ones (KIP-98).
 
-Knows Kafka's `.txnindex` and the control records; knows no coordinator. The index is derived from the batches: what a crash takes
-of it is found again when they are replayed.
+Knows Kafka's `.txnindex` and the control records; knows no coordinator. The index is derived: what a crash loses of it is found
+again when the batches are replayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERSION = 0
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its first record, its marker, and what the last stable offset was once it had ended."""
+    """An aborted transaction: its first record, its marker, and the last stable offset once it had ended."""
 
     producer_id: int
     first_offset: int
@@ -34,14 +34,14 @@ class Aborted(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction. `coordinator_epoch` keeps one that was replaced from ending it again."""
+    """The end of a producer's transaction. `coordinator_epoch` keeps a replaced coordinator from ending it again."""
 
     type: int
     coordinator_epoch: int
 
 
 def read_marker(batch: Buffer) -> Marker | None:
-    """The marker in a control batch; None where it holds none (another control record, or none since compaction)."""
+    """Read the marker in a control batch; None if there is none (another control record, or removed by compaction)."""
     try:
         record = next(iter(open_batches(batch, control=True).records()), None)
         if record is None:
@@ -55,7 +55,7 @@ def read_marker(batch: Buffer) -> Marker | None:
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in one segment. Most segments have none, and then no file either."""
+    """The aborted transactions whose markers lie in one segment. Most segments have none, and no file either."""
 
     __slots__ = ("_disk", "_entries", "_file", "_path")
 
@@ -72,7 +72,7 @@ class TransactionIndex:
         return self._entries
 
     def add(self, aborted: Aborted) -> None:
-        """Note a transaction. Raises `StorageFailed`, and it is noted in memory all the same."""
+        """Note a transaction. After `StorageFailed` it is noted in memory all the same."""
         self.entries.append(aborted)
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
@@ -82,7 +82,7 @@ class TransactionIndex:
         self._file.append([ENTRY.pack(VERSION, *aborted)])
 
     def settle(self, offset: int, ended: Sequence[Aborted]) -> None:
-        """Let those that ended at `offset` or later be `ended` and no others, durably. Raises `StorageFailed`."""
+        """Durably replace the transactions that ended at `offset` or later by `ended`. Raises `StorageFailed`."""
         wanted = [entry for entry in self.entries if entry.last_offset < offset] + list(ended)
         if wanted == self.entries and self.is_whole():
             return
@@ -91,19 +91,19 @@ class TransactionIndex:
         self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in wanted))
 
     def is_whole(self) -> bool:
-        """Whether the file holds the entries and nothing else: not so where a crash tore it, or left holes."""
+        """Whether the file holds the entries and nothing else: a crash may have torn it, or left holes."""
         stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         return stored == len(self.entries) * ENTRY.size
 
     def sync(self) -> None:
-        """Let what a killed broker left in the page cache outlive a power cut. Raises `StorageFailed`."""
+        """Sync what a killed broker left in the page cache. Raises `StorageFailed`."""
         if self._disk.exists(self._path):
             file = self._disk.open(self._path)
             file.sync()
             file.close()
 
     def dirty_file(self) -> File | None:
-        """The file, if it was written to since it was opened."""
+        """Return the file if it was written to since it was opened."""
         return self._file
 
     def remove(self) -> None:
@@ -118,7 +118,7 @@ class TransactionIndex:
             self._file = None
 
     def _load(self) -> list[Aborted]:
-        """Entries as far as they can be any: markers follow their transactions, and one another."""
+        """Read entries as long as they make sense: markers follow their transactions, and one another."""
         data = self._disk.read_file(self._path)
         whole = len(data) - len(data) % ENTRY.size
         found: list[Aborted] = []
@@ -130,7 +130,7 @@ class TransactionIndex:
 
 
 class TransactionsInOrder:
-    """What became of each transaction while batches are passed over in order, as compaction does.
+    """The fate of each transaction, while batches are passed over in order, as compaction does.
 
     `aborted` are those that ended in or after these batches.
     """
@@ -153,7 +153,7 @@ class TransactionsInOrder:
         return entry is not None and header.base_offset <= entry.last_offset
 
     def ends_nothing(self, header: BatchHeader) -> bool:
-        """Whether of the transaction that this control batch ends no batch was there any more."""
+        """Whether the transaction ended by this control batch has no batch left."""
         self._begin(header.last_offset)
         self._open.pop(header.producer_id, None)
         if header.producer_id in self._seen:
