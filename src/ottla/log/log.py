@@ -58,10 +58,10 @@ class Log:
     __slots__ = (
         "_active",
         "_disk",
-        "_removed",
         "_epochs_saved",
         "_names_synced",
         "_places",
+        "_removed",
         "_snapshot_at",
         "_snapshots",
         "_swap",
