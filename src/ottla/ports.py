@@ -64,9 +64,7 @@ class File(Syncable, Protocol):
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end, in order, and return the position where they start. A failed append leaves the size
-        unchanged.
-        """
+        """Write all buffers at the end, in order; returns where they start. A failed append leaves the size unchanged."""
 
     def read(self, position: int, size: int) -> bytes:
         """Return up to `size` bytes from `position`; fewer at the end of the file."""
@@ -132,8 +130,9 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def remove_tree_soon(self, path: str) -> None:
-        """Remove a directory in the background: large files take long. What a stop or a crash leaves is still there at the next
-        start.
+        """Remove a directory in the background: large files take long.
+
+        What a stop or a crash leaves of it is still there at the next start.
         """
 
     def read_file(self, path: str) -> bytes: ...

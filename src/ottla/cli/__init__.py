@@ -1,1 +1,1 @@
-"""The `ottla` command: thin, each command is a call on `ottla.net`."""
+"""The `ottla` command. Thin: each command calls `ottla.net`, `ottla.log` or `ottla.wire`."""

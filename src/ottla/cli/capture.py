@@ -1,7 +1,7 @@
-"""Packets out of capture files: classic pcap and pcapng, and the TCP segments within them.
+"""Reads packets from capture files (classic pcap and pcapng), and the TCP segments in them.
 
-Knows file formats, link layers, IPv4, IPv6 and TCP headers. What connections carry it does not know. IP fragments are left out, as
-TCP does not make any.
+Knows file formats, link layers, IPv4, IPv6 and TCP headers; knows nothing of what connections carry. IP fragments are skipped: TCP
+does not make any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PCAP_MAGICS: Final = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
 }
-"""The first bytes of a classic pcap -> byte order, and nanoseconds in the lesser part of its times."""
+"""The first bytes of a classic pcap -> byte order, and how many nanoseconds a fraction of a second counts."""
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _PCAPNG_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
@@ -37,11 +37,11 @@ SYN, ACK = 2, 16
 
 
 class CaptureError(ValueError):
-    """A file that is no capture that can be read; the text is a sentence."""
+    """A file that cannot be read as a capture; the text is a sentence."""
 
 
 class Packet(NamedTuple):
-    """What was captured of one packet. `link` is the type of its outermost header, as the file formats number them."""
+    """One captured packet. `link` is the type of its outermost header, as the file formats number them."""
 
     link: int
     time_ns: int
@@ -49,7 +49,7 @@ class Packet(NamedTuple):
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. Ends are "address:port"; `payload` may be shorter than what was sent, where the capture cut it."""
+    """A TCP segment. Ends are "address:port"; `payload` may be shorter than what was sent if the capture cut it."""
 
     time_ns: int
     source: str
@@ -64,7 +64,7 @@ def is_capture(data: bytes) -> bool:
 
 
 def read_packets(data: bytes) -> tuple[list[Packet], str]:
-    """All packets up to where the file breaks off, and a sentence if it does. Raises `CaptureError` for what is no capture."""
+    """Read all packets up to where the file breaks off, and a sentence if it does. Raises `CaptureError`."""
     if data[:4] in PCAP_MAGICS:
         source = _pcap(data)
     elif data[:4] == PCAPNG_MAGIC:
@@ -73,7 +73,7 @@ def read_packets(data: bytes) -> tuple[list[Packet], str]:
         raise CaptureError("The file is neither pcap nor pcapng: write one with `tcpdump -w FILE`.")
     found: list[Packet] = []
     try:
-        found.extend(source)  # keeps what came before an exception, as a comprehension would not
+        found.extend(source)  # keeps what came before an exception, unlike a comprehension
     except StructError:
         return found, f"The capture breaks off within packet {len(found) + 1}: what came before it was read."
     return found, ""
@@ -131,7 +131,7 @@ def _block_packet(kind: int, block: memoryview, order: str, interfaces: list[tup
 
 
 def _ticks(options: memoryview, order: str) -> int:
-    """Ticks in a second of an interface's times: a million, unless an option says another power of 10 or 2."""
+    """Return an interface's ticks per second: a million, unless an option gives another power of 10 or 2."""
     pos = 0
     while pos + 4 <= len(options):
         code, size = unpack_from(f"{order}HH", options, pos)
@@ -148,7 +148,7 @@ def _ticks(options: memoryview, order: str) -> int:
 
 
 def segment_of(packet: Packet) -> TcpSegment | None:
-    """The TCP segment in a packet; None where there is none, or less of it than its headers."""
+    """Return the TCP segment in a packet; None if there is none, or not even its headers."""
     try:
         found = _network_layer(packet.link, packet.data)
         return _ip(packet.time_ns, found) if found is not None else None
@@ -157,7 +157,7 @@ def segment_of(packet: Packet) -> TcpSegment | None:
 
 
 def _network_layer(link: int, data: memoryview) -> memoryview | None:
-    """The IP packet within what the link carried."""
+    """Return the IP packet in a frame of the link."""
     if link in RAW or link in (NULL, LOOP):
         return data if link in RAW else data[4:]
     if link == ETHERNET:
@@ -182,7 +182,7 @@ def _ipv4(time_ns: int, data: memoryview) -> TcpSegment | None:
     total, fragment = unpack_from(">H", data, 2)[0], unpack_from(">H", data, 6)[0] & 0x3FFF
     if data[9] != _TCP or fragment:
         return None
-    end = total or len(data)  # 0 where the card was to cut the packet and set its size
+    end = total or len(data)  # 0 if the network card segments the packet and sets its size
     return _tcp(time_ns, bytes(data[12:16]), bytes(data[16:20]), data[(data[0] & 0x0F) * 4 : end])
 
 

@@ -6,9 +6,9 @@ import sys
 
 COULD_NOT = 1
 MISUSED = 2
-"""The words of the command line are wrong."""
+"""The command line is wrong."""
 BROKEN = 70
-"""A mistake in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
+"""A bug in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
 
 
 def fail(sentence: str, code: int = COULD_NOT) -> int:

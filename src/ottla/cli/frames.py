@@ -1,7 +1,6 @@
 """One frame as a tree: header and body of a request or a response, as far as its bytes can be read.
 
-Knows headers, and what each API answers. Where frames come from it does not know. Positions count from the first byte after the
-four of a frame's size.
+Knows headers and the APIs; knows nothing of where frames come from. Positions count from the first byte after a frame's size.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from ottla.wire.schema import Message
 
 @dataclass(slots=True)
 class Frame:
-    """What was read of one frame. `faults` are sentences: what could not be read, and where.
+    """What was read of one frame.
 
-    `release` is set for frames from before there were versions.
+    `faults` are sentences: what could not be read, and where. `release` is set for frames from before there were versions.
     """
 
     kind: str
@@ -58,7 +57,7 @@ class Frame:
 
 
 def request(data: bytes, opener: PayloadOpener) -> Frame:
-    """A whole request frame, which says itself what it is."""
+    """Read a whole request frame, which says itself what it is."""
     try:
         header, position = decode_request_header(data)
     except Malformed as fault:
@@ -72,7 +71,7 @@ def request(data: bytes, opener: PayloadOpener) -> Frame:
 
 
 def response(api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
-    """A whole response frame to a request of this API and version."""
+    """Read a whole response frame to a request of this API and version."""
     node, fault = tree_of(ResponseHeader, api.response_headers[version], data, whole=False)
     frame = Frame("response", api.name, version, len(data), header=node)
     if fault:
@@ -86,7 +85,7 @@ def response(api: Api, version: int, data: bytes, opener: PayloadOpener) -> Fram
 
 
 def body(cls: type[Message], api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
-    """A body without a header."""
+    """Read a body without a header."""
     kind = "request" if cls is api.request else "response"
     return _with_body(Frame(f"{kind} body", api.name, version, len(data)), cls, data, 0, opener)
 
@@ -101,7 +100,7 @@ def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, ope
 
 
 def _unreadable(data: bytes, fault: str) -> Frame:
-    """A request of which no more can be read than what all headers have in common: `fault`, or an unknown API or version."""
+    """Read a request as far as the part common to all headers: the rest has a `fault`, or an unknown API or version."""
     node, _ = tree_of(RequestHeader, 1, data, whole=False)
     values = [child.value for child in node.below]
     unknown = _unknown(*values[:2]) if len(values) > 1 else ""
@@ -109,7 +108,7 @@ def _unreadable(data: bytes, fault: str) -> Frame:
 
 
 def _unknown(key: int, version: int) -> str:
-    """What is wrong with an API and version; empty where nothing is."""
+    """Say what is wrong with an API and version; empty if nothing is."""
     api = API.get(key)
     if api is None:
         return f"RequestHeader v1, api_key at byte 0: there is no API {key}; give --response API --version N if this is a response."

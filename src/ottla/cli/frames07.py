@@ -1,4 +1,4 @@
-"""One frame of Kafka 0.7 as a tree. Knows its requests and responses, and opens its sets of messages as far as they are sound."""
+"""One frame of Kafka 0.7 as a tree. Knows its requests and responses, and opens its message sets as far as they are sound."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ottla.wire import kafka07
 from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, Node, parent_of
 
 LIMIT_BYTES = 64 * 1024 * 1024
-"""What the messages of one set may take when opened."""
+"""The most memory that the messages of one set may take."""
 
 
 def request(data: bytes, most: int | None) -> Frame:
-    """A request, which says itself what it is; `most` bounds the messages shown of a set."""
+    """Read a request, which says itself what it is; `most` bounds the messages shown of a set."""
     return _frame("request", kafka07.seen_request(data), data, most)
 
 
 def response(name: str, data: bytes, most: int | None) -> Frame:
-    """A response to a request of this name. Raises `NoSuchName`."""
+    """Read a response to a request of this name. Raises `NoSuchName`."""
     answered = {of.__name__.removesuffix("Request").lower(): found for of, found in kafka07.RESPONSES.items()}
     wanted = name.lower().replace("_", "").removesuffix("response").removesuffix("request")
     if wanted not in answered:
@@ -52,7 +52,7 @@ def _note(name: str, value: object) -> str:
 
 
 def _open(frame: Frame, node: Node, path: str, most: int | None) -> None:
-    """The messages of a set, instead of its bytes."""
+    """Replace the bytes of a set by its messages."""
     view = memoryview(node.value)
     node.kind, node.children, node.note = ARRAY, [], f"{len(view)} bytes"
     try:

@@ -1,4 +1,4 @@
-"""`ottla log`: look at the files of a data directory, and mend them. Thin: `ottla.log.check` and `ottla.log.dump` do the work."""
+"""`ottla log`: inspect the files of a data directory, and repair them. Thin: `ottla.log.check` and `ottla.log.dump` do the work."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def run_dump(options: argparse.Namespace) -> int:
     except StorageFailed as failure:
         return fail(f"{root}/{failure}: it cannot be read; let this user read and write it.")
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read has seen enough, such as head
+        sys.stderr.close()  # the reader, such as head, has seen enough
         return 0
     return 1 if errors else 0
 
@@ -134,7 +134,7 @@ def _fields(row: dict[str, Any]) -> str:
 
 
 def _files(path: str) -> Iterator[str]:
-    """The file, or those below a directory that a log is made of."""
+    """Yield the file, or the log's files in a directory."""
     from ottla.log.names import LEADER_EPOCHS, parse_file_name
 
     if os.path.isfile(path):
@@ -148,7 +148,7 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _place(directory: str) -> tuple[str, str | None]:
-    """(data directory, None), or for the directory of one partition (data directory, its name)."""
+    """Split a path into (data directory, None), or, for one partition's directory, (data directory, its name)."""
     path = os.path.abspath(directory)
     parent, name = os.path.split(path)
     if not os.path.exists(os.path.join(path, "meta.properties")) and os.path.exists(os.path.join(parent, "meta.properties")):

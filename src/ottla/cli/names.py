@@ -15,7 +15,7 @@ class NoSuchName(ValueError):
 
 
 def find_api(name: str) -> Api:
-    """The API of a name ("Fetch", "fetch", "list_offsets", "FetchRequest") or a key ("1")."""
+    """Find an API by name ("Fetch", "fetch", "list_offsets", "FetchRequest") or key ("1")."""
     if name.lstrip("-").isdecimal() and int(name) in API:
         return API[int(name)]
     wanted = _folded(name)
@@ -26,7 +26,7 @@ def find_api(name: str) -> Api:
 
 
 def find(name: str) -> Api | type[Message]:
-    """An API, or a message that is neither request nor response: a header, a stored value."""
+    """Find an API, or a message that is neither request nor response: a header, a stored value."""
     try:
         return find_api(name)
     except NoSuchName:

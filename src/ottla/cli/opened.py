@@ -1,6 +1,6 @@
 """Opens what a decoded frame carries as bytes: records, and values that clients put into fields of other messages.
 
-Knows `ottla.records` and which fields hold what. How a tree is printed it does not know.
+Knows `ottla.records` and which fields hold what; knows nothing of how a tree is printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.wire.schema import Message
 from ottla.wire.stored import INSIDE, record_types
 
 LIMIT_BYTES = 64 * 1024 * 1024
-"""What the records of one field may take when opened."""
+"""The most memory that the records of one field may take."""
 
 _HEADER_WIDTHS = (8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4)
 _CONTROL = {
@@ -38,7 +38,7 @@ _CONTROL = {
 
 @dataclass(slots=True)
 class PayloadOpener:
-    """`stored` names the internal topic whose records are to be read as its messages; `most` bounds the records shown of a batch.
+    """Opens fields. `stored` names the internal topic whose records are to be decoded; `most` bounds the records shown of a batch.
 
     `faults` gathers a sentence for each thing that could not be opened.
     """
@@ -48,7 +48,7 @@ class PayloadOpener:
     faults: list[str] = field(default_factory=list)
 
     def open_all(self, message: str, version: int, node: Node, path: str = "") -> None:
-        """Open every field of a message that holds more than its bytes."""
+        """Open every field of a message that holds more than plain bytes."""
         for child in node.below:
             here = child.name if not path else path + child.name if child.name.startswith("[") else f"{path}.{child.name}"
             if child.kind != LEAF:
@@ -140,7 +140,7 @@ class PayloadOpener:
         return node
 
     def _item(self, record: Record) -> Iterator[Node]:
-        """Key and value: as the internal topic's messages where they are asked for and are such, else as bytes."""
+        """Yield key and value: decoded as the internal topic's messages if possible, else as bytes."""
         pair = record_types(self.stored).get(_type_of(record.key)) if self.stored and record.key else None
         if pair is None or record.key is None:
             yield Node("key", LEAF, value=record.key)
@@ -173,7 +173,7 @@ def _type_of(data: bytes | None) -> int:
 
 
 def _headers(record: Record) -> Node:
-    """The headers of a record: in lines all in one, since most records have few and small ones."""
+    """Return a record's headers, on one line: most records have few and small ones."""
     lines = Lines()
     node = Node("headers", ARRAY, children=[], folded=True)
     texts = []
@@ -186,7 +186,7 @@ def _headers(record: Record) -> Node:
 
 
 def _control(record: Record) -> Iterator[Node]:
-    """A control record: what it ends or begins, and which epoch of the coordinator says so."""
+    """Yield what a control record ends or begins, and the coordinator's epoch."""
     key, value = record.key or b"", record.value or b""
     root, _ = tree_of(ControlRecordTypeSchema, 0, key, 2)
     kind = next((child.value for child in root.below), -1)
@@ -199,7 +199,7 @@ def _control(record: Record) -> Iterator[Node]:
 
 
 def _inside(node: Node, cls: type[Message]) -> None:
-    """What one member of a group wrote for another, perhaps with a newer version of the format; left as bytes if it is not that."""
+    """Decode what one group member wrote for another, perhaps in a newer version of the format; otherwise it stays bytes."""
     data = bytes(node.value)
     version = min(_type_of(data), cls.WIRE.valid.stop - 1)
     if version not in cls.WIRE.valid:
@@ -227,7 +227,7 @@ def _forget_places(node: Node) -> None:
 
 
 def attributes(header: BatchHeader) -> str:
-    """What the bits of a batch's attributes say."""
+    """Name the bits of a batch's attributes."""
     codec = codecs.NAMES[header.codec] if header.codec < len(codecs.NAMES) else f"codec {header.codec}"
     codec = "uncompressed" if codec == "none" else codec
     words = [codec, "LogAppendTime" if header.timestamp_type else "CreateTime"]
@@ -238,7 +238,7 @@ def attributes(header: BatchHeader) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time in UTC; empty for none and for what no calendar holds."""
+    """Format a time in UTC; empty for no time and for one beyond the calendar."""
     try:
         when = datetime.fromtimestamp(milliseconds // 1000, UTC) if milliseconds >= 0 else None
     except (ValueError, OverflowError, OSError):

@@ -50,12 +50,12 @@ def _print(text: str) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read has seen enough, such as head
+        sys.stderr.close()  # the reader, such as head, has seen enough
     return 0
 
 
 def _text(options: argparse.Namespace) -> str:
-    """What was asked for, in the form that was asked for."""
+    """Return what was asked for, in the chosen format."""
     from ottla.cli.names import NoSuchName
 
     if options.api is None:
@@ -75,7 +75,7 @@ def _text(options: argparse.Namespace) -> str:
 
 
 def _chosen(name: str, version: int | None) -> tuple[Api | type[Message], list[int]]:
-    """The API or message of a name, and its versions that are wanted."""
+    """Find the API or message of a name, and the chosen ones of its versions."""
     from ottla.cli.names import check_version, find
     from ottla.wire.apis import Api
 

@@ -1,4 +1,4 @@
-"""The protocol as one page of HTML that needs nothing else: no script, no font, no other file; light or dark as the system is."""
+"""The protocol as one self-contained page of HTML: no script, no font, no other file; light or dark as the system is."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ tr:target, h2:target { background: var(--wash); }
 
 
 def whole_page() -> str:
-    """Every API, header and stored message, the types and the errors."""
+    """Return a page with every API, header and stored message, the types and the errors."""
     body = [
         *_opening("Kafka's protocol", "Every API, every version ever valid, every field and error code, as Ottla declares them."),
         '<p><a href="#types">Types</a> · <a href="#apis">APIs</a> · <a href="#headers">Headers</a> · '
@@ -79,7 +79,7 @@ def whole_page() -> str:
 
 
 def page_of(thing: Api | type[Message], versions: list[int]) -> str:
-    """One API or message in some of its versions, with the types and, for an API, the errors."""
+    """Return a page with one API or message in some of its versions, with the types and, for an API, the errors."""
     name = thing.name if isinstance(thing, Api) else thing.__name__
     shown = f" version {versions[0]}" if len(versions) == 1 else ""
     about_it = _api(thing, versions) if isinstance(thing, Api) else _message(thing, versions)
@@ -134,7 +134,7 @@ def _api(api: Api, versions: list[int]) -> Iterator[str]:
 
 
 def _headers(api: Api, versions: list[int]) -> str:
-    """Which headers which versions travel under."""
+    """Say which headers go with which versions."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for version in versions:
         pairs.setdefault((api.request_headers[version], api.response_headers[version]), []).append(version)
@@ -147,7 +147,7 @@ def _headers(api: Api, versions: list[int]) -> str:
 
 
 def _message(cls: type[Message], versions: list[int]) -> Iterator[str]:
-    """Docstring, grammars (the newest one open), and the table of fields."""
+    """Render docstring, grammars (the newest one open), and the table of fields."""
     yield f'<h3 id="{cls.__name__}">{cls.__name__}</h3>'
     yield f"<p>{_prose(sentence(cls))}</p>"
     *older, newest = versions
@@ -179,7 +179,7 @@ def _grammar(cls: type[Message], version: int, attribute: str = "") -> str:
 
 
 def _wrapped(line: str) -> str:
-    """A line of a grammar on several, each further in than its first, and no tag torn from its field."""
+    """Wrap a line of a grammar, indented after the first, keeping each tag with its field."""
     further = " " * (len(line) - len(line.lstrip()) + 4)
     kept = line.replace("<tag: ", "<tag:\xa0")
     lines = wrap(kept, GRAMMAR_COLUMNS, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
@@ -187,7 +187,7 @@ def _wrapped(line: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A sentence in which names stand between backticks."""
+    """Render a sentence with names between backticks."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,4 +1,4 @@
-"""The protocol as lines for a terminal. Knows how tables look; what stands in them comes from `ottla.wire.inspection.describe`."""
+"""The protocol as lines for a terminal. Knows how tables look; their content comes from `ottla.wire.inspection.describe`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def width() -> int:
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as they must be; the last one is wrapped at the terminal's edge."""
+    """Lay out columns no wider than needed; the last one is wrapped at the terminal's edge."""
     widths = [max(len(line[at]) for line in (heads, *lines)) for at in range(len(heads) - 1)]
     indent = sum(widths) + 2 * len(widths)
     for line in (heads, *lines):
@@ -31,7 +31,7 @@ def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def overview_lines() -> Iterator[str]:
-    """A line for each API."""
+    """Return a line for each API."""
     lines = [(str(api.key), api.name, spec(api.versions), flexible_text(api), about(api)[0]) for api in API.values()]
     yield from table(("key", "API", "versions", "flexible", ""), lines)
     yield ""
@@ -44,13 +44,13 @@ def error_lines() -> Iterator[str]:
 
 
 def flexible_text(api: Api) -> str:
-    """From which version on an API has tagged fields."""
+    """Say from which version on an API has tagged fields."""
     first = next((version for version in api.versions if version in api.flexible), None)
     return "none" if first is None else f"{first}+"
 
 
 def lines_of(thing: Api | type[Message], versions: list[int]) -> Iterator[str]:
-    """All about an API or a message: the grammar of the last of `versions`, the fields of all."""
+    """Describe an API or a message: the grammar of the last of `versions`, the fields of all."""
     if not isinstance(thing, Api):
         yield from _message_lines(thing, versions)
         return

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         if strangers:
             raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
         listen = listen or [Listen(host, port, name, settings.release_of(name)) for name, host, port in settings.listeners]
-        if all(where.release is listen[0].release for where in listen):  # one release for all brings its defaults, too
+        if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
             settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     except UnicodeDecodeError:
         return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", MISUSED)
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _wanted(config: str | None, pairs: list[str]) -> dict[str, str]:
-    """The file's settings, then those of the command line over them."""
+    """Return the file's settings, overridden by those of the command line."""
     from ottla.broker.settings import SettingError, parse_properties
 
     wanted: dict[str, str] = {}

@@ -12,13 +12,13 @@ from ottla.wire.errors import ERRORS
 from ottla.wire.inspection.tree import ARRAY, LEAF, Node
 
 ONE_LINE = 170
-"""Structs and arrays of plain values that fit stand on one line."""
+"""Structs and arrays of plain values stand on one line up to this length."""
 CUT_AT = 160
-"""Characters of a text or of hex that are shown, unless all are asked for."""
+"""The characters shown of a text or of hex, unless all are asked for."""
 
 
 class Lines:
-    """Prints trees. `places`: whether each line begins with the byte where its value stands."""
+    """Prints trees. `places`: whether each line begins with the position of its value."""
 
     def __init__(self, *, places: bool = True, cut_at: int | None = CUT_AT) -> None:
         self._places = places
@@ -46,7 +46,7 @@ class Lines:
         return f"{place}{'  ' * depth}{head} {text}".rstrip()
 
     def _flat(self, node: Node) -> str | None:
-        """A node of leaves, or of leaves and arrays of leaves, in one line; None where more is below or there is more to say."""
+        """Put a node of leaves, or of leaves and arrays of leaves, on one line; None if there is more below or more to say."""
         if node.folded:
             return node.note
         if node.note:
@@ -64,7 +64,7 @@ class Lines:
         return self._flat(node) if arrays and node.kind == ARRAY else None
 
     def leaf(self, node: Node) -> str:
-        """One value, and in brackets what it means."""
+        """Format one value, with its meaning in brackets."""
         note = node.note or meaning(node)
         if node.value is None and node.note:
             return node.note
@@ -97,7 +97,7 @@ def size_text(size: int) -> str:
 
 
 def meaning(node: Node) -> str:
-    """What a number stands for: the name of an error or of an API."""
+    """Name what a number stands for: an error or an API."""
     if node.field is None or node.value is None:
         return ""
     if node.name == "error_code":
@@ -109,7 +109,7 @@ def meaning(node: Node) -> str:
 
 
 def printable(data: bytes | bytearray | memoryview) -> str | None:
-    """Bytes as text, where they are text that can be printed."""
+    """Return bytes as text if they are printable."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError:
@@ -122,12 +122,12 @@ def is_uuid(node: Node) -> bool:
 
 
 def uuid_text(value: bytes | bytearray | memoryview) -> str:
-    """16 bytes as Kafka prints them: base64url without padding."""
+    """Format 16 bytes as Kafka does: base64url without padding."""
     return base64.urlsafe_b64encode(bytes(value)).decode().rstrip("=")
 
 
 def as_json(node: Node) -> Any:
-    """A tree as dictionaries, lists and plain values. Bytes: how many, and their text where they are text, else their hex."""
+    """Convert a tree to dictionaries, lists and plain values. Bytes: their count, and their text if printable, else their hex."""
     if node.kind == ARRAY:
         return [as_json(child) for child in node.below]
     if node.kind != LEAF:

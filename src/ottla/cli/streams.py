@@ -1,6 +1,6 @@
-"""TCP connections put together again: each direction's bytes by sequence number, whatever order and however often they came.
+"""Reassembles TCP connections: each direction's bytes by sequence number, whatever their order and repetitions.
 
-Knows segments. What connections carry it does not know. Where the capture lacks bytes, a direction falls into several runs.
+Knows segments; knows nothing of what connections carry. Where the capture lacks bytes, a direction falls into several runs.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _WHOLE = 1 << 32
 
 @dataclass(slots=True)
 class ByteRun:
-    """Bytes without a gap. `marks` are the places where segments begin, `times_ns` when those were captured."""
+    """Bytes without a gap. `marks` are the positions where segments begin, `times_ns` when those were captured."""
 
     data: bytearray = field(default_factory=bytearray)
     marks: list[int] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
 
     def time_ns(self, position: int) -> int:
-        """When the byte at `position` was captured."""
+        """Return when the byte at `position` was captured."""
         return self.times_ns[bisect_right(self.marks, position) - 1]
 
     def next_mark(self, position: int) -> int:
-        """Where the next segment after `position` begins; the end where there is none."""
+        """Return where the next segment after `position` begins; the end if there is none."""
         at = bisect_right(self.marks, position)
         return self.marks[at] if at < len(self.marks) else len(self.data)
 
 
 class Direction:
-    """All segments that went one way."""
+    """All segments in one direction."""
 
     def __init__(self) -> None:
         self._pieces: list[tuple[int, int, memoryview]] = []
@@ -47,7 +47,7 @@ class Direction:
     def add(self, segment: TcpSegment) -> None:
         if not self._begun:
             self.start(segment.sequence)
-        # Sequence numbers wrap: each is taken for the one nearest to the one before.
+        # Sequence numbers wrap: each is taken as the one nearest to its predecessor.
         self._last += (segment.sequence - self._last + _HALF) % _WHOLE - _HALF
         if len(segment.payload):
             self._pieces.append((self._last, segment.time_ns, segment.payload))
@@ -71,7 +71,7 @@ class Direction:
 
 @dataclass(slots=True)
 class CapturedConnection:
-    """Two ends. `opener` is the one that was seen to open the connection; empty where the capture began later."""
+    """Two ends. `opener` is the end seen opening the connection; empty if the capture began later."""
 
     ends: tuple[str, str]
     opener: str = ""
@@ -83,7 +83,7 @@ class CapturedConnection:
 
 
 def connections(segments: Iterable[TcpSegment]) -> list[CapturedConnection]:
-    """Every connection, in the order in which they were first seen. A port that is used again begins another one."""
+    """Return every connection, in order of appearance. A port that is used again begins another one."""
     current: dict[frozenset[str], CapturedConnection] = {}
     found: list[CapturedConnection] = []
     for segment in segments:

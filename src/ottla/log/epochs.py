@@ -49,8 +49,9 @@ class LeaderEpochs:
         return len(self.entries) != before
 
     def truncate_start(self, offset: int) -> bool:
-        """Forget the epochs that end at or before `offset`; the one spanning it now begins there. Returns True if something
-        changed.
+        """Forget the epochs that end at or before `offset`; the one spanning it now begins there.
+
+        Returns True if something changed.
         """
         at = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         if not at or self.entries[at - 1][1] == offset == self.entries[0][1]:

@@ -132,9 +132,7 @@ class Producers:
         )
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> int:
-        """Return 0 if a control batch may end its producer's transaction, else the error: an older coordinator, or an older
-        producer.
-        """
+        """Return 0 if a control batch may end its producer's transaction, or the error: an older coordinator or producer."""
         known = self.by_id.get(header.producer_id)
         if known is None:
             return NONE

@@ -47,8 +47,9 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Opened:
-    """What was found. `snapshots` are the offsets of producer snapshots. `epochs_saved` is False if a full disk kept the epochs
-    from being written.
+    """What was found.
+
+    `snapshots` are the offsets of producer snapshots. `epochs_saved` is False if a full disk kept the epochs from being written.
     """
 
     segments: list[Segment] = field(default_factory=list)

@@ -25,8 +25,9 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 
 
 class RealDirectory:
-    """The names in one directory, as something to sync. While it is pinned it can be synced even if the directory is renamed or
-    removed.
+    """The names in one directory, as something to sync.
+
+    While it is pinned it can be synced even if the directory is renamed or removed.
     """
 
     __slots__ = ("__weakref__", "_directories", "_held", "_pins", "path")

@@ -53,9 +53,7 @@ class Outbox:
         self._bytes = 0
 
     def flush(self) -> None:
-        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` when a slice cannot be
-        read.
-        """
+        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice."""
         while self._parts and self.writable and not self._transport.is_closing():
             part = self._parts[0]
             if isinstance(part, FileSlice) and part.size > JOIN_BYTES:

@@ -100,8 +100,9 @@ class SyncWorker(Worker):
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
 
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
-        """Ask for a sync. One that is not urgent waits a moment for others: while a file system syncs names, it lets nobody change
-        any.
+        """Ask for a sync.
+
+        One that is not urgent waits a moment for others: while a file system syncs names, it lets nobody change any.
         """
         with self._wake:
             self._syncs.append((files, done))

@@ -1,6 +1,6 @@
-"""What producers and readers do in a simulated broker's life, and what they learn by it. Knows frames and the ledger only.
+"""Producers and readers in a simulated broker's life, and what they learn. Knows frames and the ledger only.
 
-A producer with an id of its own (KIP-98) sends again what was not answered, and gives up its id where it must.
+An idempotent producer (KIP-98) repeats unanswered batches, and gives up its id where it must.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ KEYS = 8
 FETCH_BYTES = 1 << 20
 NO_ID = -1
 GONE = codes.UNKNOWN_TOPIC_OR_PARTITION, codes.KAFKA_STORAGE_ERROR, codes.NOT_LEADER_OR_FOLLOWER
-"""What a batch is answered with whose topic is being deleted."""
+"""Errors expected for a batch whose topic is being deleted."""
 
 TOO_LATE_MS = 12 * 3_600_000
-"""A batch is not sent again so long after it was sent first: its producer may be forgotten by then, and it would be there twice."""
+"""A batch is not repeated this long after it was first sent: its producer may be forgotten, and it would be stored twice."""
 
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A batch on its way, or sent and not answered."""
+    """A batch that is in flight or was not answered."""
 
     topic: SimTopic
     index: int
@@ -57,7 +57,10 @@ class Flight:
 
 
 class SimProducer:
-    """One that writes everything once. `open` has no answer; of partitions in `doubtful` a power cut may have taken batches."""
+    """A producer that writes every record once.
+
+    `open` batches have no answer; partitions in `doubtful` may have lost batches in a power cut.
+    """
 
     def __init__(self) -> None:
         self.id = NO_ID
@@ -67,7 +70,7 @@ class SimProducer:
         self.doubtful: set[PartitionLedger] = set()
 
     def begin_anew(self) -> None:
-        """Give up the id, and what was not answered."""
+        """Give up the id and everything unanswered."""
         self.id = NO_ID
         self.sequences.clear()
         self.open.clear()
@@ -75,7 +78,7 @@ class SimProducer:
 
 
 class SimClients:
-    """All of them. `may_fail` says whether a fault of the disk explains an error; `logged` is what the broker said last."""
+    """All clients. `may_fail` says whether a disk fault explains an error; `logged` is what the broker logged last."""
 
     def __init__(self, world: World, host: Host, may_fail: Callable[[], bool], logged: Sequence[str]) -> None:
         self.world = world
@@ -87,11 +90,11 @@ class SimClients:
         self._serial = 0
 
     def ask(self, key: int, version: int, body: Message, answered: Callable[[Any], None]) -> None:
-        """Let the broker have a request; `answered` gets the response, or None if it died before."""
+        """Send a request; `answered` gets the response, or None if the broker died first."""
         self.host.receive(key, version, body, PEER, answered)
 
     def check(self, error_code: int, what: str, *expected: int) -> bool:
-        """Whether it went well. An error that neither is expected nor follows from a fault of the disk is a violation."""
+        """Return whether it succeeded. An error that is neither expected nor caused by a disk fault is a violation."""
         if error_code and error_code not in expected and not self._may_fail():
             said = "".join(f"; the broker said: {entry}" for entry in self._logged[:1])
             raise Violation(f"no error without a fault: {what} was answered with {codes.error_name(error_code)}{said}")
@@ -100,7 +103,7 @@ class SimClients:
     # Writing
 
     def write(self, topic: SimTopic, index: int) -> None:
-        """One batch of a few records, in one of many ways."""
+        """Write one batch of a few records, in one of many ways."""
         random = self.world.random
         producer = None if topic.kind in MAGIC or random.random() < 0.5 else random.choice(self.producers)
         if producer is not None and producer.id == NO_ID:
@@ -182,7 +185,7 @@ class SimClients:
         flight.past.acknowledge(flight.records, part.base_offset, durable=flight.acks == -1 and flight.topic.is_synced)
 
     def send_again(self) -> None:
-        """What was not answered goes out once more, in order; where that makes no sense any more, its producer begins anew."""
+        """Repeat what was not answered, in order; a producer for which that makes no sense begins anew."""
         now = self.world.clock.now().wall_ms
         for producer in self.producers:
             flights, producer.open = producer.open, []
@@ -198,20 +201,20 @@ class SimClients:
                     self._send(flight)
 
     def forget(self, topic: SimTopic) -> None:
-        """A topic is no more: producers write to it no more."""
+        """Stop writing to a deleted topic."""
         for producer in self.producers:
             if any(past in producer.sequences for past in topic.pasts):
                 producer.begin_anew()
 
     def lost_power(self) -> None:
-        """Batches that were not on stable storage may be gone, in the middle of a producer's sequence."""
+        """Note that batches which were not durable may be missing in the middle of a producer's sequence."""
         for producer in self.producers:
             producer.doubtful.update(producer.sequences)
 
     # Reading
 
     def read(self, topic: SimTopic, index: int, then: Callable[[list[Record]], None]) -> None:
-        """Everything that is in a partition, from its start on."""
+        """Read a partition from its start."""
         past = topic.pasts[index]
         found: list[Record] = []
         offset = past.start
@@ -234,5 +237,5 @@ class SimClients:
 
 
 def each(topics: Iterable[SimTopic]) -> list[tuple[SimTopic, int]]:
-    """All partitions of these."""
+    """List all partitions of these topics."""
     return [(topic, index) for topic in topics for index in range(len(topic.pasts))]

@@ -28,7 +28,7 @@ GROUPS = ("simple", "classic", "consumer")
 SESSION_MS = 45_000
 RETENTION_MS = WEEK_MS
 LATE_MS = 30 * 60_000
-"""Offsets are looked at every ten minutes: what has expired for so long must be gone."""
+"""Expired offsets are looked for every ten minutes: what expired this long ago must be gone."""
 
 OUT = (codes.REBALANCE_IN_PROGRESS, codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION, codes.UNRELEASED_INSTANCE_ID)
 NOTHING = -1
@@ -37,7 +37,7 @@ Place = tuple[str, SimTopic, int]
 
 
 class KnownCommit:
-    """What is committed at one place: `acknowledged` at `wall_ms`, and after it what nobody was answered for."""
+    """What is committed at one place: `acknowledged` at `wall_ms`; later commits in `open` were not answered."""
 
     __slots__ = ("acknowledged", "open", "ticket", "wall_ms")
 
@@ -49,7 +49,7 @@ class KnownCommit:
 
 
 class SimGroups:
-    """All of them, and what they have committed."""
+    """All groups, and what they have committed."""
 
     def __init__(self, clients: SimClients) -> None:
         self._clients = clients
@@ -57,11 +57,11 @@ class SimGroups:
         self._kept: dict[Place, KnownCommit] = {}
         self._tickets = 0
         self._active_ms = dict.fromkeys(GROUPS, 0)
-        """The latest time that the clock showed when somebody was in a group."""
+        """The latest time shown by the clock while somebody was in a group."""
         self.commits = 0
 
     def visit(self, group_id: str, topic: SimTopic) -> None:
-        """Let somebody come, and commit for a topic."""
+        """Let a member come and commit for a topic."""
 
         def found(response: Any) -> None:
             if response is not None and self._clients.check(response.error_code, "FindCoordinator"):
@@ -72,23 +72,23 @@ class SimGroups:
         self._clients.ask(FIND_COORDINATOR, 3, FindCoordinatorRequest(key=group_id), found)
 
     def clock_jumped(self) -> None:
-        """What is kept since a later time than this is kept since now, as far as anybody can tell."""
+        """Count nothing as committed later than now: nobody can tell any more."""
         wall_ms = self._world.clock.now().wall_ms
         for kept in self._kept.values():
             kept.wall_ms = min(kept.wall_ms, wall_ms)
 
     def broker_started(self) -> None:
-        """Members that it finds in groups have their sessions anew."""
+        """Note that members the broker finds in groups have new sessions."""
         for group_id in GROUPS:
             self._touch(group_id)
 
     def forget(self, topic: SimTopic) -> None:
-        """The topic was deleted."""
+        """Forget a deleted topic."""
         for place in [place for place in self._kept if place[1] is topic]:
             del self._kept[place]
 
     def read(self, topics: list[SimTopic], highest_wall_ms: int, *, is_calm: bool) -> None:
-        """Ask what all groups have committed. `is_calm`: for a while nobody restarted anything or changed the clock."""
+        """Ask what all groups have committed. `is_calm`: nobody restarted anything or changed the clock for a while."""
         for group_id in GROUPS:
             by_name = self._world.chance(0.5)
             names = [
@@ -116,7 +116,7 @@ class SimGroups:
         self, group_id: str, topics: list[SimTopic], offsets: dict[tuple[str, int], int], highest_wall_ms: int, *, is_calm: bool
     ) -> None:
         wall_ms = self._world.clock.now().wall_ms
-        for topic in [topic for topic in topics if not topic.is_leaving]:  # some may be since they were asked for
+        for topic in [topic for topic in topics if not topic.is_leaving]:  # some may have been deleted since the request
             for index in range(len(topic.pasts)):
                 offset = offsets.get((topic.name, index), NOTHING)
                 kept = self._kept.setdefault((group_id, topic, index), KnownCommit())
@@ -194,7 +194,7 @@ class SimGroups:
         self._clients.ask(HEARTBEAT, 1, body, answered)
 
     def _commit(self, group_id: str, topic: SimTopic, member_id: str, generation: int, leave: Callable[[], None]) -> None:
-        """Commit for all partitions of a topic; mostly, leave with a word."""
+        """Commit for all partitions of a topic, then usually leave the group."""
         if topic.is_leaving:
             return
         random, wall_ms = self._world.random, self._world.clock.now().wall_ms
@@ -235,4 +235,4 @@ class SimGroups:
             kept.acknowledged, kept.ticket, kept.wall_ms = offset, ticket, wall_ms
             kept.open = {later: value for later, value in kept.open.items() if later > ticket}
         elif not went_well and self._clients.host.disk.faults:
-            kept.open[ticket] = offset  # a sync that failed takes nothing back
+            kept.open[ticket] = offset  # a failed sync takes nothing back

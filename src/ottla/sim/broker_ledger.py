@@ -22,7 +22,7 @@ WEEK_MS = 7 * DAY_MS
 
 
 class CleanupRules(NamedTuple):
-    """The settings of a topic that say what may go. -1: no limit."""
+    """A topic's settings that say what may be deleted. -1: no limit."""
 
     deletes: bool
     compacts: bool
@@ -32,7 +32,7 @@ class CleanupRules(NamedTuple):
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> CleanupRules:
-        """From the texts that were set for a topic, with Kafka's defaults."""
+        """Parse what was set for a topic, over Kafka's defaults."""
         policy = configs.get("cleanup.policy", "delete")
         return cls(
             "delete" in policy,
@@ -44,9 +44,9 @@ class CleanupRules(NamedTuple):
 
 
 class SentRecord:
-    """One record that a client sent at `wall_ms`. `times_ms` are those that it may have in the log, `offset` what was answered.
+    """One record sent at `wall_ms`. `times_ms` are the timestamps it may have in the log; `offset` is the answered one.
 
-    `age_ms` is the time that retention goes by: where a format has no timestamps, that of the write.
+    `age_ms` is the time that retention counts from: that of the write, for formats without timestamps.
     """
 
     __slots__ = ("age_ms", "key", "offset", "times_ms", "value", "wall_ms")
@@ -61,7 +61,7 @@ class SentRecord:
 
 
 class ObservedPartition(NamedTuple):
-    """A partition as the broker has it: `highest_wall_ms` is the latest that its clock has shown since the last look."""
+    """A partition as the broker has it; `highest_wall_ms` is the latest time its clock showed since the last look."""
 
     start: int
     end: int
@@ -70,12 +70,12 @@ class ObservedPartition(NamedTuple):
 
 
 class PartitionLedger:
-    """What is known of one partition. Below `durable` everything is on stable storage."""
+    """What is known of one partition. Everything below `durable` is durable."""
 
     def __init__(self, name: str, rules: CleanupRules) -> None:
         self.name = name
         self.rules = [rules]
-        """Those that held since the last look, the present ones last."""
+        """The rules in force since the last look, the present ones last."""
         self.compacted = rules.compacts
         self.start = self.end = self.durable = 0
         self.deleted = self.asked_to_delete = 0
@@ -91,7 +91,7 @@ class PartitionLedger:
     # What clients do
 
     def send(self, records: Iterable[SentRecord]) -> None:
-        """These are on their way: from now on they may be there."""
+        """Note records that were sent: from now on they may be in the log."""
         for sent in records:
             if sent.value is None:
                 self._tombstones.setdefault(sent.key, []).append(sent)
@@ -99,7 +99,7 @@ class PartitionLedger:
                 self._sent[sent.value] = sent
 
     def acknowledge(self, records: Sequence[SentRecord], base_offset: int, *, durable: bool) -> None:
-        """These were answered with this offset."""
+        """Note records that were acknowledged at this offset."""
         for offset, sent in enumerate(records, base_offset):
             other = self.told.get(offset)
             if other is not None and other is not sent:
@@ -111,7 +111,7 @@ class PartitionLedger:
             self.durable = max(self.durable, base_offset + len(records))
 
     def delete(self, offset: int) -> None:
-        """Somebody asks to have the records below `offset` deleted."""
+        """Note a request to delete the records below `offset`."""
         self.asked_to_delete = max(self.asked_to_delete, offset)
 
     def has_deleted(self, offset: int) -> None:
@@ -120,17 +120,17 @@ class PartitionLedger:
     # What becomes of the broker
 
     def lost_power(self) -> None:
-        """What was not on stable storage may be gone, in any part."""
+        """Note a power cut: what was not durable may be gone, in any part."""
         self._lost_power = True
 
     def keep_all(self, end: int) -> None:
-        """Everything below `end` is on stable storage."""
+        """Note that everything below `end` is durable."""
         self.durable = max(self.durable, end)
 
     # What is seen
 
     def look(self, seen: ObservedPartition) -> None:
-        """Where the partition begins and ends now."""
+        """Check where the partition begins and ends now."""
         if self._lost_power:
             self._look_after_power_cut(seen)
         if seen.end < self.end:
@@ -144,7 +144,7 @@ class PartitionLedger:
         del self.rules[:-1]
 
     def _look_after_power_cut(self, seen: ObservedPartition) -> None:
-        """Segments that were deleted may be back, and records that nobody had synced may be gone."""
+        """Note that deleted segments may be back, and that records nobody synced may be gone."""
         self._lost_power = False
         if seen.end < self.durable:
             raise Violation(f"nothing is lost: {self.name} ends at {seen.end}, and had {self.durable} on stable storage")
@@ -154,14 +154,14 @@ class PartitionLedger:
             self.told.pop(offset).offset = None
 
     def _check_retention(self, floor: int, seen: ObservedPartition) -> None:
-        """Records from `floor` to the start are gone, and nobody asked for that."""
+        """Check a start that moved beyond `floor` without a request."""
         held = [rules for rules in self.rules if rules.deletes]
         ages = [rules.retention_ms for rules in held if rules.retention_ms >= 0]
         sizes = [rules.retention_bytes for rules in held if rules.retention_bytes >= 0]
         if sizes and (self.compacted or seen.size_bytes >= min(sizes)):
             return
         gone = [sent for offset, sent in self.told.items() if floor <= offset < seen.start]
-        if self.compacted:  # what a newer record made superfluous may have gone before
+        if self.compacted:  # what a newer record made superfluous may be gone already
             newest = {sent.key: sent for _, sent in sorted(self.told.items())}
             gone = [sent for sent in gone if newest[sent.key] is sent and sent.value is not None]
         newest_ms = max((sent.age_ms for sent in gone), default=-1)
@@ -172,7 +172,7 @@ class PartitionLedger:
             )
 
     def read(self, records: Sequence[Record], highest_wall_ms: int) -> None:
-        """All that is in the partition now, from its start on; `highest_wall_ms` is the latest that the clock has ever shown."""
+        """Check all records of the partition; `highest_wall_ms` is the latest time the clock has ever shown."""
         found: dict[int, SentRecord] = {}
         values: set[bytes] = set()
         for record in records:
@@ -188,7 +188,7 @@ class PartitionLedger:
                 self._check_compacted(sent, newest.get(sent.key, -1), highest_wall_ms)
 
     def _sender(self, record: Record) -> SentRecord:
-        """The record as it was sent."""
+        """Return the record as it was sent."""
         key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
         told = self.told.get(record.offset)
         sent = told if value is None else self._sent.get(value)
@@ -207,7 +207,7 @@ class PartitionLedger:
         return sent
 
     def _check_compacted(self, sent: SentRecord, newest: int, highest_wall_ms: int) -> None:
-        """A record that was acknowledged is not there: that is right where a newer one of its key made it superfluous."""
+        """Check an acknowledged record that is missing: a newer one of its key must have made it superfluous."""
         assert sent.offset is not None, "it was acknowledged"
         tombstones = self._tombstones.get(sent.key, [])
         buried = newest > sent.offset or any(each.offset is None or each.offset > sent.offset for each in tombstones)

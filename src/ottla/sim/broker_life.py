@@ -44,7 +44,7 @@ MINUTE_MS = 60_000
 NAMES = ("a", "b", "c", "d", "e")
 SETTINGS = {"offsets.topic.num.partitions": "2", "offsets.topic.segment.bytes": str(1 << 20)}
 MORE = 1.5
-"""How much more than a fresh broker one may hold that has lived, and how many items on top, such as places of readers."""
+"""How much more than a fresh broker an old one may hold, and how many items on top, such as readers' positions."""
 MORE_ITEMS = 3_000
 
 
@@ -58,7 +58,7 @@ class BrokerPlan(NamedTuple):
 
 
 class BrokerLifeResult(NamedTuple):
-    """What came of a seed."""
+    """The result of a seed."""
 
     seed: int
     plan: BrokerPlan
@@ -70,7 +70,7 @@ class BrokerLifeResult(NamedTuple):
 
 
 class LoggedEntries(logging.Handler):
-    """What the broker logs that somebody would have to look at."""
+    """Entries of the broker's log that a person would have to look at."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -82,7 +82,7 @@ class LoggedEntries(logging.Handler):
 
 
 class BrokerLife:
-    """One seed. `topics` are those that there are, by name."""
+    """One seed. `topics` are the existing ones, by name."""
 
     def __init__(self, seed: int, *, weeks: float, tell: bool = False) -> None:
         self.world = World(seed)
@@ -100,7 +100,7 @@ class BrokerLife:
         self._began()
 
     def live(self) -> BrokerLifeResult:
-        """Raises `Violation`, and whatever the broker raises."""
+        """Live the whole seed. Raises `Violation`, and whatever the broker raises."""
         world, random = self.world, self.world.random
         end_ms = int(self.plan.weeks * WEEK_MS)
         with self._listening():
@@ -127,7 +127,7 @@ class BrokerLife:
             print(f"{self.world.now_ms / DAY_MS:9.5f} d  {what}")
 
     def _pass(self, ms: int) -> None:
-        """Let time pass, and look at what the broker makes of it now and then."""
+        """Let time pass, and check the broker now and then."""
         while ms > 0:
             step = min(ms, LOOK_MS)
             self.world.run(step)
@@ -161,7 +161,7 @@ class BrokerLife:
         return self.world.random.choice(there) if there else None
 
     def _write(self) -> None:
-        """Some batches, most of them for one partition."""
+        """Write some batches, most of them to one partition."""
         topic = self._some_topic()
         if topic is None:
             return
@@ -176,7 +176,7 @@ class BrokerLife:
             self.groups.visit(self.world.random.choice(GROUPS), topic)
 
     def _create(self) -> None:
-        """A topic, if there is a name left: it may be one that was just given up."""
+        """Create a topic if a name is free, perhaps that of a deleted one."""
         left = [name for name in NAMES if name not in self.topics]
         if not left:
             return
@@ -244,7 +244,7 @@ class BrokerLife:
         self.clients.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[wish], timeout_ms=60_000), answered)
 
     def _change(self) -> None:
-        """Another setting of a topic, its cleanup policy too."""
+        """Change another setting of a topic, its cleanup policy included."""
         topic = self._some_topic()
         if topic is None:
             return
@@ -268,7 +268,7 @@ class BrokerLife:
     # What befalls the broker
 
     def _restart(self) -> None:
-        """An orderly stop, and a start after a while."""
+        """Stop in order, and start after a while."""
         if self.host.broker is None:
             return
         self._look()
@@ -286,7 +286,7 @@ class BrokerLife:
                     past.keep_all(past.end)
 
     def _die(self) -> None:
-        """The process is killed or the power fails: at once, or while something is being done."""
+        """Kill the process or cut the power: at once, or in the middle of some work."""
         random = self.world.random
         self._look()
         self.host.cuts_power = random.random() < 0.6
@@ -303,7 +303,7 @@ class BrokerLife:
         self._start()
 
     def _break(self) -> None:
-        """The disk refuses something, or everything for a while; then the broker is started anew, as it asks for."""
+        """Let the disk fail once or for a while; then restart the broker, as its log asks for."""
         random = self.world.random
         self._look()
         disk = self.host.disk
@@ -335,7 +335,7 @@ class BrokerLife:
         self._note_time()
 
     def _start(self) -> None:
-        """A new life, in which no fault was met yet."""
+        """Start the broker; it has met no fault in this life yet."""
         if self.host.broker is not None:
             return
         was_clean = self.host.was_clean
@@ -367,13 +367,13 @@ class BrokerLife:
         self._looks.disturb(self.world.clock.now())
 
     def _has_met_faults(self) -> bool:
-        """Whether the disk failed the present life, so that it may say so and go offline."""
+        """Whether the disk failed in this life, so that the broker may log it and go offline."""
         return self.host.disk.faults > self._faults_before
 
     # What must be true
 
     def _look(self) -> None:
-        """What can be seen without asking much: after everything that happens."""
+        """Check, after everything that happens, what can be seen at little cost."""
         self._note_time()
         broker = self.host.broker
         if broker is None:
@@ -396,7 +396,7 @@ class BrokerLife:
         self._highest_since_look_ms = self.world.clock.now().wall_ms
 
     def _look_closely(self) -> None:
-        """Everything is read: records, and what groups have committed."""
+        """Read everything: records, and what groups have committed."""
         self._look()
         if self.host.broker is None or self._has_met_faults():
             return
@@ -406,7 +406,7 @@ class BrokerLife:
         self.groups.read(there, self._highest_wall_ms, is_calm=self._looks.is_calm(self.world.clock.now(), CALM_MS))
 
     def _compare_topics(self) -> None:
-        """The topics that there are are those that were made, and not deleted since."""
+        """Check that the existing topics are those created and not deleted since."""
         broker = self.host.broker
         if broker is None:
             return
@@ -427,7 +427,7 @@ class BrokerLife:
                 del self._wanted[name]
 
     def _end(self) -> None:
-        """Two calm hours, an orderly stop, and a fresh start to be compared with what was before."""
+        """Pass two calm hours, stop in order, and compare a fresh start with what was before."""
         self._say("the end")
         self._pass(2 * HOUR_MS)
         broker = self.host.broker
@@ -444,7 +444,7 @@ class BrokerLife:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Hear what the broker logs; nobody else does, unless this seed is told."""
+        """Capture the broker's log; it is shown only when this seed is told."""
         logger = logging.getLogger("ottla")
         propagated, logger.propagate = logger.propagate, self.tell
         logger.addHandler(self._entries)
@@ -456,6 +456,6 @@ class BrokerLife:
 
 
 def escaped(failure: Exception) -> str:
-    """What a failure that is no violation is called."""
+    """Name an exception that is no violation."""
     kind = "an expected failure" if isinstance(failure, StorageFailed) else "an exception"
     return f"nothing escapes: {kind} did: {type(failure).__name__}: {failure}"

@@ -25,13 +25,13 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.seeds import Violation
 
 SLOW_MS = 10_000
-"""How long syncs and slices may take beside what intervals allow."""
+"""How long syncs and background work may take beyond the intervals."""
 
 COMPACTION_MS = 3 * 3_600_000
 
 
 class PartitionSample(NamedTuple):
-    """A partition as it was: how far it was on stable storage, its start and its end; and the end of what waits to be compacted."""
+    """A partition at one time: how far it was durable, its start and end, and up to where it waited for compaction."""
 
     synced: int
     start: int
@@ -40,14 +40,14 @@ class PartitionSample(NamedTuple):
 
 
 class PartitionSamples(NamedTuple):
-    """All partitions as they were at one time."""
+    """All partitions at one time."""
 
     mono_ms: int
     partitions: dict[Partition, PartitionSample]
 
 
 class HousekeepingWatch:
-    """Compares what is with what was. `disturb` it when something happens that housekeeping has to recover from."""
+    """Compares present and past states. Call `disturb` when something happens that housekeeping must recover from."""
 
     def __init__(self, broker: BrokerMachine, disk: SimDisk) -> None:
         self._broker = broker
@@ -56,7 +56,7 @@ class HousekeepingWatch:
         self._calm_since_ms = 0
 
     def disturb(self, now: Now) -> None:
-        """From now on everything gets its time anew."""
+        """Start all time limits anew."""
         self._past.clear()
         self._calm_since_ms = now.mono_ms
 
@@ -64,7 +64,7 @@ class HousekeepingWatch:
         return now.mono_ms - self._calm_since_ms > ms
 
     def look(self, now: Now) -> None:
-        """Raises `Violation`."""
+        """Check everything. Raises `Violation`."""
         for partition in self._broker.partitions:
             if self._was_as_long(partition, now):
                 self._check_retention(partition, now)
@@ -86,7 +86,7 @@ class HousekeepingWatch:
         )
 
     def _check_retention(self, partition: Partition, now: Now) -> None:
-        """The oldest segment is one that may stay."""
+        """Check that the oldest segment may stay."""
         log, config = partition.log, partition.config
         oldest = log.segments[0]
         if not config.deletes or not oldest.size:
@@ -99,7 +99,7 @@ class HousekeepingWatch:
             raise Violation(f"retention applies: {partition} has {log.size_bytes} bytes, beyond {config.retention_bytes}")
 
     def _was_as_long(self, partition: Partition, now: Now) -> bool:
-        """Whether nothing was written for so long that retention must have looked at all there is."""
+        """Whether nothing was written for so long that retention must have seen everything."""
         before = self._before(now, self._retention_ms, partition)
         return before is not None and before.end == partition.log.log_end_offset
 
@@ -135,7 +135,7 @@ class HousekeepingWatch:
                 )
 
     def _before(self, now: Now, ms: int, partition: Partition) -> PartitionSample | None:
-        """How a partition was so long ago, or earlier."""
+        """Return a partition's state of that long ago, or earlier."""
         for look in reversed(self._past):
             if now.mono_ms - look.mono_ms > ms:
                 return look.partitions.get(partition)
@@ -143,7 +143,7 @@ class HousekeepingWatch:
 
 
 def weight(broker: BrokerMachine) -> int:
-    """How many items a broker's own tables hold: everything that it can reach but its disk, its registry and what is no data."""
+    """Count the items in a broker's own tables: all it can reach except its disk, its registry and anything that is not data."""
     seen: set[int] = set()
     left: list[Any] = [broker]
     count = 0

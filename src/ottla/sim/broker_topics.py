@@ -1,4 +1,4 @@
-"""The topics of a simulated broker's life: which kinds there are, what is set for each, and what is known of their partitions."""
+"""The topics of a simulated broker's life: their kinds, their settings, and what is known of their partitions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "reserved": {"preallocate": "true", SEGMENT: "8000", "retention.ms": str(DAY_MS)},
     "recoded": {"compression.type": "zstd", "retention.ms": str(DAY_MS), "index.interval.bytes": "0"},
 }
-"""What is set when a topic of a kind is made."""
+"""The settings of a new topic, by kind."""
 
 MAGIC: Mapping[str, int] = {"old": 1, "oldest": 0}
-"""The kinds that are written in formats before 0.11."""
+"""Kinds written in formats before 0.11."""
 
 CHANGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("retention.ms", ("-1", "3600000", str(DAY_MS), str(10 * DAY_MS))),
@@ -50,11 +50,11 @@ CHANGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("file.delete.delay.ms", ("0", "60000")),
     ("flush.ms", ("1000", "60000")),
 )
-"""What may be set while the broker runs."""
+"""Settings that may change while the broker runs."""
 
 
 class SimTopic:
-    """One topic, from its making to its end: another one of the same name has another id."""
+    """One topic, from creation to deletion; another one of the same name has another id."""
 
     def __init__(self, name: str, kind: str, topic_id: bytes, count: int, configs: Mapping[str, str]) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class SimTopic:
         self.topic_id = topic_id
         self.configs = dict(configs)
         self.is_leaving = False
-        """Somebody asked for its deletion, and was not answered yet."""
+        """Its deletion was asked for and not answered yet."""
         self.pasts = [PartitionLedger(f"{name}-{index}", self.rules) for index in range(count)]
 
     @property
@@ -71,22 +71,22 @@ class SimTopic:
 
     @property
     def is_synced(self) -> bool:
-        """Whether acks=all promises stable storage."""
+        """Whether acks=all promises durability."""
         return self.configs.get("ottla.acks.all.sync") != "false"
 
     def configure(self, name: str, value: str) -> None:
-        """This was set, or may have been."""
+        """Note a setting that was, or may have been, changed."""
         self.configs[name] = value
         for past in self.pasts:
             past.change_rules(self.rules)
 
     def grow(self, count: int) -> None:
-        """It has so many partitions now."""
+        """Note its number of partitions."""
         self.pasts += [PartitionLedger(f"{self.name}-{index}", self.rules) for index in range(len(self.pasts), count)]
 
 
 class RequestedTopic(NamedTuple):
-    """A topic that somebody asked to have made."""
+    """A topic that somebody asked to create."""
 
     kind: str
     partitions: int
@@ -94,6 +94,6 @@ class RequestedTopic(NamedTuple):
 
 
 def wanted(random: Random) -> RequestedTopic:
-    """A topic of some kind."""
+    """Choose a topic of some kind."""
     kind = random.choice(list(KINDS))
     return RequestedTopic(kind, random.randrange(1, 4), KINDS[kind])

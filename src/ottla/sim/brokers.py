@@ -29,7 +29,7 @@ WEEKS = 2.0
 
 
 def live(seed: int, *, weeks: float = WEEKS, tell: bool = False) -> BrokerLifeResult:
-    """Live one seed. Raises `Violation`, with the way to see it again, for whatever goes wrong."""
+    """Live one seed. Raises `Violation` for whatever goes wrong, with the command that repeats it."""
     try:
         return BrokerLife(seed, weeks=weeks, tell=tell).live()
     except Exception as failure:
@@ -46,7 +46,7 @@ def _try(seed: int, weeks: float) -> BrokerLifeResult | str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 all lived, 1 something was violated, 2 the time was up before all had lived."""
+    """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
     parser = argparse.ArgumentParser(prog="python -m ottla.sim.brokers", description="Brokers that live for weeks.")
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds to live")
     parser.add_argument("--first", type=int, default=0, help="the seed to begin with")

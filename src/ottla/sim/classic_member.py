@@ -1,6 +1,6 @@
-"""A simulated consumer of the classic group protocol: Ottla's own client machine, and what drives it in the simulated world.
+"""A simulated consumer of the classic group protocol: Ottla's own client machine, driven in the simulated world.
 
-Knows the steps that the machine asks for and how long they may take; nothing of what they mean.
+Knows the machine's steps and how long they may take; knows nothing of what they mean.
 """
 
 from __future__ import annotations

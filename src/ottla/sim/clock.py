@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that stands still until it is advanced."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class SimClock:
         return self.now()
 
     def jump(self, ms: int) -> None:
-        """What an operator, or a time server, does to the wall clock."""
+        """Move the wall clock, as an operator or a time server does."""
         self._wall_ms += ms

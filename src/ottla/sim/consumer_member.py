@@ -1,6 +1,6 @@
-"""A simulated consumer by the consumer group protocol (KIP-848), small as can be: a heartbeat at a time, revoke first, then take.
+"""A simulated consumer of the consumer group protocol (KIP-848), as small as can be: one heartbeat at a time, revoke before taking.
 
-Written for the simulator alone: Ottla's client speaks the classic protocol. Knows nothing of how partitions are shared out.
+Written for the simulator alone: Ottla's client speaks the classic protocol. Knows nothing of how partitions are assigned.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION = 68, 1
 
 FATAL = frozenset({codes.FENCED_INSTANCE_ID, codes.GROUP_MAX_SIZE_REACHED, codes.GROUP_ID_NOT_FOUND})
-"""Answers to a heartbeat after which clients give up; the last one if the group has become a classic one without them."""
+"""Answers to a heartbeat after which clients give up; the last one if the group became a classic one without them."""
 
 
 class SimConsumerMember(SimMember):
-    """A member of the consumer protocol. `topics`: names, or a pattern for the broker to match."""
+    """A member of the consumer protocol. `topics`: names, or a pattern that the broker matches."""
 
     def __init__(
         self,
@@ -88,13 +88,13 @@ class SimConsumerMember(SimMember):
         self.commit(said)
 
     def refused(self, code: int, seat: Seat) -> None:
-        """A heartbeat will tell what to do."""
+        """Wait for a heartbeat to say what to do."""
 
     def topics(self) -> list[str]:
         return sorted(self.cluster.counts()) if isinstance(self._topics, str) else self._topics
 
     def _beat(self) -> None:
-        """Send what is new, or all of it to somebody who may have forgotten."""
+        """Send what has changed, or everything to a coordinator that may have forgotten."""
         self._number += 1
         number = self._number
         full = self._epoch == 0 or self._told is None
@@ -154,7 +154,7 @@ class SimConsumerMember(SimMember):
             self.soon(RETRY_MS, self._beat)
 
     def _reconcile(self) -> None:
-        """Give what is not in the target, which may take a while with heartbeats meanwhile; take what is new; say so at once."""
+        """Give up what is not in the target, perhaps slowly and with heartbeats meanwhile; take what is new; report at once."""
         target = self._target
         if target is None or self._giving or target == self.positions.keys():
             self.soon(self._interval_ms, self._beat_if_due(self._number))

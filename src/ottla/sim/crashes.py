@@ -19,7 +19,7 @@ from ottla.sim.power import PowerCut
 
 CUTS_PER_SEED = 25
 MOST_OPERATIONS = 120
-"""How far a power cut may be away from the one before, in operations of the disk."""
+"""How many operations of the disk may pass between two power cuts."""
 
 
 def live(seed: int) -> LogLife:
@@ -36,7 +36,7 @@ def live(seed: int) -> LogLife:
 
 
 def survive(seed: int) -> int:
-    """Live one seed; how many power cuts there were. A fault raises AssertionError, with the way to see it again."""
+    """Live one seed; returns the number of power cuts. Raises AssertionError at a fault, with the command that repeats it."""
     try:
         live(seed)
         return CUTS_PER_SEED

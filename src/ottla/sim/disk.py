@@ -1,11 +1,9 @@
-"""A disk in memory that fails as real ones do: it forgets what was not synced, tears writes, runs full, breaks and flips bits.
+"""A disk in memory that fails as real ones do: it loses what was not synced, tears writes, runs full, breaks and flips bits.
 
-Same port as `ottla.net.disk`, and the same contract suite. Every choice it makes comes from the `random.Random` it is given, so
-that a failure can be replayed.
-
-What it cannot lose, though a real disk may: what had been synced, but for a flipped bit (no bad sector, no file that `fsck` cut
-short); a page that the kernel dropped after a failed sync, where another process syncs the file again and is told that all is well.
-Its operations are atomic: a power cut comes between two of them, and a directory that may be removed some time goes at once.
+Same port and same contract tests as `ottla.net.disk`. Every choice comes from the given `random.Random`, so that a failure can be
+repeated. Unlike a real disk it never loses what was synced, except by a flipped bit (no bad sectors, no files cut short by `fsck`),
+and it never reports success to another process that syncs a file whose page the kernel dropped after a failed sync. Its operations
+are atomic: a power cut comes between two of them. Directories removed in the background are gone at once.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ NOT_THERE = "No such file or directory"
 UNBOUNDED_BYTES = 1 << 40
 
 OPENING = frozenset(("open", "read_file", "write_file"))
-"""Operations that need a handle, and can be refused for want of one."""
+"""Operations that need a file handle, and can be refused for lack of one."""
 
 Done = Callable[[StorageFailed | None], None]
 
 
 class SimFile:
-    """A file of a `SimDisk`; dead after a crash. As a real one, it is a name that can be opened again."""
+    """A file of a `SimDisk`; dead after a crash. Like a real one, it is a name that can be opened again."""
 
     def __init__(self, disk: SimDisk, node: Inode, *, is_new: bool) -> None:
         self.size = len(node.data)
@@ -75,7 +73,7 @@ class SimFile:
         self._touch(size)
 
     def sync(self) -> None:
-        """As the port says, with a new file's directory entry."""
+        """Sync the contents, and a new file's directory entry."""
         if self._pins:
             self._sync()
             return
@@ -96,15 +94,15 @@ class SimFile:
                 self._directory.sync()
                 self._is_new = False
         except StorageFailed as failure:
-            self._failure = failure.reason  # not the exception: its traceback would keep this file
+            self._failure = failure.reason  # not the exception: its traceback would keep this file alive
             raise
 
     def close(self) -> None:
-        """The next use opens it again, unless its name is gone by then."""
+        """Close the handle; the next use opens it again, unless the name is gone."""
         self._is_open = self._pins > 0
 
     def pin(self) -> None:
-        """A sync of it was asked for: what becomes of its name does not matter until it is made."""
+        """Note that a sync was asked for: until it is made, the file's name does not matter."""
         self._must_live()
         if not self._pins and not self._node.names:
             raise StorageFailed(self.path, "it is deleted")
@@ -152,7 +150,10 @@ class SimFile:
 
 
 class SimDirectory:
-    """The names in one directory, as something to be synced: while it is pinned, whatever becomes of its own name."""
+    """The names in one directory, as something to sync.
+
+    While it is pinned it can be synced even if the directory is renamed or removed.
+    """
 
     def __init__(self, disk: SimDisk, path: str) -> None:
         self.path = path
@@ -169,16 +170,17 @@ class SimDirectory:
         self._pins -= 1
 
     def sync(self) -> None:
-        """As the port says, with the names of the directory itself and of those above that are new."""
+        """Sync the names in this directory, and the new names of the directory itself and those above."""
         for folder in self._held if self._pins else self._disk.hold(self.path):
             self._disk.may("sync_dir", folder.path)
             folder.sync()
 
 
 class SimDisk:
-    """A `Disk` in memory. `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with.
+    """A `Disk` in memory.
 
-    `operations` counts what was asked of it so far, `life` its power cuts and killed processes.
+    `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with. `operations` counts what was asked of it, `life`
+    its power cuts and killed processes.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -195,35 +197,35 @@ class SimDisk:
     # Faults to order
 
     def fail(self, after: int, reason: str = IO_ERROR, *, count: int = 1) -> None:
-        """Let `count` operations fail, after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
+        """Let `count` operations fail after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
     def heal(self) -> None:
-        """Forget the failures that were ordered and have not come yet."""
+        """Cancel the failures that were ordered and have not happened yet."""
         self._failing.clear()
 
     def crash(self, random: random.Random) -> None:
-        """A power cut: what was not synced is lost, in any part; open files are dead."""
+        """Cut the power: what was not synced is lost, in any part; open files are dead."""
         self._die()
         self._failing.clear()
         self._root = self._root.survivor(random, {})
 
     def kill(self) -> None:
-        """The process ends, the machine goes on: all that was written is there, and nobody knows what of it was synced."""
+        """End the process: everything written is there, but nobody knows what of it was synced."""
         self._die()
         for folder in self._root.folders():
             folder.is_new = folder.is_known = False
 
     def close_handles(self) -> None:
-        """Close all files behind the scenes, as the real disk does with those that were not used lately."""
+        """Close all files behind the scenes, as the real disk does with those not used lately."""
         for file in self._handles.values():
             held = file()
             if held is not None:
                 held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Change one bit of a file, on stable storage too."""
+        """Flip one bit of a file, in its durable contents too."""
         node = self._node(path)
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
@@ -443,14 +445,14 @@ class SimDisk:
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
-    """Only what this disk gave out can be synced by it: anything else would be promised and not kept."""
+    """Refuse what this disk did not give out: its sync would be promised and not made."""
     if not isinstance(file, SimFile | SimDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file
 
 
 def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
-    """Every one is tried, as by the real disk's threads; the first failure counts."""
+    """Try every file, as the real disk's threads do; return the first failure."""
     first: StorageFailed | None = None
     for file in files:
         try:

@@ -23,11 +23,11 @@ from ottla.wire import errors as codes
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 
 GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
-"""Answers after which a member is none any more."""
+"""Answers that end a membership."""
 
 
 class GroupReader(Protocol):
-    """A client process, as the ledger sees it. `generation`: of the classic protocol, None for one of the consumer protocol."""
+    """A client process, as the ledger sees it. `generation` is None for the consumer protocol."""
 
     group_id: str
     name: str
@@ -41,7 +41,7 @@ class GroupReader(Protocol):
 
 
 class Seat(NamedTuple):
-    """A member as the coordinator knows it, at one time: classic members lose it with every generation."""
+    """A member as the coordinator knows it at one time: a classic member gets a new one with every generation."""
 
     group_id: str
     member_id: str
@@ -49,7 +49,7 @@ class Seat(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An offset that somebody wants to have committed; tickets grow in the order in which the broker has them."""
+    """An offset sent to be committed; tickets grow in the order in which the broker receives them."""
 
     seat: Seat
     where: TopicPartition
@@ -58,7 +58,7 @@ class Commit(NamedTuple):
 
 
 class OffsetHistory:
-    """What may be committed for one partition. `acknowledged` is the newest that somebody was told of; `open` came after it."""
+    """What may be committed for one partition: `acknowledged` is the newest answered commit, those in `open` came after it."""
 
     def __init__(self) -> None:
         self.acknowledged = -1
@@ -66,7 +66,7 @@ class OffsetHistory:
 
 
 class GroupLedger:
-    """Everything that was seen. Names of violations stand in the module's description."""
+    """Everything that was observed. The module's docstring names the violations."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -79,26 +79,26 @@ class GroupLedger:
         self.taken = 0
 
     def take(self, reader: GroupReader, partitions: Iterable[TopicPartition]) -> None:
-        """A member begins to read these."""
+        """Note that a member begins to read these."""
         for where in partitions:
             self.taken += 1
             self._holders.setdefault((reader.group_id, where), []).append(reader)
             self._check_holders(reader.group_id, where)
 
     def give(self, reader: GroupReader, partitions: Iterable[TopicPartition]) -> None:
-        """A member reads these no more."""
+        """Note that a member stops reading these."""
         for where in partitions:
             holders = self._holders.get((reader.group_id, where), [])
             if reader in holders:
                 holders.remove(reader)
 
     def check(self) -> None:
-        """Look at all partitions: two may have come to hold one while the broker was down."""
+        """Check all partitions: two members may have come to read the same one while the broker was down."""
         for group_id, where in self._holders:
             self._check_holders(group_id, where)
 
     def holders(self, group_id: str, where: TopicPartition) -> list[GroupReader]:
-        """The live processes that read a partition."""
+        """List the live processes that read a partition."""
         return [reader for reader in self._holders.get((group_id, where), []) if reader.alive]
 
     def _check_holders(self, group_id: str, where: TopicPartition) -> None:
@@ -112,7 +112,7 @@ class GroupLedger:
         return any(knows(machine, reader) for machine in self._host.coordinators())
 
     def committing(self, reader: GroupReader, body: OffsetCommitRequest) -> Any:
-        """The broker has a commit; what is returned takes its answer."""
+        """Note a commit that the broker received; the returned function takes its answer."""
         lasting = reader.generation is None
         self._tickets += 1
         ticket = self._tickets
@@ -157,15 +157,15 @@ class GroupLedger:
         found.open = {later: value for later, value in found.open.items() if later > ticket}
 
     def told_gone(self, seat: Seat, *, lasting: bool) -> None:
-        """The broker answered that this is no member. Only of the consumer protocol's members does it remember that by its log."""
+        """Note an answer that ends a membership. The broker's log remembers this for members of the consumer protocol only."""
         self._gone[seat] = lasting
 
     def broker_died(self) -> None:
-        """What it had not written down, it has forgotten: a classic member that was out may be in again, with its generation."""
+        """Forget what the dead broker had not stored: a classic member that was out may be in again, with its generation."""
         self._gone = {seat: lasting for seat, lasting in self._gone.items() if lasting}
 
     def read(self, group_id: str, where: TopicPartition, offset: int) -> None:
-        """This is what somebody was told is committed (-1: nothing)."""
+        """Check an offset read by somebody (-1: nothing is committed)."""
         found = self._offsets.setdefault((group_id, where), OffsetHistory())
         if offset != found.acknowledged and offset not in found.open.values():
             raise Violation(
@@ -187,7 +187,7 @@ def named(where: TopicPartition) -> str:
 
 
 def knows(machine: GroupMachine, reader: GroupReader) -> bool:
-    """Whether a coordinator would obey the reader: it has its member id, and if that is a classic one, its generation."""
+    """Whether a coordinator would obey the reader: it knows the member id and, for a classic member, the generation."""
     consumers = machine.consumers.groups.get(reader.group_id)
     if consumers is not None:
         member = consumers.members.get(reader.member_id)
@@ -199,13 +199,13 @@ def knows(machine: GroupMachine, reader: GroupReader) -> bool:
 
 
 def member_ids(machine: GroupMachine) -> list[str]:
-    """Everybody that a coordinator takes for a member of some group."""
+    """List everybody a coordinator takes for a member of some group."""
     classic = [member_id for group in machine.groups.values() for member_id in group.members]
     return classic + [member_id for consumers in machine.consumers.groups.values() for member_id in consumers.members]
 
 
 def restless(machine: GroupMachine) -> list[str]:
-    """The groups that have members and are about to change."""
+    """List the groups that have members and are about to change."""
     classic = [group_id for group_id, group in machine.groups.items() if group.state not in (State.STABLE, State.EMPTY)]
     quiet = GroupState.STABLE, GroupState.EMPTY
     return classic + [group_id for group_id, consumers in machine.consumers.groups.items() if consumers.state not in quiet]

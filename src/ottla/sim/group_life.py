@@ -1,7 +1,7 @@
-"""One seed of groups: members of both protocols and a broker live through bad times, then peace; then what must be true is.
+"""One seed of groups: members of both protocols and a broker live through trouble, then peace; then everything is checked.
 
-Everything comes from the seed. Knows how bad it gets and when a group must be quiet again; what must be true whatever happens is
-`group_ledger`'s, what a member does its own.
+Everything comes from the seed. Knows how bad it gets and when a group must be quiet again. `group_ledger` knows what must always be
+true, and members know what they do.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 FIND_COORDINATOR, CREATE_TOPICS, CREATE_PARTITIONS = 10, 19, 37
 SESSION_MS, HEARTBEAT_MS, REBALANCE_MS = 6_000, 1_000, 8_000
 MOST_BEATS = (SESSION_MS + 2 * REBALANCE_MS) // HEARTBEAT_MS + 20
-"""Heartbeats within which a group settles: a dead member's session, the time to rebalance for one that had begun to, and again."""
+"""Heartbeats within which a group settles: a dead member's session, the rebalance timeout of one in progress, and again."""
 
 QUIET_BEATS = 4
-"""For so many heartbeats nothing may change any more then."""
+"""The number of heartbeats for which nothing may change then."""
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "500",
@@ -47,7 +47,7 @@ KINDS = ("classic", "consumer", "mixed")
 
 
 class GroupPlan(NamedTuple):
-    """What a seed is about. `trouble_ms`: how long the bad time lasts."""
+    """What a seed is about. `trouble_ms`: how long the trouble lasts."""
 
     kinds: tuple[str, ...]
     members: int
@@ -57,7 +57,7 @@ class GroupPlan(NamedTuple):
 
 
 class GroupLifeResult(NamedTuple):
-    """What came of a seed. `beats`: heartbeats until it was quiet."""
+    """The result of a seed. `beats`: heartbeats until it was quiet."""
 
     seed: int
     plan: GroupPlan
@@ -79,7 +79,7 @@ class PlannedGroup(NamedTuple):
 
 
 class GroupLife:
-    """One seed. `members` are the live ones by a name that outlasts their processes."""
+    """One seed. `members` are the live ones, by a name that outlasts their processes."""
 
     def __init__(self, seed: int, *, kind: str | None = None, tell: bool = False) -> None:
         self.world = World(seed)
@@ -98,18 +98,18 @@ class GroupLife:
         self.groups = [self._group(number, kind) for number, kind in enumerate(self.plan.kinds)]
 
     def counts(self) -> Mapping[str, int]:
-        """For members: the topics with their partitions; as they were, while there is no broker to ask."""
+        """Return the topics with their partitions, for members; as last seen while there is no broker to ask."""
         if self.host.broker is not None:
             topics = self.host.broker.image.topics
             self._counts = {name: len(topics[name].partitions) for name in self._counts}
         return self._counts
 
     def names(self) -> Mapping[bytes, str]:
-        """For members: the topics by their ids."""
+        """Return the topics by id, for members."""
         return self._ids
 
     def live(self) -> GroupLifeResult:
-        """Bad times, then peace. Raises `Violation`."""
+        """Live through trouble, then peace. Raises `Violation`."""
         random = self.world.random
         for number in range(self.plan.members):
             self.world.after(random.randrange(self.plan.trouble_ms // 3), partial(self._comes, f"c{number}"))
@@ -167,7 +167,7 @@ class GroupLife:
         return PlannedGroup(f"g{number}-{kind}", kind, random.choice(STRATEGIES), topics)
 
     def _comes(self, name: str) -> None:
-        """Let a process begin, in the place of the one that had the name before, if there is none now and there is trouble yet."""
+        """Start a process in the place of the dead one of that name, while the trouble lasts."""
         if not self._peace:
             self._begin(name)
 
@@ -203,7 +203,7 @@ class GroupLife:
         self._say(f"{name} begins in {group.group_id} as {type(member).__name__}")
 
     def _subscription(self, name: str, group: PlannedGroup) -> list[str]:
-        """Always the same for a name: a static member's place is kept for it, and another subscription would not be looked at."""
+        """Choose the same topics for a name every time: a static member's place is kept, and a new subscription ignored."""
         if name not in self._subscriptions:
             chance = self.world.random
             some = chance.sample(group.topics, chance.randrange(1, len(group.topics) + 1))
@@ -211,7 +211,7 @@ class GroupLife:
         return self._subscriptions[name]
 
     def _trouble(self) -> None:
-        """One bad thing after the other, as often as there are members to suffer it."""
+        """Make trouble, as often as there are members to suffer it."""
         if self._peace:
             return
         acts = (
@@ -228,7 +228,7 @@ class GroupLife:
         return self.world.random.choice(list(self.members.values())) if self.members else None
 
     def _bury(self) -> None:
-        """Members that ended by themselves: somebody else took their seat, or their group would not have them."""
+        """Note members that ended by themselves: somebody took their place, or their group refused them."""
         for name in [name for name, member in self.members.items() if not member.alive]:
             del self.members[name]
             self._come_back(name)
@@ -291,7 +291,7 @@ class GroupLife:
         self.world.after(HEARTBEAT_MS, self._look)
 
     def _make_peace(self) -> None:
-        """From now on nothing bad happens; each group has somebody. What was under way arrives before this returns."""
+        """Stop all trouble; each group has a member. Whatever is in flight arrives before this returns."""
         self._say("peace")
         self._peace = True
         self.plan.weather.clear_up()
@@ -304,7 +304,7 @@ class GroupLife:
         self.world.run(self.plan.weather.longest_ms)
 
     def _is_quiet(self) -> bool:
-        """Everybody is settled, and everything is read: looked at only now and then, for it takes long with many members."""
+        """Whether everybody is settled and everything is read; checked now and then only, for it takes long with many members."""
         if self.world.happened % max(1, len(self.members) // 4):
             return False
         self._bury()
@@ -312,10 +312,10 @@ class GroupLife:
         return settled and not self._unread() and not self._strangers() and not self._restless()
 
     def _stir(self) -> bool:
-        """Let members join again where the classic protocol itself leaves partitions unread; whether there is such a group.
+        """Let members join again where the classic protocol itself leaves partitions unread; returns whether there is such a group.
 
-        A static member that dies while it gives partitions up cooperatively comes back without a rebalance (KIP-345), and never
-        says that it has given them up (KIP-429): with Kafka too they wait for the next change of the group.
+        A static member that dies while giving partitions up cooperatively comes back without a rebalance (KIP-345) and never
+        reports having given them up (KIP-429): in Kafka, too, they wait for the group's next change.
         """
         if self._restless() or self._strangers() or not all(member.is_settled for member in self.members.values()):
             return False
@@ -330,7 +330,7 @@ class GroupLife:
         return bool(stirred)
 
     def _strangers(self) -> list[str]:
-        """Members that the coordinator knows and that live no more, or the other way round."""
+        """List members that the coordinator knows and that are dead, or the other way round."""
         known = {member_id for machine in self.host.coordinators() for member_id in member_ids(machine)}
         return sorted(known ^ {member.member_id for member in self.members.values()})
 
@@ -338,7 +338,7 @@ class GroupLife:
         return [group_id for machine in self.host.coordinators() for group_id in restless(machine)]
 
     def _wanted(self) -> dict[str, set[TopicPartition]]:
-        """By group, what its members subscribe to."""
+        """By group, the topics its members subscribe to."""
         wanted: dict[str, set[TopicPartition]] = {group.group_id: set() for group in self.groups}
         counts = self.counts()
         for member in self.members.values():
@@ -370,7 +370,7 @@ class GroupLife:
 
 
 def plan(world: World, kind: str | None = None) -> GroupPlan:
-    """What the seed is about: most worlds are small, for there is more chance in many small ones than in a few large ones."""
+    """Decide what the seed is about. Most worlds are small: many small ones hold more chance than a few large ones."""
     random = world.random
     size = random.random()
     members = random.randrange(2, 8) if size < 0.9 else random.randrange(10, 30) if size < 0.99 else random.randrange(100, 250)

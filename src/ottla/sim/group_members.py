@@ -25,7 +25,7 @@ RETRY_MS = 100
 WORK_MS = 1_000
 SLOWEST_GIVING_MS = 4_000
 SLOW_GIVING, DEAF = 0.1, 0.3
-"""How often a member takes long to give partitions up, and how often one goes on committing though it was told it is out."""
+"""How often a member gives partitions up slowly, and how often one goes on committing after its membership ended."""
 
 
 class TopicView(Protocol):
@@ -41,7 +41,7 @@ class TopicView(Protocol):
 
 
 class SimMember(ABC):
-    """What both kinds do: read, commit, stand still, die."""
+    """What both kinds of members do: read, commit, stand still, die."""
 
     def __init__(self, world: World, link: ClientLink, ledger: GroupLedger, cluster: TopicView, group_id: str, name: str) -> None:
         self.world, self.link, self.ledger, self.cluster = world, link, ledger, cluster
@@ -56,17 +56,17 @@ class SimMember(ABC):
     @property
     @abstractmethod
     def member_id(self) -> str:
-        """What the coordinator knows it by; empty while it has none."""
+        """The id the coordinator knows it by; empty while it has none."""
 
     @property
     @abstractmethod
     def instance_id(self) -> str | None:
-        """Its name if it is a static member."""
+        """Its group.instance.id if it is a static member."""
 
     @property
     @abstractmethod
     def generation(self) -> int | None:
-        """Of the classic protocol's members; None in the consumer protocol."""
+        """The generation in the classic protocol; None in the consumer protocol."""
 
     @property
     @abstractmethod
@@ -76,31 +76,31 @@ class SimMember(ABC):
     @property
     @abstractmethod
     def is_settled(self) -> bool:
-        """Whether it has what it shall have, as far as it knows."""
+        """Whether it has what it should have, as far as it knows."""
 
     @abstractmethod
     def topics(self) -> list[str]:
-        """What it subscribes to, of what is there."""
+        """The topics it subscribes to, of those that exist."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Go with a word."""
+        """Leave the group in order."""
 
     @abstractmethod
     def refused(self, code: int, seat: Seat) -> None:
-        """Hear that a commit was refused."""
+        """Handle a refused commit."""
 
     def die(self) -> None:
-        """Be no more, at once."""
+        """Die at once."""
         self.alive = False
         self.ledger.give(self, list(self.positions))
 
     def stand_still(self, ms: int) -> None:
-        """Do nothing for a while, and know nothing of it."""
+        """Do nothing for a while, as if suspended."""
         self._still_until_ms = self.world.now_ms + ms
 
     def soon(self, ms: int, call: Callable[[], None]) -> None:
-        """Do something later, if it is alive then; when it stands still, once it does no more."""
+        """Call something later, if it is still alive then; while it stands still, once it no longer does."""
 
         def due() -> None:
             if not self.alive:
@@ -114,12 +114,12 @@ class SimMember(ABC):
         self.world.after(ms, due)
 
     def ask(self, key: int, version: int, body: Any, answered: Callable[[Any], None], timeout_ms: int) -> None:
-        """Send a request; `answered` gets the response, or None if none came in time, unless it is dead by then."""
+        """Send a request; `answered` gets the response, or None after the timeout, unless it is dead by then."""
         watch = partial(self.ledger.committing, self) if key == OFFSET_COMMIT else None
         self.link.ask(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin to read these, from where they are committed."""
+        """Begin to read these, from their committed offsets."""
         new = [where for where in partitions if where not in self.positions]
         if new:
             self.positions.update(dict.fromkeys(new))
@@ -127,13 +127,13 @@ class SimMember(ABC):
             self._fetch(new)
 
     def give(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no more."""
+        """Stop reading these."""
         for where in partitions:
             self.positions.pop(where, None)
             self.ledger.give(self, [where])
 
     def commit(self, then: Callable[[], None] = lambda: None) -> None:
-        """Commit all positions that are known; `then` comes when an answer, or none, has come."""
+        """Commit all known positions; `then` is called once there is an answer, or none in time."""
         if self.epoch < 0:
             then()
             return
@@ -158,7 +158,7 @@ class SimMember(ABC):
         self.ask(OFFSET_COMMIT, SPOKEN[OFFSET_COMMIT][1], body, answered, REQUEST_TIMEOUT_MS)
 
     def commit_all_the_same(self) -> None:
-        """What somebody does who has not heard yet that it was told to be out; for the ledger to see it refused."""
+        """Commit without having heard that the membership ended; the ledger checks that it is refused."""
         if self.seat is not None:
             if self.generation is None:
                 self.ledger.told_gone(self.seat, lasting=True)

@@ -20,7 +20,7 @@ from ottla.sim.seeds import Violation, in_chunks
 
 
 def live(seed: int, *, kind: str | None = None, tell: bool = False) -> GroupLifeResult:
-    """Live one seed. A violation raises `Violation`, any other fault what it raises, with the way to see it again."""
+    """Live one seed. Raises `Violation`, or any other fault, with the command that repeats it."""
     try:
         return GroupLife(seed, kind=kind, tell=tell).live()
     except Exception as failure:
@@ -37,7 +37,7 @@ def _try(seed: int, kind: str | None) -> GroupLifeResult | str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 all lived, 1 something was violated, 2 the time was up before all had lived."""
+    """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
     parser = argparse.ArgumentParser(prog="python -m ottla.sim.groups", description="Groups that live through everything.")
     parser.add_argument("--seeds", type=int, default=5_000, help="how many seeds to live")
     parser.add_argument("--first", type=int, default=0, help="the seed to begin with")

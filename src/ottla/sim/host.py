@@ -21,13 +21,13 @@ Answered = Callable[[Any], None]
 """Called with the decoded response, or with None if the broker died or closed the connection first."""
 
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
-"""How many syncs take a while, in which a power cut finds what nobody was told yet, and how long."""
+"""How many syncs are slow, so that a power cut finds work nobody was told of yet; and how slow."""
 
 
 class Host:
-    """One broker. Everything that is asked of it goes through real frames.
+    """One broker; every request goes through real frames.
 
-    A cut that was ordered of the `disk` ends this life as `cuts_power` says: the whole machine's, or the process's alone.
+    When an ordered cut of the `disk` happens, `cuts_power` says whether it ends the whole machine or the process alone.
     """
 
     def __init__(self, world: World, settings: Mapping[str, str]) -> None:
@@ -41,7 +41,7 @@ class Host:
         self.was_clean = False
         """Whether the last life ended in order."""
         self.was_power_cut = False
-        """Whether it ended because the power failed."""
+        """Whether it ended with a power cut."""
         self._syncing = False
         self._correlation_id = 0
         self._owed: dict[int, Answered] = {}
@@ -49,7 +49,7 @@ class Host:
         self.start()
 
     def start(self) -> None:
-        """Begin a life, if there is none. Raises `StorageFailed` where the broker cannot begin."""
+        """Begin a life, if there is none. Raises `StorageFailed` if the broker cannot start."""
         if self.broker is not None:
             return
         self.lives += 1
@@ -73,7 +73,7 @@ class Host:
             self.die(power_cut=self.cuts_power)
 
     def stop(self) -> bool:
-        """End this life in order; whether every log was closed as it should be."""
+        """End this life in order; returns whether every log was closed properly."""
         assert self.broker is not None, "there is a broker to stop"
         try:
             clean = self.broker.close()
@@ -87,7 +87,7 @@ class Host:
         return clean
 
     def die(self, *, power_cut: bool) -> None:
-        """End this life at once; with a power cut, what was not synced is lost in any part. Whoever waits gets no answer."""
+        """End this life at once; a power cut also loses what was not synced, in any part. Whoever waits gets no answer."""
         self.was_power_cut = power_cut
         if power_cut:
             self.disk.crash(self.world.random)
@@ -103,15 +103,15 @@ class Host:
             answered(None)
 
     def _stamp(self) -> None:
-        """What is written from now on is written now."""
+        """Stamp files with the present time from now on."""
         self.disk.wall_ms = self.world.clock.now().wall_ms
 
     def coordinators(self) -> list[GroupMachine]:
-        """Of the groups whose offsets partitions are loaded; none while the broker is down."""
+        """The coordinators of loaded offsets partitions; none while the broker is down."""
         return [] if self.broker is None else self.broker.groups.machines
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Let the broker have a request now."""
+        """Hand a request to the broker now."""
         if self.broker is None:
             answered(None)
             return

@@ -1,6 +1,6 @@
-"""What must be true of a log whatever happened to it, as functions that name what is not. For our tests and for yours.
+"""What must be true of a log whatever happened to it, as functions that report what is not. For our tests and for yours.
 
-Each takes an open `Log` and returns sentences, one per fault: none if all is well. Knows logs and records; injects no faults.
+Each takes an open `Log` and returns one sentence per fault. Knows logs and records; injects no faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDEX_ENTRY = Struct(">ii")
 
 
 def stored_batches(log: Log) -> Iterator[memoryview]:
-    """Every batch from the log's start to its end, as fetches get them."""
+    """Return every batch from the log's start to its end, as fetches do."""
     offset = log.log_start_offset
     while (part := log.read(offset, READ_BYTES, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
         view = memoryview(part.read())
@@ -34,7 +34,7 @@ def stored_batches(log: Log) -> Iterator[memoryview]:
 
 
 def stored_records(log: Log) -> list[Record]:
-    """Every record that a consumer would get, from the log's start to its end."""
+    """Return every record from the log's start to its end, as a consumer would get it."""
     found: list[Record] = []
     for batch in stored_batches(log):
         found += open_batches(batch, from_offset=log.log_start_offset, check_crcs=True).records()
@@ -42,7 +42,7 @@ def stored_records(log: Log) -> list[Record]:
 
 
 def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) -> list[str]:
-    """Every record is there and unchanged, and none that was never written. `acknowledged`: what was, in order of offset."""
+    """Every record is there, unchanged, and no other. `acknowledged`: the records, in order of offset."""
     stored = {record.offset: record for record in stored_records(log)}
     start = log.log_start_offset
     lost = [record.offset for record in acknowledged if record.offset >= start and stored.pop(record.offset, None) != record]
@@ -53,9 +53,9 @@ def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) 
 def newest_of_every_key_is_kept(
     log: Log, acknowledged: Sequence[Record], compacted_to: int, aborted: Container[int] = ()
 ) -> list[str]:
-    """Compaction left out no record but older ones of a key, and tombstones, below `compacted_to`; all others are unchanged.
+    """Compaction left out only older records of a key, and tombstones, below `compacted_to`; all others are unchanged.
 
-    `aborted`: offsets of records whose transaction was aborted. They may go, and let no older one go.
+    `aborted`: offsets of records whose transaction was aborted. They may be removed, but replace no older record.
     """
     newest = {record.key: record.offset for record in acknowledged if record.offset not in aborted}
     stored = {record.offset: record for record in stored_records(log)}
@@ -69,7 +69,7 @@ def newest_of_every_key_is_kept(
 
 
 def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
-    """`gone`: of each key the offset below which its records were seen to be compacted away."""
+    """Nothing comes back. `gone`: for each key the offset below which its records were compacted away."""
     return [
         f"the record at offset {record.offset} had been compacted away"
         for record in stored_records(log)
@@ -78,7 +78,7 @@ def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> li
 
 
 def offsets_grow(log: Log) -> list[str]:
-    """Batches follow one another, within segments and from one to the next; nothing lies beyond the end."""
+    """Batches follow one another, within segments and across them; nothing lies beyond the end."""
     found = list(_headers(log))
     faults = [
         f"the batch of offset {after.base_offset} follows one that ends at {before.last_offset}"
@@ -91,7 +91,7 @@ def offsets_grow(log: Log) -> list[str]:
 
 
 def offsets_are_dense(log: Log) -> list[str]:
-    """No offset is missing: so it is in a log that was never compacted."""
+    """No offset is missing. True of a log that was never compacted."""
     found = [read_header(batch) for batch in stored_batches(log)]
     gaps = [
         f"offsets {a.next_offset} to {b.base_offset - 1} are missing" for a, b in pairwise(found) if a.next_offset != b.base_offset
@@ -102,7 +102,7 @@ def offsets_are_dense(log: Log) -> list[str]:
 
 
 def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
-    """Every entry of an offset index says where a batch begins, and with which offset that batch ends."""
+    """Every entry of an offset index points at a batch, and names that batch's last offset."""
     faults = []
     for segment in log.segments:
         segment.flush_indexes()
@@ -117,13 +117,13 @@ def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
 
 
 def sizes_add_up(log: Log) -> list[str]:
-    """The size that retention goes by is that of the files."""
+    """The size that retention counts is that of the files."""
     total = sum(segment.file.size for segment in log.segments if segment.size)
     return [] if log.size_bytes == total else [f"size_bytes is {log.size_bytes}, the segments have {total}"]
 
 
 def producers_equal_a_replay(log: Log) -> list[str]:
-    """Of each producer whose batches are still there, the last one is remembered, and with it the next sequence."""
+    """The last batch and the next sequence of each producer with batches in the log are remembered."""
     replayed = Producers()
     for header in _headers(log):
         if header.producer_id >= 0:
@@ -138,7 +138,7 @@ def producers_equal_a_replay(log: Log) -> list[str]:
 
 
 def leader_epochs_fit_the_batches(log: Log) -> list[str]:
-    """Epochs and their offsets grow, and of every batch the epoch is the one that is noted for its offset (KIP-101)."""
+    """Epochs and their offsets grow, and every batch has the epoch noted for its offset (KIP-101)."""
     entries = log.epochs.entries
     faults = [
         f"epoch {after[0]} at offset {after[1]} follows epoch {before[0]} at offset {before[1]}"
@@ -155,10 +155,7 @@ def leader_epochs_fit_the_batches(log: Log) -> list[str]:
 
 
 def transactions_equal_a_replay(log: Log) -> list[str]:
-    """What the batches say of transactions is known: those that are open, and those that were aborted (KIP-98).
-
-    True of a log that was never compacted.
-    """
+    """Open and aborted transactions are known as the batches tell (KIP-98). True of a log that was never compacted."""
     replayed, aborted = Producers(), dict[tuple[int, int], int]()
     for segment in log.segments:
         for position, header in headers(segment.file, 0, segment.size):

@@ -1,8 +1,8 @@
-"""One log that lives: random work on a simulated disk, power cuts, faults of the disk, restarts, and what must be true after each.
+"""The life of one log: random work on a simulated disk, power cuts, disk faults, restarts, and checks after each.
 
-Everything a log can be asked for happens: plain, idempotent and transactional appends under growing leader epochs, syncs, rolls,
-retention, deleted records, truncations, compaction, checkpoints, changes of the cleanup policy. Knows what was acknowledged and
-what of it was synced; the invariants say what is wrong.
+Everything a log can do happens: plain, idempotent and transactional appends under growing leader epochs, syncs, rolls, retention,
+deleted records, truncations, compaction, checkpoints, changes of the cleanup policy. Knows what was acknowledged and what of it was
+synced; the invariants say what is wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ State = tuple[int, int, int, dict[int, int]]
 
 
 class LogLife:
-    """One log with its disk and what is known of it. Every choice comes from `random`."""
+    """One log, its disk, and what is known of it. Every choice comes from `random`."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -55,9 +55,9 @@ class LogLife:
         )
         self.known: list[Record] = []
         self.aborted: set[int] = set()
-        """Offsets of records whose transaction is aborted, now or when it ends."""
+        """Offsets of records whose transaction is, or will be, aborted."""
         self.begun: dict[int, list[int]] = {producer_id: [] for producer_id in TRANSACTIONAL}
-        """Where transactions of each producer began."""
+        """Where each producer's transactions began."""
         self.gone: dict[bytes | None, int] = {}
         self.synced = self.recovery_point = self.kept_start = self.cleaned = self.compacted_to = self.written_to = self.epoch = 0
         self.sequences = dict.fromkeys((*IDEMPOTENT, *TRANSACTIONAL), 0)
@@ -65,7 +65,7 @@ class LogLife:
         self.log = self._open()
 
     def acts(self) -> list[Act]:
-        """What may happen next; what is there more often happens more often."""
+        """List what may happen next; frequent things are listed several times."""
         acts = [self.append] * 6 + [self.append_idempotently] * 4 + [self.transact] * 3 + [self.end_transaction] * 3
         acts += [self.sync] * 2 + [self.sync_beside_work] * 2 + [self.roll, self.pass_time, self.retain_beside_work]
         acts += [self.checkpoint, self.delete_records, self.stop, self.meet_faults]
@@ -100,14 +100,14 @@ class LogLife:
         wall_ms = self.now.wall_ms
         batch = build([key], [value], wall_ms, producer_id=producer_id, producer_epoch=0, transactional=True, control=True)
         self._write(batch, origin_client=False)
-        self.sync()  # no coordinator lets another transaction begin before
+        self.sync()  # no coordinator begins another transaction before
 
     def _is_aborted(self, producer_id: int) -> bool:
-        """How a transaction ends is settled when it begins, so that it ends in the same way when a power cut took its end."""
+        """Decide how a transaction ends when it begins, so that it ends the same way if a power cut took its end."""
         return bool((self.begun[producer_id][-1] + producer_id) % 2)
 
     def _append(self, producer_id: int, *, transactional: bool = False) -> int:
-        """Append one batch; how many records it holds."""
+        """Append one batch; returns the number of records."""
         count = self.random.randrange(1, MOST_RECORDS + 1)
         keys = [b"key-%d" % self.random.randrange(KEYS) for _ in range(count)]
         values = [None if self.random.random() < 0.15 else self.random.randbytes(self.random.randrange(60)) for _ in keys]
@@ -145,7 +145,7 @@ class LogLife:
         self.synced = end
 
     def sync_beside_work(self) -> None:
-        """As the broker does it: what is asked for is made later, and what happens meanwhile must not spoil it."""
+        """Sync as the broker does: asked for now and made later, with other work between."""
         end = self.log.log_end_offset
         outcomes: list[StorageFailed | None] = []
         self.disk.sync_soon(self.log.dirty_files(), outcomes.append)
@@ -157,7 +157,7 @@ class LogLife:
         self.synced = max(self.synced, end)
 
     def retain_beside_work(self) -> None:
-        """As the broker does it: one segment after the other, each when the names are synced."""
+        """Retain as the broker does: one segment after the other, each once the names are synced."""
         self._let_time_pass()
         for _ in range(3):
             if not self.log.retain(self.now, most=1):
@@ -173,7 +173,7 @@ class LogLife:
             self.random.choice(works)()
 
     def _let_go(self) -> None:
-        """What retention may delete goes, and what it deleted before is removed."""
+        """Delete what retention may delete, and remove what it deleted before."""
         self._let_time_pass()
         self.log.retain(self.now)
 
@@ -185,7 +185,7 @@ class LogLife:
         self.kept_start = self.log.log_start_offset
 
     def stop(self) -> None:
-        """An orderly stop and a start."""
+        """Stop in order, and start."""
         before = self._state()
         self.log.close()
         self.synced = self.log.log_end_offset
@@ -210,7 +210,7 @@ class LogLife:
             self.log.delete_records(self.random.randrange(start, end + 1))
 
     def truncate(self) -> None:
-        """What a follower does that had gone another way; never in what was compacted, which all replicas agree upon."""
+        """Truncate as a diverged follower does; never in a compacted part, on which all replicas agree."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         begins = [header.base_offset for batch in invariants.stored_batches(self.log) for _, header in batches(batch)]
         offset = self.random.choice([end, *(begin for begin in begins if begin >= start)])
@@ -223,7 +223,7 @@ class LogLife:
         self._go_on_with_sequences()
 
     def compact(self) -> None:
-        """One pass, with other work in between; a new one begins where it was dropped."""
+        """Do one pass, with other work in between; a new pass begins where a dropped one stopped."""
         found = dirtiness(self.log, self.cleaned, self.now)
         if not found.dirty_bytes:
             return
@@ -235,9 +235,9 @@ class LogLife:
             self._go_through(pauses, found)
         finally:
             with suppress(PowerCut):
-                pauses.close()  # a pass that is dropped tidies up, if it still can
+                pauses.close()  # a dropped pass cleans up, if it still can
         self.cleaned = compaction.result.cleaned_offset
-        for record in self.known:  # a pass that is through is durable: what it left out must never be seen again
+        for record in self.known:  # a complete pass is durable: what it left out must never be seen again
             if found.first_dirty_offset <= record.offset < self.cleaned and record.offset not in self.aborted:
                 self.gone[record.key] = record.offset
 
@@ -245,15 +245,13 @@ class LogLife:
         for files in pauses:
             for file in files or ():
                 file.sync()
-            if (
-                self.synced >= found.first_dirty_offset
-            ):  # a pass begins with a sync of all that it will look at, not of what is before
+            if self.synced >= found.first_dirty_offset:  # a pass begins by syncing what it will look at, not what is before
                 self.synced = max(self.synced, found.end_offset)
             if self.random.random() < 0.1:
                 self.random.choice([self.append, self.roll, self.checkpoint])()
 
     def change_policy(self) -> None:
-        """Not where a lost segment was taken for a compacted one: it would be missed when gaps are not expected any more."""
+        """Change the policy, unless a lost segment was taken for a compacted one: it would be missed once gaps are not expected."""
         if self.has_lost:
             return
         self.config = replace(self.config, cleanup_policy=self.random.choice(POLICIES))
@@ -262,7 +260,7 @@ class LogLife:
     # Suffering
 
     def meet_faults(self) -> None:
-        """Something is refused by the disk; what was told to be on stable storage stays, whatever the log has to give up."""
+        """Let the disk refuse something. What was reported durable stays, whatever the log has to give up."""
         syncing = [self.sync, self.compact, self.checkpoint, self.sync_beside_work, self.retain_beside_work]
         act = self.random.choice([self.append, self.transact, self.roll, self.pass_time, *syncing])
         if act == self.compact and not self.config.compacts:
@@ -275,12 +273,12 @@ class LogLife:
         except StorageFailed as failure:
             assert act in syncing or self.log.log_end_offset == end, "what was refused is there"
             self.disk.heal()
-            if act in syncing and not isinstance(failure, TryAgain):  # the broker would go offline until it is started anew
+            if act in syncing and not isinstance(failure, TryAgain):  # the broker would go offline until it is restarted
                 self.revive()
         self.disk.heal()
 
     def revive(self) -> None:
-        """The process ends at once, the machine goes on: nothing is lost."""
+        """Kill the process alone: nothing is lost."""
         before = self._state()
         self.disk.kill()
         self.log = self._open_at_last()
@@ -289,7 +287,7 @@ class LogLife:
         self._check()
 
     def _compare_with(self, before: State) -> None:
-        """Of a transaction that began in what is deleted, the first record that is left counts, if there is one."""
+        """Compare open transactions with those before. If a transaction's first records were deleted, the first one left counts."""
         _, end, _, was_open = before
         first, is_open = self.log.segments[0].base_offset, self.log.producers.open_transactions
         same = all(is_open.get(one) == offset or offset < first <= is_open.get(one, first) for one, offset in was_open.items())
@@ -297,7 +295,7 @@ class LogLife:
         assert same, f"a restart made {self._state()} of {before}"
 
     def restart(self) -> None:
-        """The power is back, and may go once more while the log is opened."""
+        """Restart after a power cut, perhaps with another one while the log is opened."""
         self.disk.crash(self.random)
         if self.random.random() < 0.2:
             self.disk.cut_soon(40, self.random)
@@ -318,7 +316,7 @@ class LogLife:
         self._check()
 
     def _go_on_with_sequences(self) -> None:
-        """Producers go on from what is left of their batches."""
+        """Let producers go on from what is left of their batches."""
         for producer_id in self.sequences:
             producer = self.log.producers.by_id.get(producer_id)
             self.sequences[producer_id] = producer.batches[-1].last_sequence + 1 if producer and producer.batches else 0
@@ -335,7 +333,7 @@ class LogLife:
         )
 
     def _open_at_last(self) -> Log:
-        """Open the log; sometimes the disk refuses something first, which must not make it worse."""
+        """Open the log. Sometimes the disk refuses something first, which must do no harm."""
         if self.random.random() < 0.2:
             self.disk.fail(self.random.randrange(30))
             try:
@@ -348,12 +346,12 @@ class LogLife:
         return self._open()
 
     def _state(self) -> State:
-        """(start, end, last stable offset, open transactions); the first and the third may go back where nobody noted the start."""
+        """(start, end, last stable offset, open transactions). The first and third may go back if nobody noted the start."""
         log = self.log
         return log.log_start_offset, log.log_end_offset, log.last_stable_offset, dict(log.producers.open_transactions)
 
     def _take_what_was_not_answered(self, last: int) -> None:
-        """The append that was cut off may be there: nobody was told that it is not."""
+        """Accept an append that was cut off and is there: nobody was told that it is not."""
         for batch in invariants.stored_batches(self.log):
             records = [record for record in open_batches(batch, check_crcs=True).records() if record.offset >= last]
             header = next(batches(batch))[1]
@@ -362,7 +360,7 @@ class LogLife:
                 self.aborted.update(record.offset for record in records)
 
     def _forget_what_was_not_synced(self, end: int) -> None:
-        """In a compacted log a lost segment looks like one whose records were compacted away: later ones may be left."""
+        """Accept that a compacted log with a lost segment looks as if its records were compacted away: later ones may be left."""
         there = {record.offset for record in invariants.stored_records(self.log)} if self.config.compacts else range(end)
         before = len(self.known)
         self._forget(lambda record: record.offset < end and (record.offset < self.synced or record.offset in there))
@@ -382,7 +380,7 @@ class LogLife:
         assert not faults, "; ".join(faults[:5])
 
     def faults(self) -> list[str]:
-        """All that is wrong now, a sentence each."""
+        """List everything that is wrong now, a sentence each."""
         log = self.log
         found = invariants.offsets_grow(log) + invariants.sizes_add_up(log) + invariants.indexes_point_at_batches(log, self.disk)
         found += invariants.leader_epochs_fit_the_batches(log)

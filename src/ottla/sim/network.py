@@ -16,7 +16,7 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 REFUSED_MS = 100
-"""How soon somebody learns that nobody listens."""
+"""How soon a client learns that nobody listens."""
 
 
 @dataclass(slots=True)
@@ -37,11 +37,11 @@ class Weather:
 
 Seen = Callable[[Any], None]
 Watch = Callable[[Message], Seen]
-"""Is called with a request when the broker has it; the answer goes to what it returns, even if it then gets lost."""
+"""Called with a request when the broker receives it; the returned function gets the answer, even if that is then lost."""
 
 
 class ClientLink:
-    """One client process's way to the broker."""
+    """One client process's connection to the broker."""
 
     def __init__(self, world: World, host: Host, weather: Weather, number: int) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""A simulated disk on a machine whose power fails, or whose process is killed, before any operation; knows nobody who uses it."""
+"""A simulated disk on a machine whose power fails, or whose process is killed, before any operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PowerCut(BaseException):
 
 
 class CutDisk(SimDisk):
-    """A simulated disk whose power fails before a chosen operation, and for all that follow until `crash`."""
+    """A simulated disk whose power fails before a chosen operation and stays off until `crash`."""
 
     cut_at = -1
     is_off = False
@@ -34,7 +34,7 @@ class CutDisk(SimDisk):
 
 
 class FaultyDisk(CutDisk):
-    """One on which `faults` counts the failures that were ordered and have come, and where a kill is as good as a power cut."""
+    """One that counts in `faults` the ordered failures that have happened, and where a kill is as good as a power cut."""
 
     faults = 0
 

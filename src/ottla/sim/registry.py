@@ -25,7 +25,7 @@ class MemoryTree:
 
 
 class MemoryRegistry:
-    """One session on a tree; implements `ottla.ports.Registry`. Closing it ends the session: its ephemeral entries go."""
+    """One session on a tree; implements `ottla.ports.Registry`. Closing it removes its ephemeral entries."""
 
     def __init__(self, tree: MemoryTree | None = None) -> None:
         self.tree = MemoryTree() if tree is None else tree
@@ -34,7 +34,7 @@ class MemoryRegistry:
         self._rivals: deque[Callable[[MemoryRegistry], None]] = deque()
 
     def lose_race(self, rival: Callable[[MemoryRegistry], None]) -> None:
-        """Let somebody be quicker: `rival` is called with a session of its own just before the next commit; several take turns."""
+        """Call `rival`, with a session of its own, just before the next commit; several take turns."""
         self._rivals.append(rival)
 
     def get(self, path: str) -> Entry | None:

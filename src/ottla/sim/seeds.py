@@ -1,4 +1,4 @@
-"""Seeds that are lived one by one or on all processors: what every simulation's command does, and how it tells of a failure."""
+"""Running seeds one by one or on all processors, and reporting failures, for every simulation's command."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import TypeVar
 Lived = TypeVar("Lived")
 
 CHUNK = 40
-"""So many seeds are begun before anybody looks whether one was violated."""
+"""How many seeds are started before violations are looked for."""
 
 
 class Violation(AssertionError):
-    """Something is not true that must be."""
+    """Something that must be true is not."""
 
 
 def in_chunks(
     seeds: range, attempt: Callable[[int], Lived | str], seconds: float, jobs: int | None
 ) -> tuple[list[Lived], list[str]]:
-    """What was lived, and what was violated; ends early with the first violation, or when the time is up.
+    """Return what was lived and what was violated; ends early at the first violation, or when time is up.
 
-    `attempt` lives one seed, in a process of its own: what it returns as text is a violation.
+    `attempt` lives one seed in a process of its own: a string that it returns is a violation.
     """
     began, lived, violations = time.monotonic(), list[Lived](), list[str]()
     pool = ProcessPoolExecutor(jobs)

@@ -1,8 +1,7 @@
-"""What a simulated disk holds, what of it is stable, and what a power cut leaves: files in sectors, directories in names.
+"""What a simulated disk holds, what of it is durable, and what a power cut leaves: files in sectors, directories in names.
 
-Nothing that was not synced can be relied on. Of a file each sector holds any of the contents that it had since the last sync, or a
-mixture of two, and its size is any of those that it had. Of the changes to a directory's names each one was made or not, whatever
-became of those before it.
+Nothing that was not synced can be relied on. Each sector of a file holds any contents it had since the last sync, or a mixture of
+two, and the file has any size it had. Each change of a directory's names was made or not, independently of earlier ones.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from ottla.ports import Buffer
 SECTOR_BYTES = 512
 
 NOTHING, ALL, ANY = range(3)
-"""How much of what was not synced outlives a power cut: mostly there is no telling."""
+"""How much of what was not synced survives a power cut: mostly there is no telling."""
 
 
 class Inode:
-    """A file: what it holds now, what of it is stable, and what was written since: (position, data), or (size, None) for a cut.
+    """A file: its contents now, the durable ones, and what was written since: (position, data), or (size, None) for a truncation.
 
-    `names` is how many it has, `end` where the last write to it ended, `parent` and `name` are where it is found.
+    `names` counts its names, `end` is where the last write ended, `parent` and `name` say where it is.
     """
 
     __slots__ = ("__weakref__", "data", "end", "modified_ms", "name", "names", "parent", "pending", "stable")
@@ -57,7 +56,7 @@ class Inode:
             self.pending.clear()
 
     def survivor(self, random: Random) -> Inode:
-        """The file after a power cut."""
+        """Return the file after a power cut."""
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
         if fate != ANY:
             return Inode(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
@@ -75,7 +74,7 @@ class Inode:
         return Inode(bytes(after), self.modified_ms)
 
     def _history(self) -> tuple[list[int], dict[int, list[bytes]]]:
-        """(the sizes that it had since the last sync, what each sector held that was written to, filled up with zeros)."""
+        """Return (the sizes it had since the last sync, what each written sector held, padded with zeros)."""
         image, sizes = bytearray(self.stable), [len(self.stable)]
         sectors: dict[int, list[bytes]] = {}
         for position, data in self.pending:
@@ -93,7 +92,7 @@ class Inode:
 
 
 class NameChange(NamedTuple):
-    """A change of a directory's names: `entry` has the name `to` now (None: no name) instead of `name` (None: it had none)."""
+    """A change of a directory's names: `entry` is now called `to` (None: nothing) instead of `name` (None: it is new)."""
 
     name: str | None
     to: str | None
@@ -101,7 +100,7 @@ class NameChange(NamedTuple):
 
 
 class Folder:
-    """A directory: its names now, those that are stable, and what was changed since.
+    """A directory: its names now, the durable ones, and the changes since.
 
     `is_new`: the process that made it has not synced its own name yet. `is_known`: this process has synced its names once.
     """
@@ -122,7 +121,7 @@ class Folder:
         return _path(self)
 
     def nodes(self) -> Iterator[Inode]:
-        """All files at or below it."""
+        """Yield all files at or below it."""
         for entry in self.names.values():
             if isinstance(entry, Inode):
                 yield entry
@@ -130,7 +129,7 @@ class Folder:
                 yield from entry.nodes()
 
     def folders(self) -> Iterator[Folder]:
-        """This one, and all below it."""
+        """Yield this directory and all below it."""
         yield self
         for entry in self.names.values():
             if isinstance(entry, Folder):
@@ -143,7 +142,7 @@ class Folder:
         self._change(NameChange(name, None, self.names[name]))
 
     def move(self, name: str, to: str) -> None:
-        """Give another name to what is called `name`, in place of what was called so."""
+        """Rename an entry, replacing what has the name `to`."""
         self._change(NameChange(name, to, self.names[name]))
 
     def _change(self, change: NameChange) -> None:
@@ -179,7 +178,7 @@ class Folder:
             entry.is_new = False
 
     def survivor(self, random: Random, known: dict[Inode | Folder, Inode | Folder]) -> Folder:
-        """The directory after a power cut, with all below it; `known` are the survivors so far."""
+        """Return the directory after a power cut, with all below it; `known` are the survivors so far."""
         after = Folder()
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else ALL
         for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():

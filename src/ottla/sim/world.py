@@ -1,4 +1,4 @@
-"""A world in which things happen one after another at simulated times, in an order that the seed decides. Knows no brokers."""
+"""A world in which things happen one by one at simulated times, in an order decided by the seed. Knows no brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Timed(Protocol):
     """Something with deadlines of its own, such as a broker."""
 
     def next_ms(self) -> int | None:
-        """Its next deadline, in milliseconds of the monotonic clock."""
+        """Return its next deadline, in milliseconds of the monotonic clock."""
         ...
 
     def run_due(self, now: Now) -> None:
@@ -24,7 +24,7 @@ class Timed(Protocol):
 
 
 class World:
-    """The clock, what is to happen, and the one source of chance. `happened` counts what has."""
+    """The clock, the things to happen, and the only source of chance. `happened` counts those that have."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -37,19 +37,19 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """Monotonic."""
+        """The monotonic time."""
         return self.clock.now().mono_ms
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
     def after(self, ms: int, call: Callable[[], None]) -> None:
-        """Let this happen so much later; what is to happen at one time happens in the order in which it was said."""
+        """Schedule something; things due at the same time happen in the order in which they were scheduled."""
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + max(0, ms), self._count, call))
 
     def run(self, ms: int, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass, but stop as soon as `until` holds, which is looked at after everything that happens; whether it holds."""
+        """Let time pass, or stop as soon as `until` holds, which is checked after every event; returns whether it holds."""
         end_ms = self.now_ms + ms
         while True:
             deadlines = [due for each in self.timed if (due := each.next_ms()) is not None]

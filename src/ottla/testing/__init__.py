@@ -1,4 +1,4 @@
-"""A broker for tests: in this process (`Broker`), or as a process of its own that can be stopped, killed and started anew.
+"""A broker for tests: in this process (`Broker`), or as a process of its own that can be stopped, killed and restarted.
 
 Knows how to start what `ottla.net` and `ottla.cli` offer, and nothing of how they work. Importing it loads neither the broker nor
 pytest; the fixtures live in `ottla.testing.plugin`, which pytest finds by itself once Ottla is installed.

@@ -22,15 +22,15 @@ def ottla_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def ottla_release() -> str | None:
-    """The release of Apache Kafka that the test's broker is, such as "0.9.0"; override or parametrize this fixture for a matrix."""
+    """The release of Apache Kafka that the test's broker speaks as, such as "0.9.0"; override or parametrize it for a matrix."""
     return None
 
 
 @pytest.fixture
 def ottla_broker(ottla_settings: dict[str, Any], ottla_release: str | None) -> Iterator[Broker]:
-    """A broker of the test's own, in this process: a free port, a temporary directory, gone when the test ends.
+    """A broker for one test, in this process: a free port and a temporary directory, removed when the test ends.
 
-    If a mistake in Ottla ended it before, the test ends with `ottla.BrokerFailed` and that mistake.
+    If a bug in Ottla ended it before, the test ends with `ottla.BrokerFailed`, caused by that exception.
     """
     import ottla
 

@@ -1,7 +1,6 @@
-"""A served broker as a process of its own: start it, wait until it answers, stop it, kill it, start it again on the same data.
+"""`ottla serve` as a process of its own: start it, wait until it answers, stop it, kill it, restart it on the same data.
 
-Knows the command line of `ottla serve` and the one line that it prints. Everything else about the broker is looked at from
-outside, by its process id.
+Knows the command line of `ottla serve` and the one line it prints; everything else is seen from outside, by process id.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from types import TracebackType
 from typing import Self
 
 ANSWERS = re.compile(rb"answers at \[?([^\s\]]+)\]?:(\d+)")
-"""The line that `ottla serve` prints on its standard output once its listener answers."""
+"""The line that `ottla serve` prints once its listener answers."""
 
 
 class DidNotStart(Exception):
-    """The broker ended (`code` is its exit code), or said nothing in time (None). `log`: what it wrote to standard error."""
+    """The broker ended (`code` is its exit code), or did not answer in time (None). `log`: what it wrote to standard error."""
 
     def __init__(self, code: int | None, log: str) -> None:
         what = "said nothing in time" if code is None else f"ended with exit code {code}"
@@ -68,7 +67,7 @@ class BrokerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
-        """What is run, for a person to run again."""
+        """The command, for a person to repeat."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = f"{self.host}:{self.port}" + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
@@ -81,21 +80,21 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id. Raises RuntimeError when it does not run."""
+        """The process id. Raises RuntimeError if it does not run."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended since, by itself or otherwise."""
+        """Whether it was started and has not ended since."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """All that it has written to standard error so far."""
+        """Everything it has written to standard error so far."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
-        """Return once it answers; one that ended by itself or by a signal from elsewhere is started again. Raises `DidNotStart`."""
+        """Return once it answers. A broker that has ended is started again. Raises `DidNotStart`."""
         if self.is_running:
             return self
         self.kill()
@@ -132,7 +131,7 @@ class BrokerProcess:
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
     def stop(self, timeout_s: float = 10.0) -> int:
-        """SIGTERM, and the exit code. Killed after `timeout_s`, which raises TimeoutExpired. None running: 0."""
+        """Send SIGTERM; returns the exit code, 0 if it does not run. Killed after `timeout_s`, which raises TimeoutExpired."""
         if self._process is None:
             return 0
         self._process.terminate()
@@ -142,7 +141,7 @@ class BrokerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: nothing that the broker holds in its own memory survives."""
+        """Send SIGKILL: nothing in the broker's memory survives."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -151,7 +150,7 @@ class BrokerProcess:
                 process.stdout.close()
 
     def restart(self, *, kill: bool = False) -> Self:
-        """Stop it (or kill it), and start it on the same port and data."""
+        """Stop (or kill) it, and start it on the same port and data."""
         if kill:
             self.kill()
         else:
@@ -159,11 +158,11 @@ class BrokerProcess:
         return self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: the broker neither answers nor closes anything until `resume`."""
+        """Send SIGSTOP: the broker neither answers nor closes anything until `resume`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT: go on where `pause` stopped it."""
+        """Send SIGCONT: continue after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def _running(self) -> subprocess.Popen[bytes]:
