@@ -8,22 +8,16 @@ FUNCTIONS: dict[str, int] = {}
 FILES: dict[str, int] = {}
 """path -> lines, for files at or above the limit."""
 
-CIRCLES: set[str] = {
-    "ottla.broker.broker",
-    "ottla.broker.coordination.coordination",
-    "ottla.broker.coordination.group_topics",
-}
+CIRCLES: set[str] = set()
 """Modules that import one another in a circle."""
 
 NAMES: dict[str, int] = {
-    "ClientSettings": 2,
     "ConsumerRecord": 2,
     "Entry": 3,
     "FetchRequest": 2,
     "FetchResponse": 2,
     "Message": 2,
     "Node": 2,
-    "Offsets": 2,
     "ProduceRequest": 2,
     "Record": 2,
     "RequestHeader": 2,
