@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ottla.broker.settings.group import GroupConfigs
-from ottla.broker.settings.others import COUNTED_ON
+from ottla.broker.settings.others import RELIED_ON
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings
 
 
 def page() -> str:
-    """Everything that can be set, as tables in Markdown."""
+    """Every setting, as tables in Markdown."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -27,29 +27,29 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _table(BrokerSettings, "dynamic", lambda setting: "yes" if setting.dynamic else "")
     yield ""
-    yield "Any other name is an error at the start. While the broker runs, AlterConfigs takes it and keeps it, as Kafka does."
+    yield "Any other name is an error at the start. While the broker runs, AlterConfigs accepts and keeps it, as Kafka does."
     yield ""
     yield "### Without effect"
     yield ""
     yield (
-        "These of Kafka's have no effect here. They are checked, kept, described and changed as in Kafka, so that configurations "
-        "and tools go on working; those given at the start are named in a warning. Those marked * (security, quotas, policies) "
-        "must not be given at the start with anything but their default: whoever sets them counts on them."
+        "These settings of Kafka have no effect here. They are checked, kept, described and changed as in Kafka, so that "
+        "configurations and tools keep working; those given at the start are named in a warning. Those marked * (security, quotas, "
+        "policies) are refused at the start unless they have their default value: whoever sets them relies on them."
     )
     yield ""
     yield from _idle_table()
     yield ""
     yield "## Of a topic"
     yield ""
-    yield "Given when the topic is made, or changed at any time; the default is the broker's setting beside it, where there is one."
+    yield "Given when the topic is created, or changed at any time. The default comes from the broker's setting in the last column."
     yield ""
     yield from _table(TopicSettings, "default from", _broker_setting)
     yield ""
     yield "## Of a group"
     yield ""
     yield (
-        "Set by IncrementalAlterConfigs on resource type GROUP (`kafka-configs --entity-type groups`), even before the group is "
-        "there; members hear of it with their next heartbeat. The broker's settings with `min` and `max` in their names "
+        "Set by IncrementalAlterConfigs on resource type GROUP (`kafka-configs --entity-type groups`), even before the group "
+        "exists; members are told with their next heartbeat. The broker's settings with `min` and `max` in their names "
         "bound what can be set."
     )
     yield ""
@@ -61,7 +61,7 @@ def _idle_table() -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, setting in BrokerSettings.DECLARED.items():
         if setting.idle and not setting.hidden:
-            mark = " *" if name.startswith(COUNTED_ON) else ""
+            mark = " *" if name.startswith(RELIED_ON) else ""
             yield f"| `{name}`{mark} | {setting.kind.name} | {_default(setting)} | {_reach(setting)} |"
 
 

@@ -29,8 +29,6 @@ NAMES: dict[str, int] = {
 UNUSED: set[str] = {
     "src/ottla/broker/handlers/groups.py::leave_group",
     "src/ottla/broker/handlers/list_offsets.py::LATEST",
-    "src/ottla/broker/settings/kinds.py::LARGEST_DOUBLE",
-    "src/ottla/broker/settings/values.py::SEGMENT_BYTES",
     "src/ottla/wire/kafka07.py::ANY_PARTITION",
     "src/ottla/wire/kafka07.py::EARLIEST_TIME",
 }

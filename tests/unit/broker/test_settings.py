@@ -62,11 +62,11 @@ def test_every_value_is_an_attribute_of_its_type() -> None:
             "2",
             "Invalid value 2.0 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1.",
         ),
-        ("listeners", "SSL://a:1", "Invalid value SSL://a:1 for configuration listeners: Only PLAINTEXT listeners can be had."),
+        ("listeners", "SSL://a:1", "Invalid value SSL://a:1 for configuration listeners: Only PLAINTEXT listeners are supported."),
         (
             "ssl.keystore.location",
             "/x",
-            "ssl.keystore.location is Kafka's, and has no effect in Ottla: leave it out, and do not count on it.",
+            "ssl.keystore.location is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.",
         ),
         (
             "offsets.topic.segment.bytes",

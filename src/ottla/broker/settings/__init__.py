@@ -1,4 +1,4 @@
-"""Every setting of a broker and of a topic, declared once. From the declarations come parsing, DescribeConfigs and the docs."""
+"""Every setting of a broker, a topic and a group, declared once: parsing, DescribeConfigs and the docs follow from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's settings for groups, their offsets and producers' ids. Declared only; nothing here reads them."""
+"""The broker's settings for groups, their offsets and transactions. Declarations only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.cluster.topics import MOST_PARTITIONS
 MINUTE_MS = 60_000
 
 LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
-"""Kafka writes these names in capitals too."""
+"""Names that Kafka writes in capitals as well."""
 
 ASSIGNORS: Check[tuple[str, ...]] = Check(
     lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
@@ -40,8 +40,8 @@ class CoordinatorSettings(SettingsOf):
     group_consumer_assignors = Setting(
         LIST,
         ("uniform", "range"),
-        "Assignors that members of consumer groups may ask for, built-in ones or your own as module:Class; the first one serves "
-        "those that ask for none.",
+        "Assignors that members of consumer groups may ask for: built-in ones, or your own as module:Class. Members that ask for "
+        "none get the first.",
         check=ASSIGNORS,
     )
     group_consumer_heartbeat_interval_ms = default_of(GroupConfigs.consumer_heartbeat_interval_ms, dynamic=False)
@@ -73,7 +73,7 @@ class CoordinatorSettings(SettingsOf):
     group_consumer_regex_refresh_interval_ms = Setting(
         INT,
         10 * MINUTE_MS,
-        "How often patterns are matched with all topics again, even where no topic came or went.",
+        "How often patterns are matched against all topics again, even if no topic was created or deleted.",
         check=at_least(10_000),
         hidden=True,
     )
@@ -81,34 +81,34 @@ class CoordinatorSettings(SettingsOf):
     group_coordinator_rebalance_protocols = Setting(
         LIST,
         ("classic", "consumer", "streams"),
-        "Protocols of groups that are served; without consumer, members of KIP-848 are sent away. streams and share mean nothing.",
+        "Group protocols that are served; without consumer, KIP-848's members are refused. streams and share have no effect.",
         check=PROTOCOLS,
     )
     group_initial_rebalance_delay_ms = Setting(
-        INT, 3000, "How long a new group waits for more members before it begins.", check=at_least(0)
+        INT, 3000, "How long a new group waits for more members before its first rebalance completes.", check=at_least(0)
     )
     group_max_session_timeout_ms = Setting(INT, 30 * MINUTE_MS, "Longest session timeout that a member may ask for.")
     group_max_size = Setting(INT, LARGEST_INT, "Members that a group may have.", check=at_least(1))
     group_min_session_timeout_ms = Setting(INT, 6000, "Shortest session timeout that a member may ask for.")
-    offset_metadata_max_bytes = Setting(INT, 4096, "Size of the text that may go with a committed offset.")
+    offset_metadata_max_bytes = Setting(INT, 4096, "Largest size of the text that may be committed with an offset.")
     offsets_retention_check_interval_ms = Setting(
-        LONG, 10 * MINUTE_MS, "Time between two looks for expired offsets.", check=at_least(1)
+        LONG, 10 * MINUTE_MS, "Time between two checks for expired offsets.", check=at_least(1)
     )
     offsets_retention_minutes = Setting(
         INT, 10_080, "How long the offsets of a group without members are kept, in minutes.", check=at_least(1)
     )
     offsets_topic_num_partitions = Setting(
-        INT, 50, "Partitions of __consumer_offsets; to be left alone once it exists.", check=between(1, MOST_PARTITIONS)
+        INT, 50, "Partitions of __consumer_offsets; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )
     offsets_topic_replication_factor = Setting(
-        SHORT, 3, "Replicas of __consumer_offsets, as far as there are brokers.", check=at_least(1)
+        SHORT, 3, "Replicas of __consumer_offsets, or as many as there are brokers, if there are fewer.", check=at_least(1)
     )
     offsets_topic_segment_bytes = Setting(
         INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=TopicSettings.segment_bytes.check
     )
     transaction_state_log_num_partitions = Setting(
-        INT, 50, "Partitions of __transaction_state; to be left alone once it exists.", check=between(1, MOST_PARTITIONS)
+        INT, 50, "Partitions of __transaction_state; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )
     transaction_state_log_replication_factor = Setting(
-        SHORT, 3, "Replicas of __transaction_state, as far as there are brokers.", check=at_least(1)
+        SHORT, 3, "Replicas of __transaction_state, or as many as there are brokers, if there are fewer.", check=at_least(1)
     )

@@ -1,4 +1,4 @@
-"""The broker's settings for logs: most are the defaults of a topic's settings. Declared only; nothing here reads them."""
+"""The broker's settings for logs; most are the defaults of topics' settings. Declarations only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ HOUR_MS = 3_600_000
 
 
 class LogSettings(SettingsOf):
-    """Where logs are kept, when they roll, what is deleted and when they are synced."""
+    """Where logs are kept, when they roll, what is deleted, and when they are synced."""
 
     compression_gzip_level = default_of(TopicSettings.compression_gzip_level)
     compression_lz4_level = default_of(TopicSettings.compression_lz4_level)
     compression_type = default_of(TopicSettings.compression_type)
     compression_zstd_level = default_of(TopicSettings.compression_zstd_level)
-    log_cleaner_backoff_ms = Setting(LONG, 15_000, "Time between two looks for logs to compact.", check=at_least(0), dynamic=True)
+    log_cleaner_backoff_ms = Setting(LONG, 15_000, "Time between two checks for logs to compact.", check=at_least(0), dynamic=True)
     log_cleaner_dedupe_buffer_size = Setting(
         LONG,
         32 << 20,
@@ -31,14 +31,14 @@ class LogSettings(SettingsOf):
     log_cleaner_min_cleanable_ratio = default_of(TopicSettings.min_cleanable_dirty_ratio)
     log_cleaner_min_compaction_lag_ms = default_of(TopicSettings.min_compaction_lag_ms)
     log_cleanup_policy = default_of(TopicSettings.cleanup_policy)
-    log_dir = Setting(LIST, ("/tmp/kafka-logs",), "An older name of log.dirs; --data-dir goes before both.")
+    log_dir = Setting(LIST, ("/tmp/kafka-logs",), "An older name of log.dirs; --data-dir overrides both.")
     log_dirs = unset(LIST, "The data directory; --data-dir sets it.")
     log_flush_interval_messages = default_of(TopicSettings.flush_messages)
     log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
     log_flush_offset_checkpoint_interval_ms = Setting(
         INT,
         MINUTE_MS,
-        "Time between two notes of how far each log is on stable storage: what a start after a crash need not read again.",
+        "Time between two checkpoints of how far each log is on stable storage; a start after a crash reads only what follows.",
         check=at_least(0),
     )
     log_flush_scheduler_interval_ms = Setting(LONG, LARGEST_LONG, "Default of flush.ms where log.flush.interval.ms is not set.")
@@ -51,7 +51,9 @@ class LogSettings(SettingsOf):
     log_message_timestamp_type = default_of(TopicSettings.message_timestamp_type)
     log_preallocate = default_of(TopicSettings.preallocate)
     log_retention_bytes = default_of(TopicSettings.retention_bytes)
-    log_retention_check_interval_ms = Setting(LONG, 5 * MINUTE_MS, "Time between two looks for old segments.", check=at_least(1))
+    log_retention_check_interval_ms = Setting(
+        LONG, 5 * MINUTE_MS, "Time between two checks for segments whose retention is over.", check=at_least(1)
+    )
     log_retention_hours = Setting(INT, 168, "Default of retention.ms, in hours, where neither minutes nor ms are set.")
     log_retention_minutes = unset(
         INT, "Default of retention.ms, in minutes, where ms is not set.", falls_back=("log.retention.hours",)
@@ -73,7 +75,7 @@ class LogSettings(SettingsOf):
     ottla_max_open_files = Setting(
         INT,
         512,
-        "Files that are kept open, about; those that were not used lately are closed first, and opened again when they are needed.",
+        "About how many files are kept open; the least recently used are closed first, and opened again when they are needed.",
         check=at_least(16),
     )
     producer_id_expiration_ms = Setting(

@@ -1,4 +1,4 @@
-"""The broker's settings for itself: who it is, where it listens, what it makes by itself. Declared only; read elsewhere."""
+"""The broker's settings for itself: its identity, its listeners, its limits, and how it creates topics. Declarations only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIST_CODE = 7
 
 
 class Listener(NamedTuple):
-    """`NAME://host:port`. An empty host means every address; port 0 a free one."""
+    """`NAME://host:port`. An empty host means every address; port 0 means a free port."""
 
     name: str
     host: str
@@ -42,14 +42,14 @@ LISTENERS: Kind[tuple[Listener, ...]] = Kind("list", LIST_CODE, _listeners, lamb
 SECURE = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN: Check[tuple[Listener, ...]] = Check(
     lambda value: all(listener.name not in SECURE for listener in value),
-    "Only PLAINTEXT listeners can be had",
+    "Only PLAINTEXT listeners are supported",
     "PLAINTEXT://host:port, or NAME://host:port for more of the kind",
 )
 PROTOCOLS: Kind[tuple[str, ...]] = Kind("string", 2, LIST.parse, LIST.show)
 _THEMSELVES = {f"{name}:{name}" for name in SECURE}
 PLAIN_PROTOCOLS: Check[tuple[str, ...]] = Check(
     lambda value: all(pair.partition(":")[2] == "PLAINTEXT" or pair in _THEMSELVES for pair in value),
-    "Only PLAINTEXT listeners can be had",
+    "Only PLAINTEXT listeners are supported",
     "NAME:PLAINTEXT,…",
 )
 
@@ -74,35 +74,37 @@ class ServerSettings(SettingsOf):
 
     advertised_listeners = unset(
         LISTENERS,
-        "The address that clients are told; without it, the one at which they came.",
+        "The address that clients are given; without it, the one that they connected to.",
         check=PLAIN,
     )
-    auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata makes the topic.")
+    auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata creates the topic.")
     broker_id = Setting(INT, -1, "An older name of node.id.")
-    broker_rack = unset(STRING, "The rack or zone that this broker stands in.")
+    broker_rack = unset(STRING, "The rack or availability zone of this broker.")
     connections_max_idle_ms = Setting(LONG, 600_000, "Idle connections are closed after this time.")
-    default_replication_factor = Setting(INT, 1, "Replicas of a topic that is made without a number.", check=at_least(1))
+    default_replication_factor = Setting(INT, 1, "Replicas of a topic that is created without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
-    fetch_max_bytes = Setting(INT, 57_671_680, "Bytes that one fetch is answered with at most.", check=at_least(1024))
+    fetch_max_bytes = Setting(INT, 57_671_680, "Most bytes in the answer to one fetch.", check=at_least(1024))
     leader_imbalance_per_broker_percentage = Setting(INT, 10, "Of releases before 4.0.", hidden=True, idle=True)
     listener_security_protocol_map = Setting(
         PROTOCOLS,
         ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
-        "The protocol behind each listener's name.",
+        "The security protocol of each listener, by its name.",
         check=PLAIN_PROTOCOLS,
     )
     listeners = Setting(
-        LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen goes before it.", check=PLAIN
+        LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.", check=PLAIN
     )
-    max_connections = Setting(INT, LARGEST_INT, "Connections open at a time.", check=at_least(0), dynamic=True)
+    max_connections = Setting(INT, LARGEST_INT, "Connections that may be open at a time.", check=at_least(0), dynamic=True)
     max_incremental_fetch_session_cache_slots = Setting(
-        INT, 1000, "Fetch sessions that are kept: a client beyond them names all its partitions in each fetch.", check=at_least(0)
+        INT, 1000, "Fetch sessions that are kept; clients without one name all their partitions in each fetch.", check=at_least(0)
     )
-    node_id = unset(INT, "This broker's number; without it, the data directory's, or 1.", check=at_least(0))
+    node_id = unset(INT, "This broker's number; without it, the number in the data directory, or 1.", check=at_least(0))
     ottla_listener_releases = Setting(
-        RELEASES, (), "The release of Apache Kafka that a listener is, by its name: OLD:0.9.0,OLDER:0.8.2. The others are of today."
+        RELEASES,
+        (),
+        "The release of Apache Kafka that a listener behaves as, by its name: OLD:0.9.0,OLDER:0.8.2. Others behave as of today.",
     )
-    num_partitions = Setting(INT, 1, "Partitions of a topic that is made without a number.", check=at_least(1))
-    socket_receive_buffer_bytes = Setting(INT, -1, "The sockets' receive buffer; -1 lets the system size it as it needs.")
+    num_partitions = Setting(INT, 1, "Partitions of a topic that is created without a number.", check=at_least(1))
+    socket_receive_buffer_bytes = Setting(INT, -1, "Size of the sockets' receive buffer; -1 leaves it to the system.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))
-    socket_send_buffer_bytes = Setting(INT, -1, "The sockets' send buffer; -1 lets the system size it as it needs.")
+    socket_send_buffer_bytes = Setting(INT, -1, "Size of the sockets' send buffer; -1 leaves it to the system.")

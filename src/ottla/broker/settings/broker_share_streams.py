@@ -15,7 +15,7 @@ _int = partial(Setting[int], INT, later=True)
 
 
 class ShareStreamsSettings(SettingsOf):
-    """Of Kafka's groups that are not served yet."""
+    """Settings of the kinds of groups that are not served yet."""
 
     group_share_assignment_interval_ms = default_of(GroupConfigs.share_assignment_interval_ms)
     group_share_delivery_count_limit = default_of(GroupConfigs.share_delivery_count_limit, check=between(2, 10), dynamic=False)

@@ -1,4 +1,4 @@
-"""Settings as clients see them: the value in force, where it comes from, and what else it could have come from (KIP-226)."""
+"""Settings as clients see them: the value in force, its source, and the other sources that it could have come from (KIP-226)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Synonym(NamedTuple):
 
 
 class DescribedSetting(NamedTuple):
-    """One setting as DescribeConfigs tells it; `value` is None where there is none, or where it is secret."""
+    """One setting as DescribeConfigs shows it; `value` is None if there is none, or if it is secret."""
 
     name: str
     value: str | None
@@ -36,7 +36,7 @@ class DescribedSetting(NamedTuple):
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
-    """The settings as a broker of this release has them: with eligible leader replicas, one of them is set for all brokers."""
+    """The settings as this release shows them: with eligible leader replicas, min.insync.replicas is set for all brokers."""
     if not release.eligible_replicas:
         return settings
     implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
@@ -44,7 +44,7 @@ def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
 
 
 def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Every setting of a topic that has these of its own."""
+    """Every setting of a topic for which these were set."""
     for name, setting in TopicSettings.DECLARED.items():
         if setting.hidden and name not in overrides:
             continue
@@ -56,7 +56,7 @@ def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
 
 
 def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Every setting of a group that has these of its own."""
+    """Every setting of a group for which these were set."""
     for name, setting in GroupConfigs.DECLARED.items():
         value = setting.show(group_value(settings, name, overrides))
         default = Synonym(name, setting.shown_default, DEFAULT_CONFIG)
@@ -74,7 +74,7 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Only what was set for all brokers while they run."""
+    """The settings that were set for all brokers while they run, and no others."""
     for name, text in sorted(texts.items()):
         setting = BrokerSettings.DECLARED.get(name)
         if setting is None:
@@ -93,7 +93,7 @@ def _described(setting: Setting[object], value: str | None, synonyms: tuple[Syno
 
 
 def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
-    """From the strongest source to the default. None at all if the setting itself has no value, whatever it falls back to."""
+    """The sources, the strongest first and the default last; none if the setting itself has no value, whatever it falls back to."""
     declared = settings.DECLARED
     names = (name, *declared[name].falls_back)
     sources = (

@@ -1,4 +1,4 @@
-"""Every setting of one group, declared once: Kafka's name, type, default, check, and the broker setting it takes its default from.
+"""Every setting of one group, declared once: Kafka's name, type, default, check, and the broker setting that is its default.
 
 A broker setting whose name has `min` or `max` in it bounds what can be set. When bounds change later, what was set is kept, and the
 nearest allowed value is in force. Takes the broker's settings by name; knows no groups.
@@ -31,37 +31,37 @@ _later = partial(Setting[int], INT, later=True)
 
 
 class GroupConfigs(SettingsOf):
-    """The settings of one group. Constructed from the texts that were set for it, it checks them, though not against the bounds."""
+    """The settings of one group. The constructor checks the texts that were set for it, though not against the bounds."""
 
     UNKNOWN = "Unknown group config name: {}"
 
     consumer_assignment_interval_ms = Setting(
         INT,
         1000,
-        "Time between two assignments, for many members to come and go at once.",
+        "Least time between two assignments, so that members who join or leave together cause only one.",
         check=at_least(0),
         broker="group.consumer.assignment.interval.ms",
     )
     consumer_heartbeat_interval_ms = Setting(
         INT,
         5000,
-        "How often members are told to send heartbeats.",
+        "How often members are asked to send heartbeats.",
         check=at_least(1),
         broker="group.consumer.heartbeat.interval.ms",
     )
     consumer_session_timeout_ms = Setting(
         INT,
         45_000,
-        "How long a member may be silent before its partitions go to others.",
+        "How long a member may be silent before its partitions are given to others.",
         check=at_least(1),
         broker="group.consumer.session.timeout.ms",
     )
     share_assignment_interval_ms = _later(
         1000, "Time between two assignments of a share group.", check=at_least(0), broker="group.share.assignment.interval.ms"
     )
-    share_auto_offset_reset = Setting(STRING, "latest", "Where a share group begins to read.", check=OFFSET_RESET, later=True)
+    share_auto_offset_reset = Setting(STRING, "latest", "Where a share group starts to read.", check=OFFSET_RESET, later=True)
     share_delivery_count_limit = _later(
-        5, "How often a record is delivered at most.", check=at_least(2), broker="group.share.delivery.count.limit"
+        5, "How often a record may be delivered.", check=at_least(2), broker="group.share.delivery.count.limit"
     )
     share_heartbeat_interval_ms = _later(
         5000, "How often members of a share group send heartbeats.", check=at_least(1), broker="group.share.heartbeat.interval.ms"
@@ -81,7 +81,7 @@ class GroupConfigs(SettingsOf):
     )
     share_record_lock_duration_ms = _later(
         30_000,
-        "How long a record is a share group member's own.",
+        "How long a record is locked for a member of a share group.",
         check=at_least(1000),
         broker="group.share.record.lock.duration.ms",
     )
@@ -113,7 +113,7 @@ class GroupConfigs(SettingsOf):
 
 
 _MAX = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
-"""Where the name of a bound is not made of the setting's."""
+"""Upper bounds whose name does not follow from the setting's name."""
 
 HEARTBEATS = {
     "consumer.session.timeout.ms": "consumer.heartbeat.interval.ms",
@@ -124,19 +124,19 @@ HEARTBEATS = {
 
 
 def bounds(settings: SettingsOf, name: str) -> tuple[str | None, str | None]:
-    """The broker settings that say the least and the most that a group's setting may be."""
+    """The names of the broker settings that bound a group's setting from below and from above, where there are any."""
     kind, _, rest = name.partition(".")
     least, most = f"group.{kind}.min.{rest}", _MAX.get(name, f"group.{kind}.max.{rest}")
     return (least if least in settings.DECLARED else None), (most if most in settings.DECLARED else None)
 
 
 def group_default(settings: SettingsOf, setting: Setting[object]) -> object:
-    """The value in force for a group for which none is set."""
+    """The value in force for a group for which no value is set."""
     return setting.default if setting.broker is None else settings.value(setting.broker)
 
 
 def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -> object:
-    """The value in force for a group with these settings of its own."""
+    """The value in force for a group for which these settings were set."""
     setting = GroupConfigs.DECLARED[name]
     if name not in overrides:
         return group_default(settings, setting)
@@ -150,13 +150,13 @@ def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -
 
 
 def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, int]:
-    """The numbers that were set for a group, as they hold within today's bounds."""
+    """The numbers that were set for a group, brought within today's bounds."""
     values = ((name, group_value(settings, name, overrides)) for name in overrides)
     return {name: value for name, value in values if isinstance(value, int)}
 
 
 def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
-    """Why these can't be all of a group's own settings (INVALID_CONFIG), as a sentence; None if they can."""
+    """Why these settings are refused for a group (INVALID_CONFIG), as a sentence; None if they are accepted."""
     for name, text in texts.items():
         try:
             value = GroupConfigs.find(name).parse(text)
@@ -196,7 +196,7 @@ def _too_short(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
 
 
 def broker_bounds_error(settings: SettingsOf) -> str | None:
-    """Why the broker's own defaults for groups can't be, as a sentence: one lies outside what may be set for a group."""
+    """Why the broker's own defaults for groups are refused, as a sentence: one is outside its bounds. None if they are accepted."""
     for name, setting in GroupConfigs.DECLARED.items():
         if setting.broker is not None:
             value = settings.value(setting.broker)

@@ -1,4 +1,4 @@
-"""The broker's settings as they are now: what holds them, and tells rooms when they change. Knows no setting."""
+"""The broker's settings as they are now: a holder that tells rooms when they change. Knows no particular setting."""
 
 from __future__ import annotations
 

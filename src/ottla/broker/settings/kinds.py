@@ -16,7 +16,6 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 LARGEST_INT = 2**31 - 1
 LARGEST_LONG = 2**63 - 1
-LARGEST_DOUBLE = 1.7976931348623157e308
 
 
 class BadValue(ValueError):

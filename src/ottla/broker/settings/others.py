@@ -1,8 +1,7 @@
-"""Kafka's broker settings that have no effect in Ottla: accepted, checked, kept and described, so that configurations and tools
-go on working. Facts only.
+"""Kafka's broker settings that have no effect in Ottla. They are accepted, checked, kept and described, so that tools keep working.
 
-What would change who may do what (security, quotas), or promise what is not done, is refused at the start all the same: whoever
-sets it there counts on it.
+Those that change who may do what (security, quotas), or promise something that is not done, are refused at the start all the same:
+whoever gives them relies on them.
 """
 
 from __future__ import annotations
@@ -260,17 +259,17 @@ transactional.id.expiration.ms int 604800000 start
 """Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
 (start: nobody), and for those the least value or the values allowed."""
 
-COUNTED_ON = (
+RELIED_ON = (
     "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
     "delegation.token.", "early.start.", "max.connection.creation.", "max.connections.per.ip", "principal.", "remote.log.storage.",
     "sasl.", "security.", "ssl.", "transaction.two.phase.",
 )  # fmt: skip
-"""How those begin that must not be set at the start without having their effect."""
+"""Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
 
 
-def is_counted_on(setting: Setting[object], text: str) -> bool:
-    """Whether who sets this at the start would be deceived."""
-    return setting.idle and setting.name.startswith(COUNTED_ON) and setting.parse(text) != setting.default
+def is_relied_on(setting: Setting[object], text: str) -> bool:
+    """Whether somebody who gives this at the start would rely on an effect that it does not have."""
+    return setting.idle and setting.name.startswith(RELIED_ON) and setting.parse(text) != setting.default
 
 
 def _declared() -> Iterator[Setting[object]]:
@@ -302,6 +301,6 @@ def _check(allowed: str) -> Check[object] | None:
 
 
 class OtherSettings(SettingsOf):
-    """Settings of Kafka's broker for threads, KRaft, remote storage, metrics, security and what else is not here."""
+    """Settings of Kafka's broker for threads, KRaft, remote storage, metrics, security and all else that Ottla does not have."""
 
     TABLE: ClassVar[dict[str, Setting[object]]] = {setting.name: setting for setting in _declared()}

@@ -1,4 +1,4 @@
-"""Java's properties format, as server.properties is written. Knows text only: no files, no settings."""
+"""Java's properties format, in which server.properties is written. Knows text only: no files, no settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values; a name given twice has its last value. Comments begin with # or !, a backslash joins lines."""
+    """Names and values; a name given twice has its last value. Comments begin with # or !, and a backslash joins lines."""
     found: dict[str, str] = {}
     for line in _lines(text):
         name, value = _split(line)

@@ -29,11 +29,11 @@ class Reach(Enum):
 
 
 class Setting(Generic[T_co]):
-    """One setting. `sentence` says what it is for; `dynamic`: it can be changed while the broker runs, for those in `reach`.
+    """One setting. `sentence` says what it is for; `dynamic` ones can be changed while the broker runs, for the brokers in `reach`.
 
-    `falls_back` names the settings whose value applies while this one has none (log.retention.minutes, then log.retention.hours).
+    `falls_back`: the settings whose values apply while this one has none (log.retention.minutes, then log.retention.hours).
     `broker`: for a setting of a topic or a group, the broker setting that is its default. `hidden` ones are accepted, but not
-    listed; those for `later` are accepted, kept and listed, and have no effect as yet; `idle` ones never have any.
+    listed; those for `later` are accepted, kept and listed, but have no effect yet; `idle` ones never have any.
     """
 
     __slots__ = (
@@ -86,12 +86,12 @@ class Setting(Generic[T_co]):
 
     @property
     def documentation(self) -> str:
-        """What people are told of it."""
+        """What it is for, as people read it."""
         return f"{self.sentence} (No effect yet.)" if self.later else self.sentence
 
     @property
     def is_sensitive(self) -> bool:
-        """Never to be shown: neither in a reply nor in a log."""
+        """Whether it must not be shown, neither in a reply nor in a log."""
         return self.kind is PASSWORD
 
     def parse(self, text: str) -> T_co:
@@ -145,7 +145,7 @@ class SettingsOf:
 
     DECLARED: ClassVar[dict[str, Setting[object]]] = {}
     TABLE: ClassVar[dict[str, Setting[object]]] = {}
-    """Settings that are no attributes of the class, by name; what is an attribute goes before."""
+    """Settings that are not attributes of the class, by name; an attribute of the same name overrides them."""
     UNKNOWN: ClassVar[str] = "There is no setting '{}'"
 
     def __init_subclass__(cls) -> None:
@@ -164,7 +164,7 @@ class SettingsOf:
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:
-        """The setting of this name; raises `SettingError` naming the nearest one that there is."""
+        """The setting of this name. Raises `SettingError`, which names the most similar one."""
         found = cls.DECLARED.get(name)
         if found is None:
             raise SettingError(unknown(name, cls.DECLARED, cls.UNKNOWN))

@@ -1,6 +1,6 @@
-"""Every setting of a topic, declared once: Kafka's name, type, default, check, and the broker setting it takes its default from.
+"""Every setting of a topic, declared once: Kafka's name, type, default, check, and the broker setting that is its default.
 
-Knows nothing of logs; `ottla.broker.settings.values` makes a log's configuration of these.
+Knows nothing of logs; `ottla.broker.settings.values` turns these into a log's configuration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPLICAS: Check[tuple[str, ...]] = Check(
 
 
 class TopicSettings(SettingsOf):
-    """The settings of one topic. Constructed from the texts that were set for it, it checks them."""
+    """The settings of one topic. The constructor checks the texts that were set for it; raises `SettingError`."""
 
     UNKNOWN = "Unknown topic config name: {}"
 
@@ -74,7 +74,7 @@ class TopicSettings(SettingsOf):
     compression_type = Setting(
         STRING,
         "producer",
-        "Codec of the batches on disk; producer keeps each as it came.",
+        "Codec of the batches on disk; producer keeps each batch as it was sent.",
         check=CODECS,
         broker="compression.type",
     )
@@ -84,7 +84,7 @@ class TopicSettings(SettingsOf):
     delete_retention_ms = Setting(
         LONG,
         DAY_MS,
-        "How long a compacted topic keeps the marks of deleted keys.",
+        "How long a compacted topic keeps tombstones, the records that delete keys.",
         check=at_least(0),
         broker="log.cleaner.delete.retention.ms",
     )
@@ -106,21 +106,21 @@ class TopicSettings(SettingsOf):
         broker="log.flush.interval.ms",
     )
     follower_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose copying is throttled where it arrives.", check=REPLICAS, later=True
+        LIST, (), "Replicas whose replication is throttled on the follower.", check=REPLICAS, later=True
     )
     index_interval_bytes = Setting(
-        INT, 4096, "Bytes of log between two entries of an index.", check=at_least(0), broker="log.index.interval.bytes"
+        INT, 4096, "Bytes of the log between two entries of an index.", check=at_least(0), broker="log.index.interval.bytes"
     )
     internal_segment_bytes = unset(
         INT, "Size of a segment without the lower limit of segment.bytes, for tests.", check=at_least(1), hidden=True
     )
     leader_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose copying is throttled where it leaves.", check=REPLICAS, later=True
+        LIST, (), "Replicas whose replication is throttled on the leader.", check=REPLICAS, later=True
     )
     local_retention_bytes = Setting(
         LONG,
         -2,
-        "Kept for tools; without remote storage it has no effect.",
+        "Accepted for tools; it has no effect without remote storage.",
         check=at_least(-2),
         broker="log.local.retention.bytes",
         later=True,
@@ -128,7 +128,7 @@ class TopicSettings(SettingsOf):
     local_retention_ms = Setting(
         LONG,
         -2,
-        "Kept for tools; without remote storage it has no effect.",
+        "Accepted for tools; it has no effect without remote storage.",
         check=at_least(-2),
         broker="log.local.retention.ms",
         later=True,
@@ -136,7 +136,7 @@ class TopicSettings(SettingsOf):
     max_compaction_lag_ms = Setting(
         LONG,
         LARGEST_LONG,
-        "Longest time that a record stays out of compaction.",
+        "Longest time until a record becomes eligible for compaction.",
         check=at_least(1),
         broker="log.cleaner.max.compaction.lag.ms",
     )
@@ -160,26 +160,26 @@ class TopicSettings(SettingsOf):
     message_timestamp_type = Setting(
         STRING,
         "CreateTime",
-        "Whether records keep their producer's time (CreateTime) or get the broker's (LogAppendTime).",
+        "Whether records keep the producer's timestamps (CreateTime) or get the broker's (LogAppendTime).",
         check=TIMESTAMP_TYPES,
         broker="log.message.timestamp.type",
     )
     min_cleanable_dirty_ratio = Setting(
         DOUBLE,
         0.5,
-        "Share of a log that is not yet compacted before compaction begins.",
+        "Share of a log that must be uncompacted before compaction begins.",
         check=between(0, 1),
         broker="log.cleaner.min.cleanable.ratio",
     )
     min_compaction_lag_ms = Setting(
         LONG,
         0,
-        "Shortest time that a record stays out of compaction.",
+        "Shortest time until a record becomes eligible for compaction.",
         check=at_least(0),
         broker="log.cleaner.min.compaction.lag.ms",
     )
     min_insync_replicas = Setting(
-        INT, 1, "Replicas in sync that acks=all asks for.", check=at_least(1), broker="min.insync.replicas", later=True
+        INT, 1, "In-sync replicas that acks=all requires.", check=at_least(1), broker="min.insync.replicas", later=True
     )
     ottla_acks_all_sync = Setting(
         BOOLEAN,
@@ -190,26 +190,33 @@ class TopicSettings(SettingsOf):
     preallocate = Setting(
         BOOLEAN,
         False,
-        "Give a new segment's file its full size at once; what is left over goes when the segment is closed.",
+        "Give a new segment's file its full size at once; the rest is cut off when the segment is closed.",
         broker="log.preallocate",
     )
-    remote_log_copy_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
-    remote_log_delete_on_disable = Setting(BOOLEAN, False, "Kept for tools; without remote storage it has no effect.", later=True)
+    remote_log_copy_disable = Setting(BOOLEAN, False, "Accepted for tools; it has no effect without remote storage.", later=True)
+    remote_log_delete_on_disable = Setting(
+        BOOLEAN, False, "Accepted for tools; it has no effect without remote storage.", later=True
+    )
     remote_storage_enable = Setting(BOOLEAN, False, "Whether old segments move to remote storage.", check=only(False, NO_TIERS))
     retention_bytes = Setting(
-        LONG, -1, "Size that a partition may reach before its oldest segments go; -1: any.", broker="log.retention.bytes"
+        LONG,
+        -1,
+        "Size that a partition may reach before its oldest segments are deleted; -1: no limit.",
+        broker="log.retention.bytes",
     )
-    retention_ms = Setting(LONG, WEEK_MS, "Age at which a segment goes; -1: never.", check=at_least(-1), broker="log.retention.ms")
+    retention_ms = Setting(
+        LONG, WEEK_MS, "Age at which a segment is deleted; -1: never.", check=at_least(-1), broker="log.retention.ms"
+    )
     segment_bytes = Setting(
-        INT, 1 << 30, "Size at which a new segment begins.", check=at_least(1 << 20), broker="log.segment.bytes"
+        INT, 1 << 30, "Size at which a new segment is started.", check=at_least(1 << 20), broker="log.segment.bytes"
     )
     segment_index_bytes = Setting(
-        INT, 10 << 20, "Size of the largest index of a segment.", check=at_least(4), broker="log.index.size.max.bytes"
+        INT, 10 << 20, "Largest size of a segment's index.", check=at_least(4), broker="log.index.size.max.bytes"
     )
     segment_jitter_ms = Setting(
         LONG,
         0,
-        "Time that is taken off segment.ms at most, more from one segment and less from another, so that logs don't roll together.",
+        "Most that is subtracted from segment.ms, at random for each segment, so that logs do not all roll at once.",
         check=at_least(0),
         broker="log.roll.jitter.ms",
     )
@@ -219,7 +226,7 @@ class TopicSettings(SettingsOf):
     unclean_leader_election_enable = Setting(
         BOOLEAN,
         False,
-        "Whether a replica out of sync may lead when no other is left, which loses records.",
+        "Whether an out-of-sync replica may become leader when no other is left, which loses records.",
         broker="unclean.leader.election.enable",
         later=True,
     )

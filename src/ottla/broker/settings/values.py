@@ -1,4 +1,4 @@
-"""The settings of one broker with their values, and what logs and topics make of them. Knows no files and no requests."""
+"""The settings of one broker with their values, and the settings of topics and logs that follow from them. Reads no files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.group import broker_bounds_error
-from ottla.broker.settings.others import OtherSettings, is_counted_on
+from ottla.broker.settings.others import OtherSettings, is_relied_on
 from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
 from ottla.errors import SettingError
 from ottla.log.config import LogConfig
 
-SEGMENT_BYTES = "segment.bytes"
-
 
 class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
-    """Every setting of a broker as a typed attribute; made from the texts that were given for some of them.
+    """Every setting of a broker as a typed attribute, made from the texts that were given for some of them.
 
     Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses. Unknown names that were
     set while the broker runs are kept, as Kafka keeps them, and mean nothing.
@@ -41,10 +39,10 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         return settings
 
     def _check_start(self) -> None:
-        """What may be set while the broker runs, or is a default, and yet not given at the start. Raises `SettingError`."""
+        """Refuse settings that people rely on and that have no effect, unless they are defaults. Raises `SettingError`."""
         for name, text in self.given.items():
-            if is_counted_on(self.DECLARED[name], text):
-                raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not count on it.")
+            if is_relied_on(self.DECLARED[name], text):
+                raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.")
 
     @property
     def idle(self) -> list[str]:
@@ -58,7 +56,7 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         of_all_brokers: Mapping[str, str] | None = None,
         of_this_broker: Mapping[str, str] | None = None,
     ) -> None:
-        """`given` at the start; the others were set since, for all brokers and (stronger) for this one."""
+        """`given` at the start; the others were set since then: for all brokers, and for this one, which override those."""
         super().__init__(given)
         self.of_all_brokers = dict(of_all_brokers or {})
         self.of_this_broker = dict(of_this_broker or {})
@@ -69,11 +67,11 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
             raise SettingError(refusal)
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
-        """The same broker's settings with these set while it runs, instead of what was before."""
+        """The same settings with these set while the broker runs, instead of those set before. Raises `SettingError`."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
 
     def release_of(self, listener: str) -> Release:
-        """The release of Kafka that a listener is told to be."""
+        """The release of Kafka that a listener behaves as."""
         name = dict(self.ottla_listener_releases).get(listener)
         return TODAY if name is None else find(name)
 
@@ -99,7 +97,7 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         return self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
 
     def topic_default(self, setting: Setting[object]) -> object:
-        """The value that a topic has for a setting of its own while none is set for it."""
+        """The value of a topic's setting while none is set for the topic."""
         scaled = f"default_{setting.attribute}"
         if hasattr(type(self), scaled):
             return getattr(self, scaled)
@@ -111,7 +109,7 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         return setting.parse(overrides[name]) if name in overrides else self.topic_default(setting)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """How a topic's logs behave, given what was set for the topic. Raises `SettingError`."""
+        """The configuration of a topic's logs, given what was set for the topic. Raises `SettingError`."""
         values: dict[str, Any] = {field.name: self._for_log(field.name.replace("_", "."), overrides) for field in fields(LogConfig)}
         if "internal.segment.bytes" in overrides:
             values["segment_bytes"] = self.topic_value("internal.segment.bytes", overrides)
@@ -129,7 +127,7 @@ def _scaled(value: int, unit_ms: int) -> int:
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
-    """Why these settings can't be a topic's (INVALID_CONFIG), as a sentence; None if they can."""
+    """Why these settings are refused for a topic (INVALID_CONFIG), as a sentence; None if they are accepted."""
     for name, text in configs.items():
         if text is None:
             return f"Null value not supported for topic configs: {name}; give one, or leave it out for the default."
