@@ -29,7 +29,7 @@ from ottla.coord.classic.events import ClassicMember
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import ExpiryKey, GroupOutcome, TopicsChanged, TopicsDeleted
-from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored, is_stored
+from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -49,6 +49,7 @@ from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, Consum
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE, error_name
 from tests.scenarios import consumer_words
 from tests.scenarios.stage import WALL_MS, Stage
+from tests.support.coordinator_records import is_stored
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 NEWEST = {"joins": 9, "syncs": 5, "beats": 4, "leaves": 5, "commits": 9, "fetches": 9, "describes": 6, "removes": 5}

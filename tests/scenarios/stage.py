@@ -19,11 +19,12 @@ from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import GroupOutcome, TopicsChanged
-from ottla.coord.records import GroupStored, Stored, decode_record, encode_record, is_stored
+from ottla.coord.records import GroupStored, Stored, decode_record, encode_record
 from ottla.coord.runtime.machine import Asked, Due, Reply
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
+from tests.support.coordinator_records import everything, is_stored
 
 WALL_MS = 1_700_000_000_000
 
@@ -146,7 +147,7 @@ class Stage:
         """Whoever reads the stored records has the same offsets, and the same group whenever one was stored."""
         stored = stored_of(outcome)
         if stored:
-            assert list(self._replica.offsets.everything()) == list(self.machine.offsets.everything())
+            assert everything(self._replica.offsets) == everything(self.machine.offsets)
         for record in stored:
             if isinstance(record, GroupStored) and not isinstance(outcome.records[-1], RebalanceBegun):
                 live, kept = self.machine.groups[record.group_id], self._replica.groups[record.group_id]
@@ -165,7 +166,7 @@ def stored_of(outcome: GroupOutcome) -> list[Stored]:
 def fingerprint(machine: GroupMachine) -> Any:
     groups = [[repr(getattr(group, name)) for name in ClassicGroup.__slots__] for group in machine.groups.values()]
     groups += [[repr(getattr(group, name)) for name in ConsumerGroup.__slots__] for group in machine.consumers.groups.values()]
-    return groups, list(machine.offsets.everything())
+    return groups, everything(machine.offsets)
 
 
 def stored_state(group: ConsumerGroup) -> Any:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from enum import Enum
 from struct import pack
+from typing import TypeGuard
 
 from hypothesis import strategies as st
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.offsets import Offsets
 from ottla.coord.records import (
     BARE_V3,
     BARE_V4,
+    STORED,
     GroupForgotten,
     GroupStored,
     OffsetCommitted,
     OffsetForgotten,
+    Stored,
     StoredMember,
     encode_record,
 )
@@ -130,6 +134,21 @@ SOUND: st.SearchStrategy[Pair] = st.one_of(OFFSETS, OFFSETS, OLDER, OTHERS.map(e
 DAMAGED: st.SearchStrategy[Pair] = st.builds(damaged, SOUND, st.floats(0, 1), st.integers(1, 255), st.integers(0, 1))
 PAIRS: st.SearchStrategy[Pair] = st.one_of(SOUND, SOUND, SOUND, NEAR, DAMAGED, ANY)
 """A key and a value as they may lie in the log: mostly sound, of few groups and topics, so that they have to do with each other."""
+
+
+def is_stored(record: object) -> TypeGuard[Stored]:
+    """Whether `__consumer_offsets` keeps it; other records are volatile events."""
+    return type(record) in STORED
+
+
+def everything(offsets: Offsets) -> list[OffsetCommitted]:
+    """Every committed offset, as it is stored."""
+    return [
+        OffsetCommitted(group_id, topic, partition, *committed)
+        for group_id in offsets.group_ids()
+        for topic, partitions in offsets.of(group_id).items()
+        for partition, committed in partitions.items()
+    ]
 
 
 def state(machine: GroupMachine) -> object:

@@ -91,19 +91,9 @@ class Offsets:
         """What a group has committed; not to be changed."""
         return self._groups.get(group_id, {})
 
-    def has(self, group_id: str) -> bool:
-        return group_id in self._groups
-
     def group_ids(self) -> tuple[str, ...]:
         """All groups that have committed anything."""
         return tuple(self._groups)
-
-    def everything(self) -> Iterator[OffsetCommitted]:
-        """Every committed offset, as it is stored."""
-        for group_id, topics in self._groups.items():
-            for topic, partitions in topics.items():
-                for partition, committed in partitions.items():
-                    yield OffsetCommitted(group_id, topic, partition, *committed)
 
     def forget_group(self, group_id: str) -> list[OffsetForgotten]:
         """The tombstones of all that a group has committed, or is about to."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.runtime.reading import UnreadableRecord
@@ -102,12 +102,8 @@ class GroupForgotten(NamedTuple):
 
 Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored
 
-_STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
-
-
-def is_stored(record: object) -> TypeGuard[Stored]:
-    """Whether a record is kept in `__consumer_offsets`; the others are volatile events."""
-    return type(record) in _STORED
+STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
+"""Their types. What else changes groups is a volatile event, which is not stored."""
 
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:

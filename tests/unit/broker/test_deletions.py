@@ -16,6 +16,7 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.support.coordinator_records import everything
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce, values
 
@@ -56,7 +57,7 @@ def fetched(machine: Machine) -> int:
 
 def kept(machine: Machine) -> set[str]:
     """The topics that coordinators still keep offsets for."""
-    return {record.topic for one in machine.broker.groups.machines for record in one.offsets.everything()}
+    return {record.topic for one in machine.broker.groups.machines for record in everything(one.offsets)}
 
 
 def directories(machine: Machine) -> list[str]:

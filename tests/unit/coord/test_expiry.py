@@ -16,6 +16,7 @@ from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
 from ottla.coord.runtime.machine import Asked, Due
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
+from tests.support.coordinator_records import everything
 
 RETENTION_MS = 1_000
 SETTINGS = GroupSettings(offsets_retention_ms=RETENTION_MS)
@@ -59,7 +60,7 @@ def test_slices_find_what_one_look_finds(monkeypatch: pytest.MonkeyPatch, groups
     outcomes = look(sliced)
     assert len(outcomes) > offsets // 200
     assert {record for outcome in outcomes for record in outcome.records} == set(found.records)
-    assert list(sliced.offsets.everything()) == list(whole.offsets.everything())
+    assert everything(sliced.offsets) == everything(whole.offsets)
     assert sliced.groups.keys() == whole.groups.keys()
 
 
@@ -95,7 +96,7 @@ def test_deleted_topics_are_forgotten_in_slices() -> None:
     outcomes = run(machine, machine.decide(Asked(TopicsDeleted(frozenset(("t0", "nowhere")))), LATE))
     assert len(outcomes) > 10
     assert max(len(outcome.records) for outcome in outcomes) <= expiry.MOST_LOOKED_AT // expiry.TOMBSTONE + 10
-    assert {record.topic for record in machine.offsets.everything()} == {"t1"}
+    assert {record.topic for record in everything(machine.offsets)} == {"t1"}
     assert len(machine.groups) == 1_000
 
 

@@ -19,6 +19,7 @@ from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE
 from tests.scenarios.stage import Stage
 from tests.scenarios.steps import Step, steps
+from tests.support.coordinator_records import everything
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
@@ -141,7 +142,7 @@ class World:
 
     def check_offsets(self) -> None:
         """An acknowledged commit is never lost and never goes back."""
-        held = {record.partition: record.offset for record in self.stage.machine.offsets.everything()}
+        held = {record.partition: record.offset for record in everything(self.stage.machine.offsets)}
         assert held == self.acknowledged
 
     def check_nobody_waits(self) -> None:

@@ -15,9 +15,9 @@ from ottla.coord.records import (
     StoredMember,
     decode_record,
     encode_record,
-    is_stored,
 )
 from ottla.coord.runtime.reading import UnreadableRecord
+from tests.support.coordinator_records import is_stored
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -149,26 +149,45 @@ class Coordinators(Generic[M]):
             pass
         return decision.error_code
 
-    def ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
-        """Have the coordinator of `key` decide a request, or the part of one that concerns it; `answer` takes its reply."""
-        count = self.count
-        shard = self._find(partition_of(key, count), request.now) if count else None
-        if shard is None:
-            answer(self._kind.refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # a request's refusal is a reply to it
-        else:
-            self._ask(shard, body, request, answer)
+    def ask_one(
+        self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
+    ) -> Reply:
+        """The reply that `finish` makes of what the coordinator of `key` answers to a request, or to a part of one."""
+        answers: list[A] = []
+        promise = Promise(lambda: finish(answers[0]), blocking=blocking)
 
-    def each(self, body: object, request: Request[Message]) -> Iterator[partial[None]]:
-        """For each coordinator a call that has it decide a request, and is given what takes the reply."""
-        for _, shard in self.load(request.now):
-            yield partial(self._ask, shard, body, request)
+        def answer(message: A) -> None:
+            answers.append(message)
+            promise.happened()
+
+        promise.expect()
+        self._ask(key, body, request, answer)
+        return promise.reply()
+
+    def ask_several(
+        self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
+    ) -> Reply:
+        """The reply that `combine` makes of what coordinators answer to the parts of a request, which are (key, part)."""
+        return _combined((partial(self._ask, key, part, request) for key, part in parts), combine)
+
+    def ask_all(self, body: object, request: Request[Message], combine: Callable[[list[A]], Ready]) -> Reply:
+        """The reply that `combine` makes of what every coordinator answers to a request."""
+        return _combined((partial(self._ask_shard, shard, body, request) for _, shard in self.load(request.now)), combine)
 
     def settle(self, now: Now) -> None:
         """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""
         while self._gathering:
             self._gathering.popitem()[0].settle(now)
 
-    def _ask(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+    def _ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+        topic = self._image.topics.get(self._kind.topic)
+        shard = None if topic is None else self._find(partition_of(key, len(topic.partitions)), request.now)
+        if shard is None:
+            answer(self._kind.refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # a request's refusal is a reply to it
+        else:
+            self._ask_shard(shard, body, request, answer)
+
+    def _ask_shard(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{request.peer.host}")
         if shard.gathered:
             self._gathering[shard] = None
@@ -198,22 +217,8 @@ class Coordinators(Generic[M]):
         return shard
 
 
-def ask_one(ask: Callable[[Callable[[A], None]], None], finish: Callable[[A], Ready], *, blocking: bool = False) -> Reply:
-    """The reply that `finish` makes of what is answered to `ask`, when it is."""
-    answers: list[A] = []
-    promise = Promise(lambda: finish(answers[0]), blocking=blocking)
-
-    def answer(message: A) -> None:
-        answers.append(message)
-        promise.happened()
-
-    promise.expect()
-    ask(answer)
-    return promise.reply()
-
-
-def ask_several(asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]) -> Reply:
-    """The reply that `combine` makes of what is answered to each of `asks`, in their order, once all are answered."""
+def _combined(asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]) -> Reply:
+    """The reply once all are answered, whose answers `combine` gets in the order of `asks`."""
     answers: dict[int, A] = {}
     promise = Promise(lambda: combine([answers[place] for place in sorted(answers)]), blocking=False)
     for place, ask in enumerate(asks):

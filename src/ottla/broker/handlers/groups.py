@@ -6,10 +6,9 @@ Each goes to the coordinator of its group, or in parts to several; nothing about
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TypeVar
 
-from ottla.broker.coordination.coordinators import Coordinators, ask_one, ask_several
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.transactions import SENTENCE as TRANSACTIONS
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.identity import BrokerIdentity
@@ -91,12 +90,12 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
             response.generation_id = request.release.failed_generation
         return response
 
-    return ask_one(partial(groups.ask, request.body.group_id, request.body, request), finish, blocking=True)
+    return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
 
 
 def of_one_group(request: Request[OfOneGroup], groups: Coordinators[GroupMachine]) -> Reply:
     """SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: the group's coordinator answers."""
-    return ask_one(partial(groups.ask, request.body.group_id, request.body, request), _unchanged, blocking=True)
+    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 sync_group = serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))(of_one_group)
@@ -127,7 +126,7 @@ def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupM
     def combine(messages: list[ListGroupsResponse]) -> ListGroupsResponse:
         return ListGroupsResponse(groups=[group for message in messages for group in message.groups])
 
-    return ask_several(groups.each(request.body, request), combine)
+    return groups.ask_all(request.body, request, combine)
 
 
 def _with_operations(groups: list[Described], *, included: bool) -> list[Described]:
@@ -146,7 +145,8 @@ def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinator
         described = [group for message in messages for group in message.groups]
         return DescribeGroupsResponse(groups=_with_operations(described, included=body.include_authorized_operations))
 
-    return ask_several((partial(groups.ask, name, DescribeGroupsRequest(groups=[name]), request) for name in body.groups), combine)
+    parts = ((name, DescribeGroupsRequest(groups=[name])) for name in body.groups)
+    return groups.ask_several(parts, request, combine)
 
 
 @serves(ConsumerGroupDescribeRequest, Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"))
@@ -164,7 +164,7 @@ def consumer_group_describe(
         return ConsumerGroupDescribeResponse(groups=_with_operations(described, included=body.include_authorized_operations))
 
     parts = ((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in body.group_ids)
-    return ask_several((partial(groups.ask, name, part, request) for name, part in parts), combine)
+    return groups.ask_several(parts, request, combine)
 
 
 @serves(DeleteGroupsRequest, Need(Operation.DELETE, Resource.GROUP, "groups_names"))
@@ -178,4 +178,4 @@ def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[Gr
         return DeleteGroupsResponse(results=results)
 
     parts = ((name, DeleteGroupsRequest(groups_names=[name])) for name in names)
-    return ask_several((partial(groups.ask, name, part, request) for name, part in parts), combine)
+    return groups.ask_several(parts, request, combine)

@@ -6,9 +6,8 @@ Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-from ottla.broker.coordination.coordinators import Coordinators, ask_one, ask_several
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -61,7 +60,7 @@ def offset_commit(
         return _with_unknown(response, unknown)
 
     part = replace(body, topics=known) if unknown else body
-    return ask_one(partial(groups.ask, body.group_id, part, request), finish)
+    return groups.ask_one(body.group_id, part, request, finish)
 
 
 def _sort_out(
@@ -125,13 +124,12 @@ def offset_fetch(
                 _identify(topics, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return ask_several((_ask(groups, request, group) for group in wanted), combine)
+    return groups.ask_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
 
 
-def _ask(groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest], group: FetchGroup) -> partial[None]:
-    """The call that has a group's coordinator answer, as sure of it as the request wants."""
-    wanted = StableFetch(group) if request.body.require_stable else group
-    return partial(groups.ask, group.group_id, wanted, request)
+def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
+    """What a group's coordinator is asked: to be as sure of its offsets as the request wants."""
+    return StableFetch(group) if request.body.require_stable else group
 
 
 def _named(topics: Topics, group: FetchGroup) -> FetchGroup:
@@ -185,7 +183,7 @@ def _fetch_one(topics: Topics, groups: Coordinators[GroupMachine], request: Requ
             _deny_unknown(topics, response)
         return response
 
-    return ask_one(_ask(groups, request, wanted), finish)
+    return groups.ask_one(body.group_id, _asked(request, wanted), request, finish)
 
 
 def _deny_unknown(topics: Topics, response: OffsetFetchResponse) -> None:
@@ -240,7 +238,7 @@ def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, groups:
             _add_unknown(response, unknown)
         return response
 
-    return ask_one(partial(groups.ask, body.group_id, replace(body, topics=known), request), finish)
+    return groups.ask_one(body.group_id, replace(body, topics=known), request, finish)
 
 
 def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:
