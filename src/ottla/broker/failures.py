@@ -1,7 +1,7 @@
-"""What may go wrong without anything being wrong with the broker: the failures that are expected everywhere, and no others.
+"""The failures that are expected everywhere: the disk refuses, bytes are malformed, another broker was quicker in the registry.
 
-The disk refuses, bytes are not what they should be, another one was quicker in the registry. Whoever can answer such a failure
-does so where it happens; the scheduler logs what nobody answered and goes on. Every other exception is a mistake of ours.
+They are answered where they happen, if anybody waits for an answer; the scheduler logs all others and goes on. Any other exception
+is a bug.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from ottla.ports import EntryExists, NoEntry, StorageFailed, VersionConflict
 from ottla.wire import Malformed
 
 CONFLICTS = (EntryExists, NoEntry, VersionConflict)
-"""What a registry raises when somebody else was quicker."""
+"""What a registry raises when another broker was quicker."""
 
 MOST_RACES = 10
-"""How often one change is tried that others are quicker with, each time after another look."""
+"""How often a change of the registry is tried while others are quicker, each time after another look."""
 
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
@@ -21,7 +21,7 @@ EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 class Changes:
     """Whether the request at hand has changed anything: a log, a coordinator, the registry.
 
-    Until then an exception costs that request alone, for whoever only read and decided has nothing to take back.
+    Until then an unexpected exception costs that request alone: there is nothing to undo.
     """
 
     __slots__ = ("made",)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.scheduler import MOST_STEPS, Done, Scheduler, Steps
+from ottla.broker.scheduler import MOST_STEPS, Countdown, Done, Scheduler, Steps
 from ottla.ports import EntryExists, NoEntry, Now, StorageFailed, TryAgain, VersionConflict
 from ottla.sim.clock import SimClock
 from ottla.wire import Malformed
@@ -279,3 +279,25 @@ def test_closing_drops_every_job_and_every_deadline() -> None:
     scheduler.close()
     assert closed == ["refusing", "quiet"]
     assert scheduler.next_ms() is None
+
+
+@pytest.mark.expects_errors("failed: t-0: No space left")
+def test_a_job_can_wait_until_others_are_over_whatever_comes_of_them() -> None:
+    scheduler, over, started = Scheduler(SimClock()), list[str](), list[Done]()
+
+    def waiting(countdown: Countdown) -> Steps[None]:
+        for name in ("one", "two"):
+            scheduler.begin(name, countdown.counted(asking(started.append, [])))
+        scheduler.begin("three", countdown.counted(refused()))
+        while countdown.left:
+            yield countdown.wait
+        over.append("all")
+
+    scheduler.begin("all", waiting(Countdown()))
+    started[0](None)
+    started[1](REFUSED)
+    scheduler.drop("two")
+    assert over == []
+    started[2](None)
+    assert over == ["all"]
+    assert scheduler.begin("all", nothing())

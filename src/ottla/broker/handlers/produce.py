@@ -215,11 +215,8 @@ def _checked(
         return Refused(INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
     if not request.release.is_today and (error_code := request.release.batch_error(header.magic, header.codec)):
         return Refused(error_code, "")
-    header, refused = partition.check(records, header, request.now)
-    if refused is not None:
-        return refused
-    encoded, header, refused = partition.encode(records, header)
-    return (encoded, (header,)) if refused is None else refused
+    batch, header, refused = partition.check(records, header, request.now)
+    return (batch, (header,)) if refused is None else refused
 
 
 def _refused(index: int, refused: Refused) -> PartitionResponse:

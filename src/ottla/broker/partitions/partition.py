@@ -18,7 +18,7 @@ from ottla.records.arrivals import Terms
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
 from ottla.records.codecs import CodecFailed
 from ottla.records.recompress import recompress
-from ottla.records.verify import MOST_MS, Demands, Refused, Verdict, check_records
+from ottla.records.verify import MOST_MS, Demands, Refused, check_records
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INVALID_RECORD,
@@ -174,16 +174,13 @@ class Partition:
         size, codec, level = self.config.max_message_bytes, self._codec, self._level
         return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
-    def check(self, view: memoryview, header: BatchHeader, now: Now) -> Verdict:
-        """(header, None) if the topic's settings allow a client's batch; else (header, why not)."""
+    def check(self, view: memoryview, header: BatchHeader, now: Now) -> tuple[memoryview | bytearray, BatchHeader, Refused | None]:
+        """(batch, header, None) as a client's batch is to be stored, in the topic's codec; or (..., why it is refused)."""
         if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
-            return header, TOO_LARGE
-        return check_records(view, header, self.demands, now.wall_ms)
-
-    def encode(self, view: memoryview, header: BatchHeader) -> tuple[memoryview | bytearray, BatchHeader, Refused | None]:
-        """A checked batch in the codec of the topic's compression.type, which mostly is the one it came in."""
-        if self._codec in (None, header.codec):
-            return view, header, None
+            return view, header, TOO_LARGE
+        header, refused = check_records(view, header, self.demands, now.wall_ms)
+        if refused is not None or self._codec in (None, header.codec):
+            return view, header, refused
         try:
             encoded, header = recompress(view, header, self._codec, self._level)
         except CodecFailed as failure:
@@ -249,7 +246,11 @@ class Partition:
         """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
         self.log.mark_synced(upto)
         self._touched[self] = None
-        self._call_back()
+        waiting, end = self._waiting, self.log.synced_offset
+        self._waiting = [(offset, callback) for offset, callback in waiting if offset > end]
+        for offset, callback in waiting:
+            if offset <= end:
+                callback(NONE)
 
     def fail(self, failure: StorageFailed) -> None:
         """Go offline after a failed sync: what is on stable storage is not known any more. No news if it is offline already."""
@@ -261,14 +262,6 @@ class Partition:
         """Serve nothing any more, and tell that to whoever waits."""
         self.offline = reason
         self.changed()
-        self._call_back()
-
-    def _call_back(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for offset, callback in waiting:
-            if self.offline is not None:
-                callback(KAFKA_STORAGE_ERROR)
-            elif self.log.synced_offset >= offset:
-                callback(NONE)
-            else:
-                self._waiting.append((offset, callback))
+        for _, callback in waiting:
+            callback(KAFKA_STORAGE_ERROR)

@@ -92,9 +92,9 @@ class Partitions:
             self._on_change(partition)
 
     def drop(self, topic: str, index: int) -> bool:
-        """Close a partition's log and delete its files; False if they are still there.
+        """Delete a partition's log and files; False if the files are still there.
 
-        The checkpoints are to be written before its name may come back.
+        Have `checkpoints` settled before its name can come back.
         """
         self._changes.made = True
         self.checkpoints.forget(topic, index)
@@ -104,10 +104,11 @@ class Partitions:
         if partition is None or partition.offline is not None:
             return not self._disk.exists(f"{topic}-{index}")
         partition.go_offline("the topic was deleted")
+        self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
         except StorageFailed as failure:
-            log.error("%s is deleted, but its files could not be: %s; the next start deletes them", partition, failure)
+            log.error("%s is deleted, but its files could not be removed: %s; the next start removes them", partition, failure)
             return False
         return True
 
@@ -128,7 +129,7 @@ class Partitions:
                 return
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
             if isinstance(failure, TryAgain):
-                log.warning("%s: more of it is deleted the next time: a sync could not begin (%s)", partition, failure)
+                log.warning("%s: a sync could not begin (%s); more old segments are deleted next time", partition, failure)
                 return
             if failure is None:
                 partition.log.names_are_synced()

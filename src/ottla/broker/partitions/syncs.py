@@ -44,10 +44,19 @@ class Syncs:
         """Ask for every wanted sync that is not under way: called at the end of each bundle of requests."""
         if not self._wanted:
             return
-        for partition in [p for p in self._wanted if p not in self._under_way]:
+        for partition in [each for each in self._wanted if each not in self._under_way]:
             del self._wanted[partition]
-            if partition.offline is None:
-                self._sync(partition)
+            if partition.offline is not None:
+                continue
+            upto = partition.log.log_end_offset
+            try:
+                self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
+                self._under_way.add(partition)
+                self._put_off.discard(partition)
+            except TryAgain as failure:
+                self._start_later(partition, failure)
+            except StorageFailed as failure:
+                partition.fail(failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
         """Want a sync at once or later, as flush.messages and flush.ms say: called after an append."""
@@ -68,19 +77,7 @@ class Syncs:
         if partition.offline is None and partition.log.synced_offset < partition.log.log_end_offset:
             self.want(partition)
 
-    def _sync(self, partition: Partition) -> None:
-        upto = partition.log.log_end_offset
-        try:
-            self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
-        except TryAgain as failure:
-            self._sync_later(partition, failure)
-        except StorageFailed as failure:
-            partition.fail(failure)
-        else:
-            self._under_way.add(partition)
-            self._put_off.discard(partition)
-
-    def _sync_later(self, partition: Partition, failure: TryAgain) -> None:
+    def _start_later(self, partition: Partition, failure: TryAgain) -> None:
         if partition not in self._put_off:
             self._put_off.add(partition)
             log.warning("%s: a sync could not begin (%s); it is retried until it can", partition, failure)
