@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     functions: int
 
 
-PRODUCE = Limits(files=30, functions=105)
+PRODUCE = Limits(files=26, functions=92)
 """Of a produce with acks=all of one batch, its sync included."""
 JOIN = Limits(files=38, functions=159)
 """Of a first member's join of a new classic group, up to its generation."""
