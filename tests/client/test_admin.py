@@ -124,7 +124,12 @@ def test_a_group_is_listed_described_and_deleted(
         assert listed == ottla.GroupListing(group, "consumer", "Stable", "classic")
         with pytest.raises(ottla.BrokerError, match="NON_EMPTY_GROUP"):
             admin.delete_groups(group)
+        with pytest.raises(ottla.BrokerError, match="UNKNOWN_MEMBER_ID"):
+            admin.alter_group_offsets(group, {(topic, 0): 3})
         consumer.commit({(topic, 0): 7})
     assert admin.list_group_offsets(group)[ottla.TopicPartition(topic, 0)].offset == 7
+    admin.alter_group_offsets(group, {(topic, 0): 3, (topic, 1): ottla.OffsetAndMetadata(4, "again")})
+    altered = admin.list_group_offsets(group)
+    assert altered == {(topic, 0): ottla.OffsetAndMetadata(3), (topic, 1): ottla.OffsetAndMetadata(4, "again")}
     admin.delete_groups(group)
     assert admin.describe_group(group).state == "Dead"

@@ -13,6 +13,14 @@ from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 NOTHING_COMMITTED = -1
 
 
+def committable(offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, as users give them: bare, or with metadata."""
+    return {
+        TopicPartition(*where): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        for where, offset in offsets.items()
+    }
+
+
 def commit_request(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],

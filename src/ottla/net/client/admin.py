@@ -132,6 +132,13 @@ class Admin:
         """The offsets that a group has committed."""
         return self._background.run(self._async.list_group_offsets(group_id))
 
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> None:
+        """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
+
+        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
+        """
+        self._background.run(self._async.alter_group_offsets(group_id, offsets))
+
     def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         self._background.run(self._async.delete_groups(*group_ids))

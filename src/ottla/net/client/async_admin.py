@@ -13,7 +13,7 @@ from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDe
 from ottla.client.errors import NotSupported, raise_for
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
-from ottla.client.offsets import fetch_offsets_request, read_fetch_offsets
+from ottla.client.offsets import commit_request, committable, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
 from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import (
@@ -28,6 +28,7 @@ from ottla.client.versions import (
     FIND_COORDINATOR,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
 )
 from ottla.net.client.cluster import Cluster
@@ -37,6 +38,7 @@ from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
+from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
 from ottla.wire.schema import Message
 
@@ -244,6 +246,18 @@ class AsyncAdmin:
             return found
 
         return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
+
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> None:
+        """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
+
+        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
+        """
+
+        def check(answer: OffsetCommitResponse) -> None:
+            for where, code in read_commit(answer):
+                raise_for(code, f"Committing {where.topic}-{where.partition} for group {group_id}")
+
+        await self._ask_coordinator(group_id, OFFSET_COMMIT, commit_request(group_id, committable(offsets)), check)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""

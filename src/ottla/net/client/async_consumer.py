@@ -15,6 +15,7 @@ from ottla.client.cursor import Cursor
 from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.fetcher import UNKNOWN_OFFSET
 from ottla.client.keywords import ConsumerKeywords
+from ottla.client.offsets import committable
 from ottla.client.progress import Progress
 from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import (
@@ -361,7 +362,7 @@ class AsyncConsumer:
         if offsets is None:
             await self._member.commit(self._progress.positions())
         else:
-            await self._member.commit({TopicPartition(*where): _offset(offset) for where, offset in offsets.items()})
+            await self._member.commit(committable(offsets))
 
     async def _auto_commit(self) -> None:
         last: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -483,7 +484,3 @@ class AsyncConsumer:
         finally:
             self._reader.close()
             await self._cluster.close()
-
-
-def _offset(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
 from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_for
 from ottla.client.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
@@ -18,11 +18,16 @@ from ottla.net.client.cluster import CONTROL, GROUP_LANE, Cluster, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.leave_group import LeaveGroupResponse
+from ottla.wire.api.offset_commit import OffsetCommitResponse
+from ottla.wire.api.offset_fetch import OffsetFetchResponse
 from ottla.wire.schema import Message
 
 MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS, codes.FENCED_INSTANCE_ID})
 COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 LEAVE_TIMEOUT_S = 5
+
+Response = TypeVar("Response", bound=Message)
 
 log = logging.getLogger("ottla.client")
 
@@ -178,13 +183,15 @@ class MembershipDriver:
         self.machine.coordinator_lost = False
         return True
 
-    async def _request(self, api_key: int, body: Message) -> Any:
+    async def _request(self, api_key: int, body: Message, kind: type[Response]) -> Response:
         node_id = await self.coordinator()
         try:
-            return await self._cluster.ask(node_id, api_key, body, lane=CONTROL)
+            answer = await self._cluster.ask(node_id, api_key, body, lane=CONTROL)
         except KafkaError:
             self._coordinator = None
             raise
+        assert isinstance(answer, kind)
+        return answer
 
     def _check(self, code: int, context: str) -> None:
         if code in COORDINATOR_GONE:
@@ -205,7 +212,7 @@ class MembershipDriver:
             member_id=machine.member_id if machine.generation_id >= 0 else "",
             group_instance_id=self._settings.group_instance_id,
         )
-        for where, code in read_commit(await self._request(OFFSET_COMMIT, request)):
+        for where, code in read_commit(await self._request(OFFSET_COMMIT, request, OffsetCommitResponse)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
@@ -220,7 +227,7 @@ class MembershipDriver:
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
     async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        answer = await self._request(OFFSET_FETCH, fetch_offsets_request(self.group_id, partitions))
+        answer = await self._request(OFFSET_FETCH, fetch_offsets_request(self.group_id, partitions), OffsetFetchResponse)
         self._check(answer.error_code, f"Group {self.group_id}")
         found = {}
         for where, code, offset in read_fetch_offsets(answer):
@@ -238,7 +245,7 @@ class MembershipDriver:
         finally:  # even if a listener raises, the group must not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
-                    await self._request(ask.api_key, ask.body)
+                    await self._request(ask.api_key, ask.body, LeaveGroupResponse)
 
     async def leave(self) -> None:
         """Stop, and tell the coordinator, so that the group need not wait for the session to time out."""
