@@ -1,7 +1,7 @@
-"""One connection to a broker: correlation ids, versions, which answer belongs to which request.
+"""The client's end of one connection as a machine: correlation ids, versions, and which answer belongs to which request.
 
-Requests leave as buffers, answers come out of the bytes received. Knows no socket and no clock; a broker answers in the order it
-was asked, and an answer out of order means that the stream is broken.
+Requests become buffers to send; received bytes become answers. Knows no socket and no clock. Brokers answer in order, so an answer
+out of order means that the stream is broken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HELLO_VERSION = SPOKEN[API_VERSIONS][1]
 
 
 class InFlight(NamedTuple):
-    """A request under way. `token` is the caller's own."""
+    """A request without its answer yet. `token` is the caller's own."""
 
     correlation_id: int
     api_key: int
@@ -35,16 +35,16 @@ class InFlight(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a broker said to the request sent with `token`. The bodies' classes differ by api key, so the type ends here."""
+    """The answer to the request sent with `token`. The class of `body` depends on the API, so static types end here."""
 
     token: Any
     body: Any
 
 
 class ClientConnection:
-    """The two directions of one connection. `versions` is empty until `greeted` has seen the broker's ApiVersions.
+    """The machine. `versions`, by API key, is empty until `greeted` has seen the broker's ApiVersions.
 
-    With `release`, one of Kafka's, nobody is asked: that one's versions are spoken, for brokers too old to say theirs.
+    With `release`, that Kafka release's versions are spoken without asking, for brokers too old to tell theirs.
     """
 
     def __init__(self, client_id: str | None, release: str | None = None) -> None:
@@ -64,11 +64,11 @@ class ClientConnection:
         return self._encode(API_VERSIONS, version, body, token, expect=True)
 
     def greeted(self, body: ApiVersionsResponse) -> bool:
-        """Take the answer to `hello`. False: the broker is older than the request; say `hello(token, version=0)`."""
+        """Take in the answer to `hello`. False: the broker is older than the request; send `hello(token, version=0)`."""
         if body.error_code == UNSUPPORTED_VERSION:
             return False
         if body.error_code:
-            raise broker_error(body.error_code, "The broker refused to say what it serves")
+            raise broker_error(body.error_code, "Asking which versions the broker serves")
         self.versions = negotiate((api.api_key, api.min_version, api.max_version) for api in body.api_keys)
         return True
 
@@ -104,14 +104,14 @@ class ClientConnection:
     def filled(self, count: int) -> list[Answer]:
         """The answers that `count` more bytes complete.
 
-        Raises `ConnectionFailed` where the stream makes no sense; close it then.
+        Raises `ConnectionFailed` for a stream that cannot be understood: close the connection then.
         """
         frames = self._reader.filled(count)
         return [self._answer(frame) for frame in frames] if frames else []
 
     def _answer(self, frame: Buffer) -> Answer:
         if not self._sent:
-            raise ConnectionFailed("The broker sent an answer that nobody asked for; the connection cannot be used further.")
+            raise ConnectionFailed("The broker sent an answer without a request; the connection cannot be used any longer.")
         asked = self._sent.popleft()
         version = asked.version
         if asked.api_key == API_VERSIONS and int.from_bytes(frame[4:6], "big") == UNSUPPORTED_VERSION:
@@ -120,8 +120,8 @@ class ClientConnection:
             correlation_id, body = decode_response(asked.api_key, version, frame)
         except Malformed as error:
             raise ConnectionFailed(
-                f"The broker's answer could not be read ({error}); the connection cannot be used further."
+                f"The broker's answer could not be read ({error}); the connection cannot be used any longer."
             ) from error
         if correlation_id != asked.correlation_id:
-            raise ConnectionFailed(f"The broker answered request {correlation_id} in place of {asked.correlation_id}.")
+            raise ConnectionFailed(f"The broker answered request {correlation_id} instead of {asked.correlation_id}.")
         return Answer(asked.token, body)
