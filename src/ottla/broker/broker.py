@@ -131,7 +131,7 @@ class BrokerMachine:
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: Addresses(identity, self.settings_in_force, self.image),
-            RegistryOffsets: RegistryOffsets(self.registry, self.topics, self.settings_in_force, self.changes),
+            RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
             NoTransactions: NoTransactions(),
         }
 

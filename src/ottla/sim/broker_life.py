@@ -411,7 +411,7 @@ class BrokerLife:
         if broker is None:
             return
         for name, topic in list(self.topics.items()):
-            image = broker.topics.get(name)
+            image = broker.image.topics.get(name)
             if image is None or image.topic_id != topic.topic_id:
                 if not topic.is_leaving:
                     raise Violation(f"nothing is lost: topic {name} is no more, and nobody deleted it")
@@ -421,7 +421,7 @@ class BrokerLife:
             else:
                 topic.grow(len(image.partitions))
         for name, one in list(self._wanted.items()):
-            image = broker.topics.get(name)
+            image = broker.image.topics.get(name)
             if image is not None and name not in self.topics:
                 self.topics[name] = SimTopic(name, one.kind, image.topic_id, one.partitions, one.configs)
                 del self._wanted[name]

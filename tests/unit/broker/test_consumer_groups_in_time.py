@@ -39,7 +39,7 @@ def beat(
         body.rebalance_timeout_ms, body.topic_partitions = 10_000, []
         body.subscribed_topic_names, body.subscribed_topic_regex = (None, pattern) if pattern else (["t"], None)
     if owned is not None:
-        topic_id = machine.broker.topics.image.topics["t"].topic_id
+        topic_id = machine.broker.image.topics["t"].topic_id
         body.topic_partitions = [ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=owned)]
     response = machine.ask(CONSUMER_HEARTBEAT, 1, body)
     assert isinstance(response, ConsumerGroupHeartbeatResponse)

@@ -252,7 +252,7 @@ def parts(*indexes: int) -> list[OffsetCommitRequest.OffsetCommitRequestPartitio
 def test_several_groups_are_fetched_at_once_by_topic_id(machine: Machine) -> None:
     for number in range(5):
         assert commit(machine, f"group-{number}", number) == NONE
-    topic = machine.broker.topics.get("t")
+    topic = machine.broker.image.topics.get("t")
     assert topic is not None
     asked, stranger = OffsetFetchRequest.OffsetFetchRequestTopics, bytes(15) + b"\x07"
     groups = [

@@ -97,7 +97,7 @@ def error_codes(message: Any) -> Iterator[int]:
 @pytest.mark.parametrize("case", SERVED, ids=named)
 def test_an_ordinary_request_is_answered_in_every_version(machine: Machine, case: tuple[int, int]) -> None:
     key, version = case
-    topic = machine.broker.topics.image.topics["there"]
+    topic = machine.broker.image.topics["there"]
     answer = machine.ask(key, version, request(key, version, **ordinary(key, "there", topic.topic_id)))
     assert isinstance(answer, API[key].response)
     assert -1 not in set(error_codes(answer))

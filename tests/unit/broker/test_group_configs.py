@@ -87,7 +87,7 @@ def test_requests_that_make_no_sense_are_refused_as_kafka_refuses_them() -> None
     assert alter(machine, GROUP, "g", (SESSION, SET, "46000"), (SESSION, SET, "47000")) == INVALID_REQUEST
     assert alter(machine, GROUP, "g", (SESSION, APPEND, "1")) == INVALID_CONFIG
     assert result(machine, GROUP, "").error_code == INVALID_REQUEST
-    assert not machine.broker.topics.image.group_configs
+    assert not machine.broker.image.group_configs
 
 
 def test_validating_changes_nothing() -> None:

@@ -49,7 +49,7 @@ def machine(denying: Denying) -> Machine:
 
 def produce(machine: Machine, version: int, *topics: str, acks: int = 1) -> Any:
     batch = build(None, [b"v"], machine.clock.now().wall_ms)
-    image = machine.broker.topics.image.topics
+    image = machine.broker.image.topics
     data = [{"name": name, "topic_id": image[name].topic_id, "partition_data": [{"index": 0, "records": batch}]} for name in topics]
     return machine.ask(0, version, request(0, version, acks=acks, timeout_ms=1000, topic_data=data))
 
@@ -76,7 +76,7 @@ def test_a_request_of_which_nothing_is_left_is_refused_whole(machine: Machine, d
 
 def test_a_topic_named_by_its_id_is_looked_up(machine: Machine, denying: Denying) -> None:
     denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
-    secret = machine.broker.topics.image.topics["secret"].topic_id
+    secret = machine.broker.image.topics["secret"].topic_id
     answered = told(produce(machine, 13, "open", "secret"), 13)
     assert answered.pop(secret) == TOPIC_AUTHORIZATION_FAILED
     assert list(answered.values()) == [NONE]
@@ -129,7 +129,7 @@ def test_where_nothing_is_named_nobody_is_asked(machine: Machine, denying: Denyi
 
 
 def test_only_the_controller_changes_topics(machine: Machine) -> None:
-    image = machine.broker.topics.image
+    image = machine.broker.image
     image.controller_id = 2
     response = machine.ask(20, 5, request(20, 5, topic_names=["open"]))
     assert [one.error_code for one in response.responses] == [NOT_CONTROLLER]

@@ -32,7 +32,7 @@ def test_a_topic_that_another_broker_makes_first_exists_already_and_the_others_a
     machine.registry.lose_race(lambda rival: made(rival, "b"))
     results = machine.ask(CREATE, 5, creation("a", "b", "c")).topics
     assert {result.name: result.error_code for result in results} == {"a": NONE, "b": TOPIC_ALREADY_EXISTS, "c": NONE}
-    assert machine.broker.topics.name_of(b"r" * 16) == "b"
+    assert machine.broker.image.name_of(b"r" * 16) == "b"
     assert produce(machine, b"v", topic="c").error_code == NONE
 
 
@@ -43,7 +43,7 @@ def test_a_topic_that_another_broker_deletes_first_is_not_there_any_more_and_the
     machine.registry.lose_race(lambda rival: remove_entry(rival, layout.topic_path("a")))
     results = machine.ask(DELETE, 5, request(DELETE, 5, topic_names=["a", "b"])).responses
     assert {result.name: result.error_code for result in results} == {"a": UNKNOWN_TOPIC_OR_PARTITION, "b": NONE}
-    assert not machine.broker.topics.image.topics
+    assert not machine.broker.image.topics
 
 
 def take_block(rival: MemoryRegistry) -> None:

@@ -8,7 +8,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Close, Request
 from ottla.broker.serving.routes import Served, all_routes, serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -19,10 +19,10 @@ LIST_TRANSACTIONS, API_VERSIONS = 66, 18
 
 
 @serves(ListTransactionsRequest, newest=1)
-def list_transactions(request: Request[ListTransactionsRequest], topics: Topics) -> Reply:
+def list_transactions(request: Request[ListTransactionsRequest], cluster: ClusterImage) -> Reply:
     """A toy: it lists the topics."""
     State = ListTransactionsResponse.TransactionState
-    return ListTransactionsResponse(transaction_states=[State(transactional_id=name) for name in topics.image.topics])
+    return ListTransactionsResponse(transaction_states=[State(transactional_id=name) for name in cluster.topics])
 
 
 @pytest.fixture

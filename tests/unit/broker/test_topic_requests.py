@@ -142,7 +142,7 @@ def test_topics_partitions_ids_and_settings_survive_a_restart() -> None:
     before = metadata(machine)
     machine.restart()
     assert metadata(machine) == before
-    assert machine.broker.topics.name_of(made.topic_id) == "t"
+    assert machine.broker.image.name_of(made.topic_id) == "t"
     partition = machine.broker.partitions.get("t", 2)
     assert partition is not None
     assert partition.log.config.retention_ms == 5
@@ -154,7 +154,7 @@ def test_a_deleted_topic_is_gone_and_its_name_begins_anew_with_another_id() -> N
     assert delete(machine, State(name="t")) == [("t", NONE)]
     assert metadata(machine, "t")[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
     assert machine.broker.partitions.get("t", 0) is None
-    assert machine.broker.topics.name_of(first.topic_id) is None
+    assert machine.broker.image.name_of(first.topic_id) is None
     (second,) = create(machine, topic("t"))
     assert second.error_code == NONE
     assert second.topic_id != first.topic_id
@@ -204,7 +204,7 @@ def test_internal_topics_are_made_with_their_own_settings() -> None:
     machine = Machine(offsets_topic_num_partitions=4)
     (seen,) = metadata(machine, "__consumer_offsets", auto=True)
     assert (seen.is_internal, len(seen.partitions)) == (True, 4)
-    made = machine.broker.topics.get("__consumer_offsets")
+    made = machine.broker.image.topics.get("__consumer_offsets")
     assert made is not None
     assert made.configs["cleanup.policy"] == "compact"
 

@@ -6,10 +6,9 @@ The two stores are apart: what is committed in version 0 is fetched in version 0
 from __future__ import annotations
 
 from ottla.broker.failures import CONFLICTS, Changes
-from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import consumer_offset_path
 from ottla.ports import Change, Registry, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -26,9 +25,9 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 class RegistryOffsets:
     """Commits and fetches of version 0."""
 
-    def __init__(self, registry: Registry, topics: Topics, settings: SettingsInForce, changes: Changes) -> None:
+    def __init__(self, registry: Registry, cluster: ClusterImage, settings: SettingsInForce, changes: Changes) -> None:
         self._registry = registry
-        self._topics = topics
+        self._cluster = cluster
         self._settings = settings
         self._changes = changes
 
@@ -58,9 +57,8 @@ class RegistryOffsets:
     ) -> CommittedPartition:
         error_code = NONE
         path = consumer_offset_path(request.body.group_id, topic.name, part.partition_index)
-        image = self._topics.get(topic.name)
-        by_partition = request.release.commits_checked is CommitsChecked.PARTITIONS
-        if image is None or (by_partition and not 0 <= part.partition_index < len(image.partitions)):
+        image = self._cluster.topics.get(topic.name)
+        if image is None or not 0 <= part.partition_index < request.release.committable(len(image.partitions)):
             error_code = UNKNOWN_TOPIC_OR_PARTITION
         elif len(part.committed_metadata or "") > self._settings.value.offset_metadata_max_bytes:
             error_code = OFFSET_METADATA_TOO_LARGE
@@ -85,7 +83,7 @@ class RegistryOffsets:
     def _fetched(self, group_id: str, topic: str, index: int) -> FetchedPartition:
         path = consumer_offset_path(group_id, topic, index)
         error_code = UNKNOWN_TOPIC_OR_PARTITION
-        is_there = self._topics.get(topic) is not None
+        is_there = topic in self._cluster.topics
         try:
             if is_there and path is None:
                 error_code = UNKNOWN_SERVER_ERROR

@@ -73,7 +73,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], groups: Coordinato
     """The error code, and the sentence that goes with it, where a client cannot be told of a coordinator."""
     if request.body.key_type != GROUP:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
-    takes_a_moment = not request.release.is_today and not groups.count  # as in every release of Kafka
+    takes_a_moment = request.release.is_late_with_groups and not groups.count
     if groups.ensure(request.now) or takes_a_moment:
         return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
     return NONE, ""

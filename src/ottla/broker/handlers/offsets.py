@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
-from ottla.broker.releases.traits import CommitsChecked
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.topics import Topics
+from ottla.cluster.image import ClusterImage
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -22,7 +21,6 @@ from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRespon
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 
-ANY_NUMBER = 1 << 31
 TOPIC_IDS_FROM = 10
 TOP_LEVEL_ERROR_FROM = 2
 MANY_GROUPS_FROM = 8
@@ -41,18 +39,18 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 @serves(OffsetCommitRequest, Need(Operation.READ, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name"))
 def offset_commit(
-    request: Request[OffsetCommitRequest], topics: Topics, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
+    request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
     """Commit for those partitions that exist; the others have an error of their own."""
     if request.version == 0:
         return old_offsets.commit(request)
     body = request.body
-    if request.release.commits_checked is CommitsChecked.NOTHING:
+    if not request.release.checks_members:
         body = replace(body, generation_id_or_member_epoch=-1, member_id="")
     known: list[CommitTopic] = []
     unknown: list[CommittedTopic] = []
     for topic in body.topics:
-        _sort_out(topics, topic, request, known, unknown)
+        _sort_out(cluster, topic, request, known, unknown)
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
@@ -64,22 +62,20 @@ def offset_commit(
 
 
 def _sort_out(
-    topics: Topics,
+    cluster: ClusterImage,
     topic: CommitTopic,
     request: Request[OffsetCommitRequest],
     known: list[CommitTopic],
     unknown: list[CommittedTopic],
 ) -> None:
     """Find a topic by its id or name, and part its partitions in those that exist and those that don't."""
-    version, checked = request.version, request.release.commits_checked
+    version = request.version
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
-        topic.name = topics.name_of(topic.topic_id) or ""
+        topic.name = cluster.name_of(topic.topic_id) or ""
         missing = missing if topic.name else UNKNOWN_TOPIC_ID
-    image = topics.get(topic.name)
-    count = 0 if image is None else len(image.partitions)
-    if checked is CommitsChecked.NOTHING or (checked is CommitsChecked.TOPICS and image is not None):
-        count = ANY_NUMBER
+    image = cluster.topics.get(topic.name)
+    count = request.release.committable(None if image is None else len(image.partitions))
     if image is not None and version < TOPIC_IDS_FROM:
         topic.topic_id = image.topic_id
     absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
@@ -108,20 +104,20 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
 )
 def offset_fetch(
-    request: Request[OffsetFetchRequest], topics: Topics, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
+    request: Request[OffsetFetchRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
     """What one group, or several, have committed."""
     if request.version == 0:
         return old_offsets.fetch(request)
     body = request.body
     if request.version < MANY_GROUPS_FROM:
-        return _fetch_one(topics, groups, request)
-    wanted = [_named(topics, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
+        return _fetch_one(cluster, groups, request)
+    wanted = [_named(cluster, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
         if request.version >= TOPIC_IDS_FROM:
             for asked, answered in zip(body.groups, messages, strict=True):
-                _identify(topics, asked, answered)
+                _identify(cluster, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
     return groups.ask_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
@@ -132,19 +128,19 @@ def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGrou
     return StableFetch(group) if request.body.require_stable else group
 
 
-def _named(topics: Topics, group: FetchGroup) -> FetchGroup:
+def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
     """The same with the topics' names, as far as the ids are known."""
     if group.topics is None:
         return group
     named = []
     for topic in group.topics:
-        topic.name = topics.name_of(topic.topic_id) or ""
+        topic.name = cluster.name_of(topic.topic_id) or ""
         if topic.name:
             named.append(topic)
     return replace(group, topics=named)
 
 
-def _identify(topics: Topics, asked: FetchGroup, answered: FetchedGroup) -> None:
+def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) -> None:
     """Give topics their ids: those asked for that nobody knows have an error, those found that are no more are left out."""
     if asked.topics is not None:
         if not answered.error_code:
@@ -152,7 +148,7 @@ def _identify(topics: Topics, asked: FetchGroup, answered: FetchedGroup) -> None
         return
     present = []
     for topic in answered.topics:
-        image = topics.get(topic.name)
+        image = cluster.topics.get(topic.name)
         if image is not None:
             topic.topic_id = image.topic_id
             present.append(topic)
@@ -167,7 +163,7 @@ def _unknown_id(topic: FetchTopic) -> FetchedTopic:
     return FetchedTopic(topic_id=topic.topic_id, partitions=partitions)
 
 
-def _fetch_one(topics: Topics, groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest]) -> Reply:
+def _fetch_one(cluster: ClusterImage, groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest]) -> Reply:
     """Before version 8 a request had one group, and its response no place for groups."""
     body = request.body
     wanted_topics = None
@@ -180,16 +176,16 @@ def _fetch_one(topics: Topics, groups: Coordinators[GroupMachine], request: Requ
             return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in wanted_topics or []])
         response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
         if request.release.offsets_of_unknown_topics:
-            _deny_unknown(topics, response)
+            _deny_unknown(cluster, response)
         return response
 
     return groups.ask_one(body.group_id, _asked(request, wanted), request, finish)
 
 
-def _deny_unknown(topics: Topics, response: OffsetFetchResponse) -> None:
+def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:
     """Release 0.8.2 has an error, and no offset, for partitions that there are not."""
     for topic in response.topics:
-        image = topics.get(topic.name)
+        image = cluster.topics.get(topic.name)
         for part in topic.partitions:
             if image is None or part.partition_index >= len(image.partitions):
                 part.error_code, part.committed_offset, part.metadata = UNKNOWN_TOPIC_OR_PARTITION, -1, ""
@@ -220,13 +216,13 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
 @serves(
     OffsetDeleteRequest, Need(Operation.DELETE, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name")
 )
-def offset_delete(request: Request[OffsetDeleteRequest], topics: Topics, groups: Coordinators[GroupMachine]) -> Reply:
+def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
     """Forget offsets of partitions that exist, whose topics no member reads."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
     unknown: list[tuple[str, int]] = []
     for topic in body.topics:
-        image = topics.get(topic.name)
+        image = cluster.topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
         present = [each for each in topic.partitions if 0 <= each.partition_index < count]
         unknown += [(topic.name, each.partition_index) for each in topic.partitions if not 0 <= each.partition_index < count]

@@ -21,6 +21,7 @@ from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUP
 
 HIGHEST_CODE: Final = 32767
 API_VERSIONS: Final = 18
+ANY_INDEX: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,25 @@ class Release:
             return timestamp if timestamp >= traits.EARLIEST else 0
         return timestamp if is_known else None
 
+    @property
+    def is_late_with_groups(self) -> bool:
+        """Whether FindCoordinator has no coordinator at first for the client whose request creates the offsets topic."""
+        return not self.is_today
+
     def unseen_error(self, age_ms: int) -> int:
         """What Metadata answers about a topic that a Metadata request created so long ago; NONE if the topic is seen."""
         return self.first_topic_error if age_ms < traits.UNSEEN_MS else NONE
+
+    @property
+    def checks_members(self) -> bool:
+        """Whether OffsetCommit checks who commits, from version 1 on."""
+        return self.commits_checked is not CommitsChecked.NOTHING
+
+    def committable(self, partitions: int | None) -> int:
+        """Below which index OffsetCommit takes partitions of a topic that has so many; None: there is no such topic."""
+        if self.commits_checked is CommitsChecked.PARTITIONS or (partitions is None and self.checks_members):
+            return partitions or 0
+        return ANY_INDEX
 
     def error_code(self, error_code: int) -> int:
         """The code that the release has for this one, which may be newer than it."""

@@ -14,7 +14,7 @@ from ottla.broker.topics.reconciler import LogReconciler
 from ottla.cluster import layout
 from ottla.cluster import topics as cluster_topics
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicSpec
 from ottla.ports import Now, StorageFailed
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
@@ -40,9 +40,9 @@ class Topics:
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
     ) -> None:
-        self.image = image
+        self._image = image
         self._logs = logs
-        self.deletions = deletions
+        self._deletions = deletions
         self.made_by_default: dict[str, int] = {}
         """When each topic was created that nobody described, of late (ms, monotonic)."""
         self._commits = commits
@@ -51,17 +51,11 @@ class Topics:
         self._changed = changed
         self._deleted = deleted
 
-    def get(self, name: str) -> TopicImage | None:
-        return self.image.topics.get(name)
-
-    def name_of(self, topic_id: bytes) -> str | None:
-        return self.image.name_of(topic_id)
-
     def create(self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, at_once: bool = True) -> list[Decision]:
         """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created."""
 
         def decide() -> list[Decision]:
-            return cluster_topics.create(self.image, wanted, self._new_id, topic_config_error)
+            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error)
 
         decisions = decide()
         if validate_only:
@@ -74,7 +68,7 @@ class Topics:
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
         """Create topics that nobody described: with the broker's defaults, and internal ones with their own; with their logs."""
-        wanted = [default_topic(name, self._settings.value, len(self.image.brokers)) for name in names]
+        wanted = [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
         decisions = self.create(wanted, now)
         made = [decision.name for decision in decisions if decision.is_made]
         self._logs.follow_at_once(made, now)
@@ -88,13 +82,13 @@ class Topics:
         decisions = self._commits.commit(lambda: [self._deletion(name) for name in wanted])
         gone = [decision.name for decision in decisions if decision.is_made]
         if gone:
-            self.deletions.begin(gone)
+            self._deletions.begin(gone)
             self._changed(gone)
             self._deleted(gone, now)
         return decisions
 
     def _deletion(self, name: str) -> Decision:
-        topic = self.get(name)
+        topic = self._image.topics.get(name)
         if topic is None:
             return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} any more: somebody else deleted it.")
         decision = cluster_topics.delete(topic)
@@ -106,7 +100,7 @@ class Topics:
         """Let a topic have `count` partitions; the new ones begin empty."""
 
         def decide() -> list[Decision]:
-            return [cluster_topics.add_partitions(self.image, name, count, assignments)]
+            return [cluster_topics.add_partitions(self._image, name, count, assignments)]
 
         (decision,) = decide() if validate_only else self._committed(self._commits.commit(decide))
         return decision
