@@ -68,7 +68,7 @@ def write(broker: Peer, topic: str, partition: int, batches: int, size: int = 10
         async with producing(broker, acks) as producer:
             for number in range(batches):
                 rows = [b"%d" % (number * size + row) for row in range(size)]
-                await producer.send(topic, partition, build(None, rows, 1_000 + number))
+                await producer.send([(ottla.TopicPartition(topic, partition), build(None, rows, 1_000 + number))])
 
     asyncio.run(work())
 
@@ -94,7 +94,7 @@ def test_answers_larger_than_every_buffer_arrive_unharmed_while_earlier_ones_are
     async def work() -> None:
         async with producing(broker) as producer:
             for first in range(4_000):
-                await producer.send(topic, 0, build(None, rows[first % 40 : first % 40 + 1] * 2, 0))
+                await producer.send([(ottla.TopicPartition(topic, 0), build(None, rows[first % 40 : first % 40 + 1] * 2, 0))])
 
     asyncio.run(work())
     held = [records for piece in pieces(reading(broker), topic, 0, 0, 8_000) for records in piece]
@@ -106,8 +106,7 @@ def test_batches_land_in_the_order_they_were_sent_and_say_where(broker: Peer, to
     async def work() -> list[ottla.RecordMetadata]:
         async with producing(broker) as producer:
             assert await producer.partition_count(topic) == 3
-            for number in range(30):
-                await producer.send(topic, number % 3, build(None, [b"%d" % number], 0))
+            await producer.send((ottla.TopicPartition(topic, number % 3), build(None, [b"%d" % number], 0)) for number in range(30))
             return await producer.flush()
 
     written = asyncio.run(work())
@@ -149,7 +148,7 @@ def test_a_batch_that_the_broker_refuses_is_raised(broker: Peer, topic: str) -> 
 
     async def work() -> None:
         async with producing(broker) as producer:
-            await producer.send(topic, 0, broken)
+            await producer.send([(ottla.TopicPartition(topic, 0), broken)])
 
     with pytest.raises(ottla.BrokerError, match="INVALID_RECORD"):
         asyncio.run(work())
@@ -188,7 +187,7 @@ def test_writing_survives_a_broker_that_is_killed(own_broker: Peer) -> None:
                 if number == 30:
                     await asyncio.to_thread(own_broker.restart, kill=True)
                 # The time of a batch is what a restarted broker judges by whether its producer is still about.
-                await producer.send("t", 0, build(None, [b"%d" % number], int(time.time() * 1000)))
+                await producer.send([(ottla.TopicPartition("t", 0), build(None, [b"%d" % number], int(time.time() * 1000)))])
 
     asyncio.run(work())
     assert values(reading(own_broker), "t", 0, 0, 60) == [b"%d" % number for number in range(60)]

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from ottla.client.settings import COMPRESSIONS, ProducerSettings
+from ottla.client.types import TopicPartition
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.batch_producer import BatchProducer
-from ottla.ports import Buffer
 from ottla.records.arrow import Rows, batches_of, by_partition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
@@ -24,16 +24,19 @@ from ottla.spark.options import WriteOptions
 GATHERED_BYTES = 4 * 1024 * 1024
 """How much a task gathers before it writes, so that many partitions do not mean many small batches."""
 MIN_KEYLESS_ROWS = 1000
+HANDED_OVER = 4
 
 
 class TaskProducer:
     """A task's `BatchProducer`, blocking: a context manager that waits at its end until every batch is acknowledged.
 
     Its event loop has a thread of its own, so that batches leave while the task makes the next ones; the thread ends with it.
+    Batches are handed over a few at a time: a change of threads costs as much as the copying of a batch.
     """
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._producer = BatchProducer(settings)
+        self._made: list[tuple[TopicPartition, bytearray]] = []
 
     def __enter__(self) -> Self:
         self._loop = BackgroundLoop.begin("ottla-spark-writer", self._producer.start)
@@ -42,6 +45,7 @@ class TaskProducer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if kind is None:
+                self._hand_over()
                 self._loop.run(self._producer.flush())
         finally:
             try:
@@ -53,9 +57,15 @@ class TaskProducer:
         """How many partitions a topic has; it is created where brokers do that."""
         return self._loop.run(self._producer.partition_count(topic))
 
-    def send(self, topic: str, partition: int, batch: Buffer) -> None:
+    def send(self, where: TopicPartition, batch: bytearray) -> None:
         """Queue one batch; waits while many are unanswered. Raises the `KafkaError` of an earlier batch."""
-        self._loop.run(self._producer.send(topic, partition, batch))
+        self._made.append((where, batch))
+        if len(self._made) >= HANDED_OVER:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        made, self._made = self._made, []
+        self._loop.run(self._producer.send(made))
 
 
 def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
@@ -119,7 +129,7 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
     codec, batch_bytes = COMPRESSIONS[options.client.compression_type], options.client.batch_size
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
-            producer.send(topic, partition, records)
+            producer.send(TopicPartition(topic, partition), records)
 
 
 def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, topic: str) -> array[int]:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import ConnectionFailed
-from ottla.client.frames import STAGING_BYTES, FrameReader
+from ottla.client.frames import STAGING_BYTES, FrameReader, LargeBuffers
+from ottla.ports import Buffer
 
 sizes = st.one_of(st.integers(4, 200), st.integers(STAGING_BYTES - 8, 3 * STAGING_BYTES))
 
@@ -53,3 +54,37 @@ def test_a_large_frame_is_received_into_a_buffer_of_its_own() -> None:
 def test_a_size_that_cannot_be_ends_the_connection(size: int) -> None:
     with pytest.raises(ConnectionFailed, match="does not seem to speak Kafka's protocol"):
         receive(FrameReader(max_frame_bytes=1 << 20), size.to_bytes(4, "big", signed=True))
+
+
+def test_a_large_buffer_is_used_again_only_once_no_view_of_it_is_left() -> None:
+    buffers = LargeBuffers()
+    first = buffers.take(500_000)
+    part = first[10:20]
+    second = buffers.take(500_000)
+    assert second.obj is not first.obj
+    kept = id(first.obj)
+    del first
+    assert id(buffers.take(500_000).obj) != kept
+    del part
+    third = buffers.take(400_000)
+    assert (id(third.obj), len(third)) == (kept, 400_000)
+
+
+def test_a_buffer_much_larger_than_the_frame_is_not_held_up_by_it() -> None:
+    buffers = LargeBuffers()
+    large = id(buffers.take(4_000_000).obj)
+    assert id(buffers.take(100_000).obj) != large
+
+
+def test_a_frame_that_is_still_held_keeps_its_bytes_when_others_arrive() -> None:
+    reader = FrameReader()
+    held: list[Buffer] = []
+    for number in range(5):
+        data = (200_000).to_bytes(4, "big") + bytes([number]) * 200_000
+        while data:
+            room = reader.buffer()
+            part = data[: len(room)]
+            room[: len(part)] = part
+            held += reader.filled(len(part))
+            data = data[len(part) :]
+    assert [bytes(frame) for frame in held] == [bytes([number]) * 200_000 for number in range(5)]

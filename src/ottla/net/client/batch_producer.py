@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Self
 
 from ottla.client.errors import KafkaError
@@ -12,7 +13,6 @@ from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import Cluster, now_ms
 from ottla.net.client.tasks import Tasks
-from ottla.ports import Buffer
 from ottla.records.batch import read_header
 
 MAX_WAITING = 16
@@ -50,18 +50,17 @@ class BatchProducer:
         await self._cluster.ensure([topic], create=True)
         return self._cluster.metadata.partition_count(topic)
 
-    async def send(self, topic: str, partition: int, batch: Buffer) -> None:
-        """Queue one batch; waits while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
-        await self.partition_count(topic)
-        data = batch if isinstance(batch, bytearray) else bytearray(batch)
-        now = now_ms()
-        deadline_ms = now + self._settings.delivery_timeout_ms
-        outgoing = Outgoing(TopicPartition(topic, partition), data, read_header(data).record_count, deadline_ms, self._done)
-        self._waiting += 1
-        self._sender.add(outgoing)
-        self._sender.send_ready(now)
-        while self._waiting >= MAX_WAITING:
-            await self._progress()
+    async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
+        """Queue batches; waits while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
+        for where, data in batches:
+            if not self._cluster.metadata.partition_count(where.topic):
+                await self.partition_count(where.topic)
+            deadline_ms = now_ms() + self._settings.delivery_timeout_ms
+            self._waiting += 1
+            self._sender.add(Outgoing(where, data, read_header(data).record_count, deadline_ms, self._done))
+            self._pump()
+            while self._waiting >= MAX_WAITING:
+                await self._progress()
         self._raise_error()
 
     async def flush(self) -> list[RecordMetadata]:

@@ -69,7 +69,9 @@ class Cluster:
         self._check_open()
         key = (lane, node_id)
         opening = self._links.get(key)
-        if opening is None or (opening.done() and _opened(opening) is None):
+        if opening is None or opening.done():
+            if opening is not None and (link := _opened(opening)) is not None:
+                return link
             opening = self._links[key] = asyncio.ensure_future(self._open(key))
         return await asyncio.shield(opening)
 
