@@ -79,7 +79,7 @@ class Partition:
         "_changes",
         "_codec",
         "_flush",
-        "_flushes",
+        "_has_flush_settings",
         "_level",
         "_on_change",
         "_touched",
@@ -144,7 +144,7 @@ class Partition:
         """Let changed settings of the topic take effect."""
         self.config = config
         self.demands = demands(config)
-        self._flushes = config.flush_messages < FOREVER or config.flush_ms < FOREVER
+        self._has_flush_settings = config.flush_messages < FOREVER or config.flush_ms < FOREVER
         self._codec, self._level = stored_codec(config)
 
     # Leadership
@@ -206,7 +206,7 @@ class Partition:
             self.high_watermark = self.log.log_end_offset  # no other replica has to have it
             self._touched[self] = None
             self._on_change(self)
-            if self._flushes:
+            if self._has_flush_settings:
                 self._flush(self, now)
         return appended
 
@@ -230,7 +230,7 @@ class Partition:
 
     def must_sync(self, *, acks_all: bool) -> bool:
         """Whether the reply to the last append has to wait for stable storage."""
-        return (acks_all and self.config.ottla_acks_all_sync) or (self._flushes and self.is_flush_due)
+        return (acks_all and self.config.ottla_acks_all_sync) or (self._has_flush_settings and self.is_flush_due)
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
         """Call `callback(error_code)` once all records below `offset` are as safe as acks=all promises: at once if they are."""
