@@ -19,7 +19,7 @@ from bench.report import number
 from bench.servers import Kafka, Ottla, Server, cpu_s
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.fetch import FetchRequest
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 
 RESULTS = Path(__file__).with_name("RESULTS-fetch-sessions.md")
 TOPIC, PARTITIONS, VERSION = "idle", 1000, 12
@@ -35,7 +35,7 @@ FetchPartition = FetchRequest.FetchPartition
 
 
 def ask(connection: socket.socket, key: int, version: int, body: Any) -> Any:
-    connection.sendall(b"".join(bytes(part) for part in encode_request(RequestHeader(key, version, 1, "bench"), body)))
+    connection.sendall(b"".join(bytes(part) for part in encode_request(FrameHeader(key, version, 1, "bench"), body)))
     return decode_response(key, version, reply(connection))[1]
 
 

@@ -33,7 +33,7 @@ from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.errors import FENCED_MEMBER_EPOCH, MEMBER_ID_REQUIRED, NONE, UNKNOWN_MEMBER_ID
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 
 COMMIT, FIND, JOIN, HEARTBEAT, SYNC, CONSUMER_HEARTBEAT = 8, 10, 11, 12, 14, 68
 COMMIT_VERSION = 8
@@ -66,7 +66,7 @@ class Sizes:
 
 
 def frame(key: int, version: int, body: Any) -> bytes:
-    return b"".join(encode_request(RequestHeader(key, version, 1, "bench"), body))
+    return b"".join(encode_request(FrameHeader(key, version, 1, "bench"), body))
 
 
 def commit_frame(group: str, topic: str, partitions: int = 1) -> bytes:

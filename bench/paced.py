@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bench.raw import batch, check, connect, produce_request, reply
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 
 
 class Latency(NamedTuple):
@@ -61,5 +61,5 @@ def ask(address: str, key: int, version: int, body: Any) -> Any:
     """The decoded response to one request."""
     with connect(address) as connection:
         connection.settimeout(120)
-        connection.sendall(b"".join(bytes(part) for part in encode_request(RequestHeader(key, version, 1, "bench"), body)))
+        connection.sendall(b"".join(bytes(part) for part in encode_request(FrameHeader(key, version, 1, "bench"), body)))
         return decode_response(key, version, reply(connection))[1]

@@ -109,14 +109,14 @@ def check_frame(data: bytes) -> None:
 
 def frames_of_07(rng: random.Random) -> Round:
     topic, number = rng.choice(("", "t", "flüge")), rng.randrange(1 << 31)
-    produces = [kafka07.ProduceRequest(topic, number, rng.randbytes(rng.choice((0, 3, 130)))) for _ in range(2)]
-    fetches = [kafka07.FetchRequest(topic, number, number, number)] * 2
-    asked = kafka07.OffsetsRequest(topic, number, kafka07.LATEST_TIME, 1)
-    many = kafka07.MultiProduceRequest(produces), kafka07.MultiFetchRequest(fetches)
+    produces = [kafka07.ProduceRequest07(topic, number, rng.randbytes(rng.choice((0, 3, 130)))) for _ in range(2)]
+    fetches = [kafka07.FetchRequest07(topic, number, number, number)] * 2
+    asked = kafka07.OffsetsRequest07(topic, number, -1, 1)
+    many = kafka07.MultiProduceRequest07(produces), kafka07.MultiFetchRequest07(fetches)
     requests: list[kafka07.Request] = [*produces, *fetches, *many, asked]
     seeds = [kafka07.encode_request(request) for request in requests]
-    found = [kafka07.FetchResponse(0, produces[1].messages)] * 2
-    responses: list[kafka07.Response] = [*found, kafka07.MultiFetchResponse(0, found), kafka07.OffsetsResponse(0, [number, 0])]
+    found = [kafka07.FetchResponse07(0, produces[1].messages)] * 2
+    responses: list[kafka07.Response] = [*found, kafka07.MultiFetchResponse07(0, found), kafka07.OffsetsResponse07(0, [number, 0])]
     seeds += [kafka07.encode_response(response) for response in responses]
     return Round("frames of Kafka 0.7", seeds, check_frame_of_07, check_frame_of_07)
 

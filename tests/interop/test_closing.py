@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import API_VERSIONS, FETCH, Raw, fetch_v4
 from tests.support.frames import request as frame
 from tests.support.messages import request
@@ -18,9 +18,7 @@ LONG_MS = 60_000
 
 
 def encoded(key: int, version: int, number: int, /, **values: Any) -> bytes:
-    return b"".join(
-        bytes(part) for part in encode_request(RequestHeader(key, version, number, "t"), request(key, version, **values))
-    )
+    return b"".join(bytes(part) for part in encode_request(FrameHeader(key, version, number, "t"), request(key, version, **values)))
 
 
 def ask(client: Raw, key: int, version: int, /, **values: Any) -> Any:

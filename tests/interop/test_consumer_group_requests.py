@@ -27,7 +27,7 @@ from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.scenarios.consumer_words import topic_id, topic_name
 from tests.scenarios.play import Play
 from tests.support.frames import Raw
@@ -56,7 +56,7 @@ class LiveStage:
     def request(self, version: int, body: Any) -> Any:
         self._token += 1
         key = body.WIRE.key
-        self._raw.send(b"".join(bytes(part) for part in encode_request(RequestHeader(key, version, self._token, "live"), body)))
+        self._raw.send(b"".join(bytes(part) for part in encode_request(FrameHeader(key, version, self._token, "live"), body)))
         return decode_response(key, version, self._raw.frame())[1]
 
     def ask(self, body: Any, version: int, client_id: str) -> None:

@@ -18,7 +18,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.fetching import FETCH, Session, Told, Topic, Wanted, create_topic, delete_topic, fetch_request, talk, told
 from tests.support.frames import Batch, Raw
 from tests.support.peers import Peer, start_peer
@@ -220,7 +220,7 @@ def waiting(peer: Peer, session: Session) -> Iterator[Callable[[], FetchResponse
     """The session's next request waits for records on a connection of its own; what is yielded reads its answer."""
     with Raw(peer.address, timeout_s=30) as raw, Raw(peer.address, timeout_s=30) as probing:
         body = session.body(max_wait_ms=20_000)
-        raw.send(b"".join(bytes(part) for part in encode_request(RequestHeader(FETCH, session.version, 1, "test"), body)))
+        raw.send(b"".join(bytes(part) for part in encode_request(FrameHeader(FETCH, session.version, 1, "test"), body)))
         other = IDS if session.version == NAMES else NAMES
         probe = fetch_request(other, session.session_id, session.epoch)  # refused for its kind once its epoch is the next one
         eventually(lambda: talk(probing)(FETCH, other, probe).error_code == FETCH_SESSION_TOPIC_ID_ERROR)

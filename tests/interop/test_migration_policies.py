@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, NONE, NOT_COORDINATOR
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import Raw
 from tests.support.messages import request
 from tests.support.peers import start_peer
@@ -35,7 +35,7 @@ class Groups:
         self._raw = raw
 
     def ask(self, key: int, version: int, /, **values: Any) -> Any:
-        self._raw.send(b"".join(encode_request(RequestHeader(key, version, 7, "test"), request(key, version, **values))))
+        self._raw.send(b"".join(encode_request(FrameHeader(key, version, 7, "test"), request(key, version, **values))))
         return decode_response(key, version, self._raw.frame())[1]
 
     def beat(self, group_id: str, member_id: str, epoch: int = JOINED, **more: Any) -> Any:

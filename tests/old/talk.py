@@ -18,7 +18,7 @@ from typing import Any
 from ottla.wire import encode
 from ottla.wire.apis import API
 from ottla.wire.faults import Malformed
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.old.message_sets import read
 from tests.support.messages import request
 
@@ -97,7 +97,7 @@ class Talk:
 
     def _send(self, key: int, version: int, values: dict[str, Any]) -> bytes:
         return self._exchange(
-            b"".join(encode_request(RequestHeader(key, version, ASKED, CLIENT_ID), request(key, version, **values)))
+            b"".join(encode_request(FrameHeader(key, version, ASKED, CLIENT_ID), request(key, version, **values)))
         )
 
     def _exchange(self, frame: bytes) -> bytes:
@@ -149,7 +149,7 @@ class Talk:
         raise Malformed(API[key].response.__name__, version, "", 0, "no version of this message reads these bytes")
 
 
-_BEHIND = b"".join(encode_request(RequestHeader(3, 0, BEHIND, CLIENT_ID), request(3, 0, topics=[{"name": "here"}])))
+_BEHIND = b"".join(encode_request(FrameHeader(3, 0, BEHIND, CLIENT_ID), request(3, 0, topics=[{"name": "here"}])))
 
 
 def error_codes(value: Any) -> Iterator[int]:

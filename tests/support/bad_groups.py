@@ -15,7 +15,7 @@ from bench import raw
 from ottla.wire import Unencodable
 from ottla.wire.apis import API
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Field, Struct
 from tests.support.messages import request
 
@@ -137,7 +137,7 @@ def spoiled(case: Case, group: str, member_id: str) -> Any:
 
 def is_encodable(key: int, version: int, body: Any) -> bool:
     try:
-        encode_request(RequestHeader(key, version, 1, "bad"), body)
+        encode_request(FrameHeader(key, version, 1, "bad"), body)
     except (Unencodable, TypeError, AttributeError, struct.error):
         return False
     return True
@@ -156,7 +156,7 @@ class Questioner:
             self._connection = raw.connect(self._address)
         self._connection.settimeout(patience_s)
         try:
-            self._connection.sendall(b"".join(encode_request(RequestHeader(key, version, 1, "bad"), body)))
+            self._connection.sendall(b"".join(encode_request(FrameHeader(key, version, 1, "bad"), body)))
             return decode_response(key, version, raw.reply(self._connection))[1]
         except TimeoutError:
             self.close()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import Raw
 
 FETCH, CREATE, DELETE = 1, 19, 20
@@ -47,7 +47,7 @@ def talk(raw: Raw) -> Ask:
     """Requests over one connection."""
 
     def ask(key: int, version: int, body: Any) -> Any:
-        raw.send(b"".join(bytes(part) for part in encode_request(RequestHeader(key, version, 1, "test"), body)))
+        raw.send(b"".join(bytes(part) for part in encode_request(FrameHeader(key, version, 1, "test"), body)))
         return decode_response(key, version, raw.frame())[1]
 
     return ask

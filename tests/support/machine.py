@@ -15,7 +15,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
 from ottla.sim.registry import MemoryRegistry
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.watched import kept
 
 Outcome = Any
@@ -70,7 +70,7 @@ class Machine:
     def begin(self, key: int, version: int, body: Any) -> Outcome:
         """Send one request and settle; a reply that waits comes back as a `Promise`, to be given to `finish`."""
         self._correlation_id += 1
-        parts = encode_request(RequestHeader(key, version, self._correlation_id, "test"), body)
+        parts = encode_request(FrameHeader(key, version, self._correlation_id, "test"), body)
         frame = memoryview(bytearray(b"".join(parts)))[4:]
         answer = self.broker.receive(frame, self.peer, self.clock.now())
         self.settle()

@@ -33,7 +33,7 @@ from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment
 from ottla.wire.errors import NONE
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.torture.groups_member import GROUP, KINDS, TOPIC
 
 PARTITIONS = 40
@@ -111,7 +111,7 @@ class Looks(threading.Thread):
                 continue
 
     def _ask(self, connection: Any, key: int, version: int, body: Any) -> Any:
-        connection.sendall(b"".join(encode_request(RequestHeader(key, version, 1, "looks"), body)))
+        connection.sendall(b"".join(encode_request(FrameHeader(key, version, 1, "looks"), body)))
         return decode_response(key, version, raw.reply(connection))[1]
 
     def _look_at_offsets(self, connection: Any) -> None:

@@ -232,7 +232,7 @@ def _exchanged(options: argparse.Namespace, exchange: Exchange) -> Frame:
 
 def _print(options: argparse.Namespace, frame: Frame, exchange: Exchange | None = None) -> None:
     from ottla.cli.shown import CUT_AT, Lines
-    from ottla.wire.inspection.tree import STRUCT, Node
+    from ottla.wire.inspection.tree import STRUCT, ValueNode
 
     if options.json:
         import json
@@ -242,7 +242,7 @@ def _print(options: argparse.Namespace, frame: Frame, exchange: Exchange | None 
     if exchange is not None:
         print(_place_text(exchange))
     print(frame.title())
-    root = Node("", STRUCT, children=[])
+    root = ValueNode("", STRUCT, children=[])
     for name, part in (("header", frame.header), ("body", frame.body)):
         if part is not None and part.below:
             part.name = name

@@ -15,7 +15,7 @@ from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.faults import Malformed
 from ottla.wire.framing import decode_request_header
 from ottla.wire.headers import RequestHeader, ResponseHeader
-from ottla.wire.inspection.tree import Node, tree_of
+from ottla.wire.inspection.tree import ValueNode, tree_of
 from ottla.wire.schema import Message
 
 
@@ -31,8 +31,8 @@ class Frame:
     version: int
     size: int
     correlation_id: int | None = None
-    header: Node | None = None
-    body: Node | None = None
+    header: ValueNode | None = None
+    body: ValueNode | None = None
     faults: list[str] = field(default_factory=list)
     release: str = ""
 

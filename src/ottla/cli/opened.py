@@ -17,7 +17,7 @@ from ottla.records.legacy import open_message_set
 from ottla.wire.data import peek
 from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
 from ottla.wire.faults import Malformed
-from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, Node, plain_path, tree_of
+from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, ValueNode, plain_path, tree_of
 from ottla.wire.schema import Message
 from ottla.wire.stored import INSIDE, record_types
 
@@ -47,7 +47,7 @@ class PayloadOpener:
     most: int | None = None
     faults: list[str] = field(default_factory=list)
 
-    def open_all(self, message: str, version: int, node: Node, path: str = "") -> None:
+    def open_all(self, message: str, version: int, node: ValueNode, path: str = "") -> None:
         """Open every field of a message that holds more than plain bytes."""
         for child in node.below:
             here = child.name if not path else path + child.name if child.name.startswith("[") else f"{path}.{child.name}"
@@ -60,18 +60,18 @@ class PayloadOpener:
 
     # ---------------------------------------------------------------- records
 
-    def _records(self, node: Node, where: str) -> None:
+    def _records(self, node: ValueNode, where: str) -> None:
         view = memoryview(node.value)
         start = node.end - len(view)
         node.kind, node.note, node.children = ARRAY, size_text(len(view)), []
         if len(view) <= MAGIC_POSITION:
-            node.add(Node("torn", LEAF, start, value=bytes(view), note="too short for a batch or message"))
+            node.add(ValueNode("torn", LEAF, start, value=bytes(view), note="too short for a batch or message"))
         elif view[MAGIC_POSITION] >= MAGIC:
             self._batches(node, view, start, where)
         else:
             self._message_set(node, view, start, where)
 
-    def _batches(self, node: Node, view: memoryview, start: int, where: str) -> None:
+    def _batches(self, node: ValueNode, view: memoryview, start: int, where: str) -> None:
         stop = 0
         try:
             for pos, header in batches(view):
@@ -83,14 +83,16 @@ class PayloadOpener:
         if stop < len(view):
             left = size_text(len(view) - stop)
             node.add(
-                Node("torn", LEAF, start + stop, value=None, note=f"{left} of a batch that is cut off, as fetches may end in one")
+                ValueNode(
+                    "torn", LEAF, start + stop, value=None, note=f"{left} of a batch that is cut off, as fetches may end in one"
+                )
             )
 
-    def _batch(self, view: memoryview, pos: int, header: BatchHeader, start: int, where: str) -> Node:
-        node = Node(f"batch at offset {header.base_offset}", STRUCT, start + pos, start + pos + header.size, children=[])
+    def _batch(self, view: memoryview, pos: int, header: BatchHeader, start: int, where: str) -> ValueNode:
+        node = ValueNode(f"batch at offset {header.base_offset}", STRUCT, start + pos, start + pos + header.size, children=[])
         at = start + pos
         for name, value, width in zip(header._fields, header, _HEADER_WIDTHS, strict=True):
-            node.add(Node(name, LEAF, at, at + width, value))
+            node.add(ValueNode(name, LEAF, at, at + width, value))
             at += width
         whole = view[pos : pos + header.size]
         notes = {child.name: child for child in node.below}
@@ -108,54 +110,54 @@ class PayloadOpener:
         self._rows(node, opened, header.is_control)
         return node
 
-    def _message_set(self, node: Node, view: memoryview, start: int, where: str) -> None:
+    def _message_set(self, node: ValueNode, view: memoryview, start: int, where: str) -> None:
         try:
             opened = open_message_set(view, limit_bytes=LIMIT_BYTES)
         except (BadBatch, codecs.CodecFailed) as bad:
-            node.add(Node("messages", LEAF, start, value=bytes(view)))
+            node.add(ValueNode("messages", LEAF, start, value=bytes(view)))
             self.faults.append(f"{where} {bad}")
             return
         magic = opened.runs[0].header if opened.runs else None
         kind = f"format {magic.magic}, {codecs.NAMES[magic.codec]}" if magic else "no whole message"
-        inner = node.add(Node("message set", STRUCT, start, node.end, note=kind, children=[]))
+        inner = node.add(ValueNode("message set", STRUCT, start, node.end, note=kind, children=[]))
         self._rows(inner, opened, control=False)
 
-    def _rows(self, node: Node, opened: Columns, control: bool) -> None:
+    def _rows(self, node: ValueNode, opened: Columns, control: bool) -> None:
         shown = opened if self.most is None else opened.slice(0, self.most)
-        rows = node.add(Node("records", ARRAY, note=f"{len(opened)}", children=[]))
+        rows = node.add(ValueNode("records", ARRAY, note=f"{len(opened)}", children=[]))
         found: list[Record] = shown.records()
         for index, record in enumerate(found):
             rows.add(self._row(index, record, control))
         if len(shown) < len(opened):
-            rows.add(Node("…", LEAF, note=f"{len(opened) - len(shown)} more: --all shows them"))
+            rows.add(ValueNode("…", LEAF, note=f"{len(opened) - len(shown)} more: --all shows them"))
 
-    def _row(self, index: int, record: Record, control: bool) -> Node:
-        node = Node(f"[{index}]", STRUCT, children=[])
-        node.add(Node("offset", LEAF, value=record.offset))
-        node.add(Node("timestamp", LEAF, value=record.timestamp, note=moment(record.timestamp)))
+    def _row(self, index: int, record: Record, control: bool) -> ValueNode:
+        node = ValueNode(f"[{index}]", STRUCT, children=[])
+        node.add(ValueNode("offset", LEAF, value=record.offset))
+        node.add(ValueNode("timestamp", LEAF, value=record.timestamp, note=moment(record.timestamp)))
         for item in _control(record) if control else self._item(record):
             node.add(item)
         if record.headers:
             node.add(_headers(record))
         return node
 
-    def _item(self, record: Record) -> Iterator[Node]:
+    def _item(self, record: Record) -> Iterator[ValueNode]:
         """Yield key and value: decoded as the internal topic's messages if possible, else as bytes."""
         pair = record_types(self.stored).get(_type_of(record.key)) if self.stored and record.key else None
         if pair is None or record.key is None:
-            yield Node("key", LEAF, value=record.key)
-            yield Node("value", LEAF, value=record.value)
+            yield ValueNode("key", LEAF, value=record.key)
+            yield ValueNode("value", LEAF, value=record.value)
             return
         yield self._stored("key", pair[0], pair[0].WIRE.valid.start, record.key)
         if record.value is None:
-            yield Node("value", LEAF, note="a tombstone")
+            yield ValueNode("value", LEAF, note="a tombstone")
         else:
             yield self._stored("value", pair[1], _type_of(record.value), record.value)
 
-    def _stored(self, name: str, cls: type[Message], version: int, data: bytes) -> Node:
+    def _stored(self, name: str, cls: type[Message], version: int, data: bytes) -> ValueNode:
         if version not in cls.WIRE.valid:
             self.faults.append(f"{cls.__name__} has no version {version}: its value is shown as bytes.")
-            return Node(name, LEAF, value=data)
+            return ValueNode(name, LEAF, value=data)
         node, fault = tree_of(cls, version, data, 2)
         if fault:
             self.faults.append(fault)
@@ -172,33 +174,33 @@ def _type_of(data: bytes | None) -> int:
         return -1
 
 
-def _headers(record: Record) -> Node:
+def _headers(record: Record) -> ValueNode:
     """Return a record's headers, on one line: most records have few and small ones."""
     lines = Lines()
-    node = Node("headers", ARRAY, children=[], folded=True)
+    node = ValueNode("headers", ARRAY, children=[], folded=True)
     texts = []
     for at, (name, value) in enumerate(record.headers):
-        header = node.add(Node(f"[{at}]", STRUCT, children=[]))
-        header.add(Node("key", LEAF, value=name))
-        texts.append(f"{name} = {lines.value(header.add(Node('value', LEAF, value=value)))}")
+        header = node.add(ValueNode(f"[{at}]", STRUCT, children=[]))
+        header.add(ValueNode("key", LEAF, value=name))
+        texts.append(f"{name} = {lines.value(header.add(ValueNode('value', LEAF, value=value)))}")
     node.note = ", ".join(texts)
     return node
 
 
-def _control(record: Record) -> Iterator[Node]:
+def _control(record: Record) -> Iterator[ValueNode]:
     """Yield what a control record ends or begins, and the coordinator's epoch."""
     key, value = record.key or b"", record.value or b""
     root, _ = tree_of(ControlRecordTypeSchema, 0, key, 2)
     kind = next((child.value for child in root.below), -1)
-    yield Node("control", LEAF, value=kind, note=_CONTROL.get(kind, ""))
+    yield ValueNode("control", LEAF, value=kind, note=_CONTROL.get(kind, ""))
     marker, fault = tree_of(EndTxnMarker, 0, value, 2, whole=False)
     if kind in (0, 1) and not fault:
-        yield from (Node(child.name, LEAF, value=child.value) for child in marker.below)
+        yield from (ValueNode(child.name, LEAF, value=child.value) for child in marker.below)
     else:
-        yield Node("value", LEAF, value=record.value)
+        yield ValueNode("value", LEAF, value=record.value)
 
 
-def _inside(node: Node, cls: type[Message]) -> None:
+def _inside(node: ValueNode, cls: type[Message]) -> None:
     """Decode what one group member wrote for another, perhaps in a newer version of the format; otherwise it stays bytes."""
     data = bytes(node.value)
     version = min(_type_of(data), cls.WIRE.valid.stop - 1)
@@ -211,13 +213,13 @@ def _inside(node: Node, cls: type[Message]) -> None:
     node.kind, node.note, node.children = STRUCT, f"{cls.__name__} v{version}", inner.below
 
 
-def _move(node: Node, by: int) -> None:
+def _move(node: ValueNode, by: int) -> None:
     for child in node.below:
         child.start, child.end = child.start + by, child.end + by
         _move(child, by)
 
 
-def _forget_places(node: Node) -> None:
+def _forget_places(node: ValueNode) -> None:
     node.start = node.end = -1
     for child in node.below:
         _forget_places(child)

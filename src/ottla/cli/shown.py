@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.wire.apis import API
 from ottla.wire.errors import ERRORS
-from ottla.wire.inspection.tree import ARRAY, LEAF, Node
+from ottla.wire.inspection.tree import ARRAY, LEAF, ValueNode
 
 ONE_LINE = 170
 """Structs and arrays of plain values stand on one line up to this length."""
@@ -24,11 +24,11 @@ class Lines:
         self._places = places
         self._cut_at = cut_at
 
-    def of(self, node: Node, depth: int = 0) -> Iterator[str]:
+    def of(self, node: ValueNode, depth: int = 0) -> Iterator[str]:
         for child in node.below:
             yield from self._lines(child, depth)
 
-    def _lines(self, node: Node, depth: int) -> Iterator[str]:
+    def _lines(self, node: ValueNode, depth: int) -> Iterator[str]:
         if node.kind == LEAF:
             yield self._line(node, depth, self.leaf(node))
             return
@@ -40,12 +40,12 @@ class Lines:
         yield self._line(node, depth, ", ".join(filter(None, (count, node.note))))
         yield from self.of(node, depth + 1)
 
-    def _line(self, node: Node, depth: int, text: str) -> str:
+    def _line(self, node: ValueNode, depth: int, text: str) -> str:
         place = (f"{node.start:>7}  " if node.start >= 0 else " " * 9) if self._places else ""
         head = node.name if node.name.startswith("[") else f"{node.name}:"
         return f"{place}{'  ' * depth}{head} {text}".rstrip()
 
-    def _flat(self, node: Node) -> str | None:
+    def _flat(self, node: ValueNode) -> str | None:
         """Put a node of leaves, or of leaves and arrays of leaves, on one line; None if there is more below or more to say."""
         if node.folded:
             return node.note
@@ -58,19 +58,19 @@ class Lines:
             return f"[{', '.join(filter(None, parts))}]"
         return ", ".join(f"{child.name}: {part}" for child, part in zip(node.below, parts, strict=True))
 
-    def _flat_part(self, node: Node, arrays: bool) -> str | None:
+    def _flat_part(self, node: ValueNode, arrays: bool) -> str | None:
         if node.kind == LEAF:
             return self.leaf(node)
         return self._flat(node) if arrays and node.kind == ARRAY else None
 
-    def leaf(self, node: Node) -> str:
+    def leaf(self, node: ValueNode) -> str:
         """Format one value, with its meaning in brackets."""
         note = node.note or meaning(node)
         if node.value is None and node.note:
             return node.note
         return f"{self.value(node)} ({note})" if note else self.value(node)
 
-    def value(self, node: Node) -> str:
+    def value(self, node: ValueNode) -> str:
         value = node.value
         if value is None or isinstance(value, bool):
             return "null" if value is None else str(value).lower()
@@ -96,7 +96,7 @@ def size_text(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
 
 
-def meaning(node: Node) -> str:
+def meaning(node: ValueNode) -> str:
     """Name what a number stands for: an error or an API."""
     if node.field is None or node.value is None:
         return ""
@@ -117,7 +117,7 @@ def printable(data: bytes | bytearray | memoryview) -> str | None:
     return text if all(letter.isprintable() or letter in "\n\r\t" for letter in text) else None
 
 
-def is_uuid(node: Node) -> bool:
+def is_uuid(node: ValueNode) -> bool:
     return node.field is not None and node.field.kind == "16s"
 
 
@@ -126,7 +126,7 @@ def uuid_text(value: bytes | bytearray | memoryview) -> str:
     return base64.urlsafe_b64encode(bytes(value)).decode().rstrip("=")
 
 
-def as_json(node: Node) -> Any:
+def as_json(node: ValueNode) -> Any:
     """Convert a tree to dictionaries, lists and plain values. Bytes: their count, and their text if printable, else their hex."""
     if node.kind == ARRAY:
         return [as_json(child) for child in node.below]

@@ -19,7 +19,7 @@ from ottla.version import VERSION
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import UNSUPPORTED_VERSION
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 _HELLO_VERSION = SPOKEN[API_VERSIONS][1]
@@ -87,7 +87,7 @@ class ClientConnection:
 
     def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
-        parts = encode_request(RequestHeader(api_key, version, self._next_id, self._client_id), body)
+        parts = encode_request(FrameHeader(api_key, version, self._next_id, self._client_id), body)
         if expect:
             self._sent.append(InFlight(self._next_id, api_key, version, token))
         return parts

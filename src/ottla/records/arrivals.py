@@ -70,7 +70,7 @@ class Arrived(NamedTuple):
     headers: tuple[BatchHeader, ...] = ()
 
 
-class Entry(NamedTuple):
+class OuterMessages(NamedTuple):
     """Plain messages of one kind from `start` to `end` of the set, or one compressed message: a wrapper."""
 
     start: int
@@ -127,21 +127,21 @@ def arrive(view: Buffer, terms: Terms) -> Generator[None, None, Arrived]:
     return Arrived(NONE, "", out, tuple(header for _, header in batches(out)))
 
 
-def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[Entry]]:
+def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[OuterMessages]]:
     """The outer messages, a piece of plain ones or one wrapper in each."""
-    found: list[Entry] = []
+    found: list[OuterMessages] = []
     for start, end in _runs(view, PIECE_BYTES[codecs.NONE]):
         codec = view[start + 17] & CODEC_MASK
         while codec and start < end:
             size = ENTRY.unpack_from(view, start)[1] + LOG_OVERHEAD_BYTES
             if size > terms.max_message_bytes:
                 raise Untakable(MESSAGE_TOO_LARGE, f"A message of {size} bytes is larger than max.message.bytes.")
-            found.append(Entry(start, start + size, codec))
+            found.append(OuterMessages(start, start + size, codec))
             start += size
         if codec > terms.newest_codec or codec == codecs.ZSTD:
             raise Untakable(UNSUPPORTED_COMPRESSION_TYPE, f"The codec {codec} is not one of the message format.")
         if start < end:
-            found.append(Entry(start, end, codecs.NONE))
+            found.append(OuterMessages(start, end, codecs.NONE))
         if len(found) % 64 == 0:
             yield
     return found
@@ -162,7 +162,7 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
         pos = end
 
 
-def _opened(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | None]:
+def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
     """The messages of an entry in pieces; None where it only took time."""
     if not entry.codec:
         yield open_message_set(view[entry.start : entry.end])
@@ -170,7 +170,7 @@ def _opened(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | 
         yield from _unwrapped(view, entry, terms)
 
 
-def _unwrapped(view: memoryview, entry: Entry, terms: Terms) -> Iterator[Columns | None]:
+def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
     """The messages of a wrapper, which get new offsets: theirs are only looked at (-1 is what pykafka sends)."""
     wrapper = open_wrapper(view, entry.start, entry.end)
     if wrapper.magic and terms.inside is Inside.NOTHING:

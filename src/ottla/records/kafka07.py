@@ -25,7 +25,7 @@ MOST_NESTED: Final = 8
 """How deep compressed sets may stand within one another. Readers of 0.7 have no such limit, and producers nest one level."""
 
 
-class Message(NamedTuple):
+class Message07(NamedTuple):
     """A payload, and the offset to fetch next when it is done.
 
     For messages compressed together that is where they begin, as all of them come again, and for the last of them where they end.
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     magic: int
 
 
-class Entry(NamedTuple):
+class RawMessage07(NamedTuple):
     """A message as it stands in the set: from `start` to `end`, its payload not opened."""
 
     start: int
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     payload: memoryview
 
 
-def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Iterator[Message]:
+def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Iterator[Message07]:
     """Every message in `view`, which stands at `offset` of the log; one torn at the end is left for the next fetch.
 
     Compressed ones may take `limit_bytes` opened, together. Raises `BadMessage` (INVALID_MESSAGE) for a size, magic or checksum
@@ -57,7 +57,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
         opened = list(_opened(entry, budget, 0))
         for index, (magic, payload) in enumerate(opened):
             last = index == len(opened) - 1
-            yield Message(offset + (entry.end if last else entry.start), payload, magic)
+            yield Message07(offset + (entry.end if last else entry.start), payload, magic)
 
 
 def whole_bytes(view: Buffer) -> int:
@@ -81,7 +81,7 @@ def _message(payload: bytes, magic: int, attributes: int) -> bytes:
     return SIZE.pack(len(head) + CRC.size + len(payload)) + head + CRC.pack(crc32(payload)) + payload
 
 
-def _entries(view: memoryview) -> Iterator[Entry]:
+def _entries(view: memoryview) -> Iterator[RawMessage07]:
     pos = 0
     while len(view) - pos >= SIZE.size:
         size: int = SIZE.unpack_from(view, pos)[0]
@@ -94,7 +94,7 @@ def _entries(view: memoryview) -> Iterator[Entry]:
         pos += size
 
 
-def _entry(data: memoryview, start: int) -> Entry:
+def _entry(data: memoryview, start: int) -> RawMessage07:
     magic = data[0]
     if magic > 1:
         raise BadMessage(start, f"magic {magic} is none of Kafka 0.7, which has 0 and 1.", INVALID_MESSAGE)
@@ -105,10 +105,10 @@ def _entry(data: memoryview, start: int) -> Entry:
     payload = data[head + CRC.size :]
     if crc32(payload) != CRC.unpack_from(data, head)[0]:
         raise BadMessage(start, "the CRC-32 of the payload is wrong.", INVALID_MESSAGE)
-    return Entry(start, start + SIZE.size + len(data), magic, codec, payload)
+    return RawMessage07(start, start + SIZE.size + len(data), magic, codec, payload)
 
 
-def _opened(entry: Entry, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
+def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
     """(magic, payload) of the message, or of all that are compressed in it; `budget` is what may still be opened."""
     if not entry.codec:
         yield entry.magic, bytes(entry.payload)

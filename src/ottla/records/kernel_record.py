@@ -23,7 +23,7 @@ COMPILED = cython.compiled
 @cython.no_gc  # Cython wants it in this order
 @cython.freelist(1000)
 @cython.cclass
-class Record:
+class CompiledRecord:
     """The fields of a record, as a NamedTuple has them, without its price.
 
     Numbers stay C's until somebody asks, and the garbage collector never hears of it: it holds bytes and text alone, which cannot
@@ -39,7 +39,7 @@ class Record:
     key = cython.declare(object, visibility="readonly")
     value = cython.declare(object, visibility="readonly")
     headers = cython.declare(object, visibility="readonly")
-    source = cython.declare(object)  # of a ConsumerRecord; here, as only what has no fields of its own is used again
+    source = cython.declare(object)  # of the subclass; here, as the free list takes no class with fields of its own
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers=()):
         self.offset = offset
@@ -68,12 +68,12 @@ class Record:
         return self._tuple()[index]
 
     def __eq__(self, other):
-        if isinstance(other, Record | tuple):
+        if isinstance(other, CompiledRecord | tuple):
             return self._tuple() == tuple(other)
         return NotImplemented
 
     def __lt__(self, other):
-        if isinstance(other, Record | tuple):
+        if isinstance(other, CompiledRecord | tuple):
             return self._tuple() < tuple(other)
         return NotImplemented
 
@@ -82,7 +82,7 @@ class Record:
 
     def __repr__(self):
         fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._tuple(), strict=True))
-        return f"{type(self).__name__}({fields})"
+        return f"Record({fields})"
 
     def __reduce__(self):
         return type(self), self._tuple()
@@ -90,11 +90,11 @@ class Record:
 
 @cython.no_gc
 @cython.cclass
-class ConsumerRecord(Record):
+class CompiledConsumerRecord(CompiledRecord):
     """A record, and the (topic, partition) that it comes from: one field more, which does not count when records are compared."""
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers=(), where=("", -1)):
-        Record.__init__(self, offset, timestamp, timestamp_type, key, value, headers)
+        CompiledRecord.__init__(self, offset, timestamp, timestamp_type, key, value, headers)
         self.source = where
 
     @property
@@ -164,14 +164,14 @@ def make_records(
     end: cython.Py_ssize_t,
     timestamp_type: cython.int,
 ):
-    """Rows `first` to `end`, whose bytes lie in `buf`, as objects: a `ConsumerRecord` each, or a `Record` where `where` is None.
+    """Rows `first` to `end`, whose bytes lie in `buf`, as objects: consumer records, or plain ones where `where` is None.
 
     `record_type` is that of the two classes which is meant, as there are others where nothing is compiled.
     """
     capacity: cython.Py_ssize_t = len(offsets)
     if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
         raise ValueError("make_records: the rows are outside the columns")
-    if cython.compiled and record_type is not (Record if where is None else ConsumerRecord):
+    if cython.compiled and record_type is not (CompiledRecord if where is None else CompiledConsumerRecord):
         raise TypeError("make_records: the type is none of the two classes of records")
     row: cython.Py_ssize_t
     for row in range(first, end):
@@ -214,12 +214,12 @@ def _record(
         headers = _headers(buf, at, at + spans[5 * capacity + row])
     if not cython.compiled:
         return _plain(record_type, where, (offset, timestamp, timestamp_type, key, value, headers))
-    record: Record
-    placed: ConsumerRecord
+    record: CompiledRecord
+    placed: CompiledConsumerRecord
     if where is None:
-        record = Record.__new__(Record)
+        record = CompiledRecord.__new__(CompiledRecord)
     else:
-        placed = ConsumerRecord.__new__(ConsumerRecord)
+        placed = CompiledConsumerRecord.__new__(CompiledConsumerRecord)
         placed.source = where
         record = placed
     record.offset = offset

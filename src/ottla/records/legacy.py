@@ -38,7 +38,7 @@ class BadMessage(BadBatch):
         self.error_code = error_code
 
 
-class Segment(NamedTuple):
+class MessageRun(NamedTuple):
     """`messages` of one kind from `start` to `end` of `data`. `attributes` are theirs, with the codec of the wrapper they were in.
 
     `wrapper_offset` is that of a wrapper of format 1, from which their offsets count; `timestamp` replaces theirs.
@@ -81,8 +81,8 @@ def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BY
     return Columns(offsets, timestamps, spans, tuple(runs), 0, row, offsets[row - 1] + 1)
 
 
-def _segments(view: memoryview, limit_bytes: int) -> list[Segment]:
-    found: list[Segment] = []
+def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
+    found: list[MessageRun] = []
     pos = 0
     while True:
         count, stop = kernel_legacy.run_of(view, pos, len(view))
@@ -97,7 +97,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[Segment]:
             limit_bytes -= len(inner[0].data) if inner else 0
             found += inner
         else:
-            found.append(Segment(view, pos, stop, count, magic, attributes, None, None))
+            found.append(MessageRun(view, pos, stop, count, magic, attributes, None, None))
         pos = stop
 
 
@@ -123,26 +123,26 @@ def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
     return Wrapper(offset, magic, attributes, timestamp, value)
 
 
-def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[Segment]:
+def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[MessageRun]:
     """The messages compressed within the one at `pos`. All are of its format, and none is compressed again."""
     offset, magic, attributes, timestamp, value = open_wrapper(view, pos, stop)
     opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
     data = memoryview(opened)
-    inner: list[Segment] = []
+    inner: list[MessageRun] = []
     at = 0
     while at < len(data):
         count, end = kernel_legacy.run_of(data, at, len(data))
         if count <= 0 or data[at + 16] != magic or data[at + 17] & CODEC_MASK:
             raise BadMessage(pos, "a compressed set holds a broken, a compressed or another format's message.", INVALID_RECORD)
         kind = data[at + 17] | attributes & TIMESTAMP_TYPE_BIT
-        inner.append(Segment(data, at, end, count, magic, kind | attributes & CODEC_MASK, None, timestamp))
+        inner.append(MessageRun(data, at, end, count, magic, kind | attributes & CODEC_MASK, None, timestamp))
         at = end
     if not inner:
         raise BadMessage(pos, "a compressed set holds no message.", INVALID_RECORD)
     return _placed(inner, magic, offset, pos)
 
 
-def _placed(inner: list[Segment], magic: int, offset: int, pos: int) -> list[Segment]:
+def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
     """In format 1 the wrapper has the offset of its last message; 0 is what producers send that do not care."""
     if magic == 0:
         return inner
@@ -166,7 +166,7 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
     raise BadMessage(pos, "a length of the message is wrong.", CORRUPT_MESSAGE)
 
 
-def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
+def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
     """Make relative offsets absolute, and give every message the wrapper's time where the broker set it; the newest time."""
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
@@ -180,7 +180,7 @@ def _settle(segment: Segment, offsets: memoryview[int], timestamps: memoryview[i
     return newest
 
 
-def _header(segment: Segment, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
+def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
     """What a run says of its messages, in the words of a batch."""
     return BatchHeader(
         base_offset=offsets[row],

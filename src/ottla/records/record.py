@@ -68,5 +68,5 @@ if TYPE_CHECKING or not kernel_record.COMPILED:
             return type(self), (*self, self.where)
 
 else:
-    Record = kernel_record.Record
-    ConsumerRecord = kernel_record.ConsumerRecord
+    Record = kernel_record.CompiledRecord
+    ConsumerRecord = kernel_record.CompiledConsumerRecord

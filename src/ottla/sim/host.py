@@ -14,7 +14,7 @@ from ottla.ports import Now
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.registry import MemoryRegistry
 from ottla.sim.world import World
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 Answered = Callable[[Any], None]
@@ -118,7 +118,7 @@ class Host:
         self._correlation_id += 1
         number = self._correlation_id
         self._owed[number] = answered
-        frame = memoryview(bytearray(b"".join(encode_request(RequestHeader(key, version, number, "sim"), body))))[4:]
+        frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, number, "sim"), body))))[4:]
         self._stamp()
         try:
             answer = self.broker.receive(frame, peer, self.world.clock.now())

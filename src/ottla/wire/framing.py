@@ -26,7 +26,7 @@ _RESPONSE_0: Final = Struct(">ii")
 _RESPONSE_1: Final = Struct(">iib")
 
 
-class RequestHeader(NamedTuple):
+class FrameHeader(NamedTuple):
     """What stands before every request. The tagged fields of header version 2 are skipped: none is defined."""
 
     api_key: int
@@ -41,12 +41,12 @@ _new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python 
 class Unsupported(Malformed):
     """A request of an API or version that never was; `header` is what was read of it."""
 
-    def __init__(self, header: RequestHeader) -> None:
+    def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")
         self.header = header
 
 
-def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
+def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
     """The header of a request frame and the position where the body begins. Raises `Malformed`.
 
     API or version may be unknown: then the position means nothing. Flexible versions are taken to go on beyond the highest known
@@ -56,7 +56,7 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(buf)
         if (key, version) in REQUEST_HEADERS:
-            return RequestHeader(key, version, correlation_id), _WITHOUT_CLIENT_ID
+            return FrameHeader(key, version, correlation_id), _WITHOUT_CLIENT_ID
         position = 10
         client_id = None
         if length >= 0:
@@ -72,10 +72,10 @@ def decode_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
         ) from e
     if position > len(buf):
         raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")
-    return _new_header(RequestHeader, (key, version, correlation_id, client_id)), position
+    return _new_header(FrameHeader, (key, version, correlation_id, client_id)), position
 
 
-def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
     """Header and body of a request frame; bytes after the last field are passed over.
 
     Raises `Malformed`; as `Unsupported` where API or version never were.
@@ -103,7 +103,7 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
     return correlation_id, decode(api.response, version, frame, position)
 
 
-def encode_request(header: RequestHeader, body: Message) -> list[Part]:
+def encode_request(header: FrameHeader, body: Message) -> list[Part]:
     """A whole request in pieces, its size first. Raises `Unencodable`."""
     parts: list[Part] = [b""]
     cuts: list[int] = []
@@ -112,7 +112,7 @@ def encode_request(header: RequestHeader, body: Message) -> list[Part]:
     return join_between(parts, cuts)
 
 
-def _request_header(api: Api, header: RequestHeader, body_size: int) -> bytes:
+def _request_header(api: Api, header: FrameHeader, body_size: int) -> bytes:
     key, version, correlation_id, client_id = header
     kind = api.request_headers[version]
     if kind == 0:

@@ -26,12 +26,6 @@ Rest: TypeAlias = bytes | memoryview
 Buffer: TypeAlias = bytes | bytearray | memoryview
 R = TypeVar("R")
 
-LATEST_TIME: Final = -1
-EARLIEST_TIME: Final = -2
-"""What `OffsetsRequest.time` may be instead of milliseconds since 1970."""
-ANY_PARTITION: Final = -1
-"""The broker chooses; only in what produces."""
-
 UNKNOWN, NONE, OFFSET_OUT_OF_RANGE, INVALID_MESSAGE, WRONG_PARTITION, INVALID_FETCH_SIZE = range(-1, 5)
 ERRORS: Final = {
     UNKNOWN: "Something failed on the broker, or the topic's name is not allowed.",
@@ -45,8 +39,8 @@ ERRORS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceRequest:
-    """Append messages to a partition. There is no response; what is wrong with it closes the connection."""
+class ProduceRequest07:
+    """Append messages to a partition; -1 lets the broker choose one. There is no response: a fault closes the connection."""
 
     topic: str
     partition: i32
@@ -54,7 +48,7 @@ class ProduceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest07:
     """Read at most `max_bytes` from `offset`, a position in bytes. Answered at once, with nothing if there is nothing."""
 
     topic: str
@@ -64,22 +58,25 @@ class FetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiFetchRequest:
+class MultiFetchRequest07:
     """Several fetches in one, answered together."""
 
-    fetches: list[FetchRequest]
+    fetches: list[FetchRequest07]
 
 
 @dataclass(frozen=True, slots=True)
-class MultiProduceRequest:
+class MultiProduceRequest07:
     """Several produce requests in one, done one after the other up to the first that is wrong."""
 
-    produces: list[ProduceRequest]
+    produces: list[ProduceRequest07]
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsRequest:
-    """Where segments begin that were last written at `time` (ms) or before: at most `max_offsets`, the newest first."""
+class OffsetsRequest07:
+    """Where segments begin that were last written at `time` or before: at most `max_offsets`, the newest first.
+
+    `time` is in milliseconds since 1970, -1 for the end of the log, or -2 for its beginning.
+    """
 
     topic: str
     partition: i32
@@ -88,7 +85,7 @@ class OffsetsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchResponse:
+class FetchResponse07:
     """Bytes of the log. The last message may be cut anywhere, even within its size."""
 
     error_code: i16
@@ -96,42 +93,42 @@ class FetchResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiFetchResponse:
+class MultiFetchResponse07:
     """A whole fetch response, with its size, for each fetch in the order of the request; the error code is always 0."""
 
     error_code: i16
-    responses: list[FetchResponse]
+    responses: list[FetchResponse07]
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsResponse:
+class OffsetsResponse07:
     """Offsets, the newest first. An unknown topic has [0], or none at a time."""
 
     error_code: i16
     offsets: list[i64]
 
 
-Request: TypeAlias = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
-Response: TypeAlias = FetchResponse | MultiFetchResponse | OffsetsResponse
+Request: TypeAlias = ProduceRequest07 | FetchRequest07 | MultiFetchRequest07 | MultiProduceRequest07 | OffsetsRequest07
+Response: TypeAlias = FetchResponse07 | MultiFetchResponse07 | OffsetsResponse07
 
 REQUESTS: Final[tuple[type[Request], ...]] = (
-    ProduceRequest,
-    FetchRequest,
-    MultiFetchRequest,
-    MultiProduceRequest,
-    OffsetsRequest,
+    ProduceRequest07,
+    FetchRequest07,
+    MultiFetchRequest07,
+    MultiProduceRequest07,
+    OffsetsRequest07,
 )
 """By their type, the first field of a request."""
 RESPONSES: Final[dict[type[Request], type[Response]]] = {
-    FetchRequest: FetchResponse,
-    MultiFetchRequest: MultiFetchResponse,
-    OffsetsRequest: OffsetsResponse,
+    FetchRequest07: FetchResponse07,
+    MultiFetchRequest07: MultiFetchResponse07,
+    OffsetsRequest07: OffsetsResponse07,
 }
 """What answers a request; nothing answers those that produce."""
 
 _NUMBERS: Final = {"i16": Struct(">h"), "i32": Struct(">i"), "i64": Struct(">q")}
 _SIZE, _TYPE, _COUNT, _LENGTH = Struct(">i"), Struct(">h"), Struct(">h"), Struct(">h")
-_LEAST_BYTES: Final = {FetchRequest: 18, ProduceRequest: 10, FetchResponse: 6}
+_LEAST_BYTES: Final = {FetchRequest07: 18, ProduceRequest07: 10, FetchResponse07: 6}
 """What an entry of a list takes at least, its size included, which bounds how many there can be."""
 
 
@@ -143,13 +140,13 @@ def decode_request(frame: Buffer) -> Request:
 
 def decode_response(of: type[R], frame: Buffer) -> R:
     """The response in a frame, which is one of class `of` and fills it. Raises `Malformed`."""
-    reader = _Reader(frame, of.__name__)
+    reader = _Reader(frame, title(of))
     response = reader.struct(of, "")
     reader.finish()
     return response
 
 
-class Seen(NamedTuple):
+class Seen07(NamedTuple):
     """What could be read of a frame: its class if that is known, its values, and the fault that ended it."""
 
     message: type[Request] | type[Response] | None
@@ -157,7 +154,7 @@ class Seen(NamedTuple):
     fault: Malformed | None
 
 
-def seen_request(frame: Buffer) -> Seen:
+def seen_request(frame: Buffer) -> Seen07:
     """A request as far as its bytes can be read, value by value, for people who look at bytes."""
     reader = _Reader(frame, "a request")
     reader.leaves = []
@@ -166,20 +163,20 @@ def seen_request(frame: Buffer) -> Seen:
         message = reader.kind()
         reader.struct(message, "")
     except Malformed as fault:
-        return Seen(message, reader.leaves, fault)
-    return Seen(message, reader.leaves, None)
+        return Seen07(message, reader.leaves, fault)
+    return Seen07(message, reader.leaves, None)
 
 
-def seen_response(of: type[Response], frame: Buffer) -> Seen:
+def seen_response(of: type[Response], frame: Buffer) -> Seen07:
     """A response of class `of` as far as its bytes can be read."""
-    reader = _Reader(frame, of.__name__)
+    reader = _Reader(frame, title(of))
     reader.leaves = []
     try:
         reader.struct(of, "")
         reader.finish()
     except Malformed as fault:
-        return Seen(of, reader.leaves, fault)
-    return Seen(of, reader.leaves, None)
+        return Seen07(of, reader.leaves, fault)
+    return Seen07(of, reader.leaves, None)
 
 
 def encode_request(request: Request) -> bytes:
@@ -190,6 +187,11 @@ def encode_request(request: Request) -> bytes:
 def encode_response(response: Response) -> bytes:
     """A frame without its size. Raises `Unencodable` for a value that does not fit."""
     return _written(response, [])
+
+
+def title(cls: type[Any]) -> str:
+    """The name of a message, as people know it: "FetchRequest"."""
+    return cls.__name__.removesuffix("07")
 
 
 def layout(cls: type[Any]) -> tuple[tuple[str, str], ...]:
@@ -219,7 +221,7 @@ class _Reader:
         kind: int = self.field("i16", "type")
         if not 0 <= kind < len(REQUESTS):
             raise self.fault("type", 0, f"there is no request of type {kind}: 0 to {len(REQUESTS) - 1} are known")
-        self.message = REQUESTS[kind].__name__
+        self.message = title(REQUESTS[kind])
         return REQUESTS[kind]
 
     def finish(self) -> None:
@@ -268,7 +270,7 @@ class _Reader:
             count = self.count(path, _SIZE, _NUMBERS[item].size)
             return [self.field(item, f"{path}[{index}]") for index in range(count)]
         cls = _NAMED[item]
-        if cls is FetchResponse:
+        if cls is FetchResponse07:
             return self.to_the_end(path)
         return [self.struct(cls, f"{path}[{index}]") for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls]))]
 
@@ -281,9 +283,9 @@ class _Reader:
             raise self.fault(path, start, f"{count} items of {least_bytes} bytes or more cannot be in the {left} that are left")
         return count
 
-    def to_the_end(self, path: str) -> list[FetchResponse]:
+    def to_the_end(self, path: str) -> list[FetchResponse07]:
         """Fetch responses, each with its size, as long as there are bytes."""
-        found: list[FetchResponse] = []
+        found: list[FetchResponse07] = []
         whole = self.end
         while self.pos < whole:
             here = f"{path}[{len(found)}]"
@@ -291,7 +293,7 @@ class _Reader:
             if not _TYPE.size <= size <= whole - self.pos:
                 raise self.fault(here, start, f"a response of {size} bytes cannot be in the {whole - self.pos} that are left")
             self.end = self.pos + size
-            found.append(self.struct(FetchResponse, here))
+            found.append(self.struct(FetchResponse07, here))
             self.end = whole
         return found
 
@@ -300,7 +302,7 @@ class _Reader:
 
 
 def _written(message: Request | Response, parts: list[bytes | memoryview]) -> bytes:
-    _write(message, parts, type(message).__name__)
+    _write(message, parts, title(type(message)))
     return b"".join(parts)
 
 
@@ -330,13 +332,13 @@ def _write_sized(value: Buffer, parts: list[bytes | memoryview]) -> None:
 def _write_structs(values: list[Any], parts: list[bytes | memoryview]) -> None:
     parts.append(_COUNT.pack(len(values)))
     for value in values:
-        _write(value, parts, type(value).__name__)
+        _write(value, parts, title(type(value)))
 
 
-def _write_responses(values: list[FetchResponse], parts: list[bytes | memoryview]) -> None:
+def _write_responses(values: list[FetchResponse07], parts: list[bytes | memoryview]) -> None:
     for value in values:
         parts.append(_SIZE.pack(_TYPE.size + len(value.messages)))
-        _write(value, parts, type(value).__name__)
+        _write(value, parts, title(type(value)))
 
 
 def _write_offsets(values: list[int], parts: list[bytes | memoryview]) -> None:
@@ -344,14 +346,14 @@ def _write_offsets(values: list[int], parts: list[bytes | memoryview]) -> None:
     parts += [_NUMBERS["i64"].pack(value) for value in values]
 
 
-_NAMED: Final[dict[str, type[Any]]] = {cls.__name__: cls for cls in (FetchRequest, ProduceRequest, FetchResponse)}
+_NAMED: Final[dict[str, type[Any]]] = {cls.__name__: cls for cls in (FetchRequest07, ProduceRequest07, FetchResponse07)}
 _WRITE: Final[dict[str, Callable[[Any, list[bytes | memoryview]], None]]] = {
     **{name: _write_number(kind) for name, kind in _NUMBERS.items()},
     "str": _write_text,
     "Messages": _write_sized,
     "Rest": lambda value, parts: parts.append(memoryview(value)),
-    "list[FetchRequest]": _write_structs,
-    "list[ProduceRequest]": _write_structs,
-    "list[FetchResponse]": _write_responses,
+    "list[FetchRequest07]": _write_structs,
+    "list[ProduceRequest07]": _write_structs,
+    "list[FetchResponse07]": _write_responses,
     "list[i64]": _write_offsets,
 }

@@ -17,7 +17,7 @@ from ottla.records.batch import batches, crc_is_valid
 from ottla.records.columns import open_batches
 from ottla.records.legacy import open_message_set, wrapper
 from ottla.testing import BrokerProcess
-from ottla.wire.framing import RequestHeader, encode_request
+from ottla.wire.framing import FrameHeader, encode_request
 from tests.interop.hostile.test_mutations import mutations, throw
 from tests.old.message_sets import batch, plain
 from tests.support.frames import FETCH, Raw, array, string
@@ -34,7 +34,7 @@ TOPICS = ("first", "second")
 def frames() -> list[bytes]:
     """Frames of every old version that carries or asks for much, each of them good."""
     bodies = [*produced(), *fetched(), *others()]
-    return [b"".join(map(bytes, encode_request(RequestHeader(key, version, 7, "old"), body))) for key, version, body in bodies]  # type: ignore[arg-type]  # requests are buffers only
+    return [b"".join(map(bytes, encode_request(FrameHeader(key, version, 7, "old"), body))) for key, version, body in bodies]  # type: ignore[arg-type]  # requests are buffers only
 
 
 def produced() -> Iterator[tuple[int, int, object]]:

@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 from bench import raw
-from ottla.wire.framing import RequestHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 
 
 class Away(Exception):
@@ -25,7 +25,7 @@ class Wire:
         try:
             if self._connection is None:
                 self._connection = raw.connect(self._address)
-            self._connection.sendall(b"".join(encode_request(RequestHeader(key, version, 1, "soak"), body)))
+            self._connection.sendall(b"".join(encode_request(FrameHeader(key, version, 1, "soak"), body)))
             return decode_response(key, version, raw.reply(self._connection))[1]
         except (OSError, EOFError) as ended:
             self.close()

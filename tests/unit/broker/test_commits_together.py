@@ -24,7 +24,7 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import NONE, NOT_COORDINATOR
-from ottla.wire.framing import RequestHeader, encode_request
+from ottla.wire.framing import FrameHeader, encode_request
 from tests.support.machine import Machine
 
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, DELETE, OFFSET_DELETE = 8, 9, 10, 11, 12, 13, 42, 47
@@ -53,7 +53,7 @@ def commit_request(group: str, offset: int, partition: int = 0, generation: int 
 
 def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
     """Give the broker a request and nothing more: its bundle is not over."""
-    parts = encode_request(RequestHeader(key, version, 1, "test"), body)
+    parts = encode_request(FrameHeader(key, version, 1, "test"), body)
     return machine.broker.receive(memoryview(bytearray(b"".join(parts)))[4:], machine.peer, machine.clock.now())
 
 

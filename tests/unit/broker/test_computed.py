@@ -14,7 +14,7 @@ from ottla.records.legacy import open_message_set, wrapper
 from ottla.sim.clock import SimClock
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import MESSAGE_TOO_LARGE
-from ottla.wire.framing import RequestHeader, encode_request
+from ottla.wire.framing import FrameHeader, encode_request
 from tests.old.message_sets import plain
 from tests.support.machine import Machine
 from tests.support.messages import request
@@ -153,7 +153,7 @@ def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> Non
     machine = slow
     sent = plain(*BIG[:3000])
     body = produced("t", sent)
-    frame = bytearray(b"".join(map(bytes, encode_request(RequestHeader(PRODUCE, 0, 7, "test"), body))))[4:]
+    frame = bytearray(b"".join(map(bytes, encode_request(FrameHeader(PRODUCE, 0, 7, "test"), body))))[4:]
     pending = machine.broker.receive(memoryview(frame), machine.peer, machine.clock.now())
     assert isinstance(pending, Promise)
     frame[:] = bytes(len(frame))

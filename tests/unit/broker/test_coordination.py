@@ -35,7 +35,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from ottla.wire.framing import RequestHeader, encode_request
+from ottla.wire.framing import FrameHeader, encode_request
 from tests.support.machine import Machine
 
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, SYNC, DESCRIBE, LIST, DELETE, DELETE_TOPICS, OFFSET_DELETE = (
@@ -115,7 +115,7 @@ def beat(machine: Machine, group: str, member_id: str) -> int:
 
 def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
     """Give the broker a request and nothing more: no disk has turned yet."""
-    parts = encode_request(RequestHeader(key, version, 1, "test"), body)
+    parts = encode_request(FrameHeader(key, version, 1, "test"), body)
     return machine.broker.receive(memoryview(b"".join(parts))[4:], machine.peer, machine.clock.now())
 
 

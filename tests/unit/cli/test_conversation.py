@@ -6,13 +6,13 @@ from ottla.cli.conversation import Conversation
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.framing import RequestHeader, encode_request, encode_response
+from ottla.wire.framing import FrameHeader, encode_request, encode_response
 from ottla.wire.schema import Message
 from tests.unit.cli.packets import BROKER, Piece, Talk, as_packets
 
 
 def asked(key: int, version: int, correlation_id: int, body: Message) -> bytes:
-    return b"".join(encode_request(RequestHeader(key, version, correlation_id, "me"), body))
+    return b"".join(encode_request(FrameHeader(key, version, correlation_id, "me"), body))
 
 
 def answered(key: int, version: int, correlation_id: int, body: Message) -> bytes:

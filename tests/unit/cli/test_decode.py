@@ -28,7 +28,7 @@ from ottla.wire.data import encode_key, encode_value
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.data.control_records import EndTxnMarker
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
-from ottla.wire.framing import RequestHeader, encode_request, encode_response
+from ottla.wire.framing import FrameHeader, encode_request, encode_response
 from ottla.wire.schema import Message
 from tests.fuzz.mutations import mutations
 from tests.unit.cli.packets import Talk, pcap
@@ -38,7 +38,7 @@ BATCH = bytes(build([b"JFK", None], [b"12", b"\xff\x00"], [1_700_000_000_000, 1_
 
 
 def framed(key: int, version: int, body: Message) -> bytes:
-    return b"".join(encode_request(RequestHeader(key, version, 7, "me"), body))
+    return b"".join(encode_request(FrameHeader(key, version, 7, "me"), body))
 
 
 def produce(records: bytes, version: int = 9) -> ProduceRequest:
@@ -275,7 +275,7 @@ def test_a_capture_is_printed_frame_by_frame(decode: Any, tmp_path: Path) -> Non
 
 
 def test_frames_of_kafka_07_are_printed_when_asked(decode: Any) -> None:
-    produced = kafka07.encode_request(kafka07.ProduceRequest("dogs", 2, message_set([b"Rex", b"\xff"]) + b"\0\0\0\x0bcut"))
+    produced = kafka07.encode_request(kafka07.ProduceRequest07("dogs", 2, message_set([b"Rex", b"\xff"]) + b"\0\0\0\x0bcut"))
     done = decode("--release", "0.7", (len(produced).to_bytes(4, "big") + produced).hex())
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -289,7 +289,7 @@ def test_frames_of_kafka_07_are_printed_when_asked(decode: Any) -> None:
         "             [1] next_offset: 24, magic: 1, payload: 0xff (1 byte)",
         "             …: 7 bytes of a message that is cut off",
     ]
-    answer = kafka07.MultiFetchResponse(0, [kafka07.FetchResponse(1, b""), kafka07.FetchResponse(0, message_set([b"Rex"]))])
+    answer = kafka07.MultiFetchResponse07(0, [kafka07.FetchResponse07(1, b""), kafka07.FetchResponse07(0, message_set([b"Rex"]))])
     done = decode("--release", "0.7", "--response", "multi_fetch", kafka07.encode_response(answer).hex())
     assert "error_code: 1 (The offset is before the first or after the last byte of the log)" in done.out
     assert '[0] next_offset: 13, magic: 1, payload: "Rex" (3 bytes)' in done.out
@@ -304,7 +304,7 @@ def test_broken_frames_of_kafka_07_say_where(decode: Any) -> None:
     assert "there is no request of type 9" in decode("--release", "0.7", "0009").err
     assert "nothing answers 'Produce'" in decode("--release", "0.7", "--response", "Produce", "0000").err
     assert "leave out --request" in decode("--release", "0.7", "--version", "1", "0000").err
-    damaged = kafka07.encode_request(kafka07.ProduceRequest("dogs", 2, message_set([b"Rex"])[:-1] + b"X"))
+    damaged = kafka07.encode_request(kafka07.ProduceRequest07("dogs", 2, message_set([b"Rex"])[:-1] + b"X"))
     assert "messages: at byte 0: the CRC-32 of the payload is wrong." in decode("--release", "0.7", damaged.hex()).err
 
 
@@ -313,7 +313,7 @@ def test_mutated_frames_are_always_shown(key: int) -> None:
     rng = random.Random(key)
     api = API[key]
     version = rng.choice(list(api.versions))
-    seeds = [b"".join(encode_request(RequestHeader(key, version, 1, "c"), sample(api.request, version, rng)))[4:]]
+    seeds = [b"".join(encode_request(FrameHeader(key, version, 1, "c"), sample(api.request, version, rng)))[4:]]
     answers = [b"".join(encode_response(1, key, version, sample(api.response, version, rng)))[4:]]
     for data in list(mutations(seeds, rng))[:40]:
         shown = frames.request(data, PayloadOpener())

@@ -8,7 +8,7 @@ from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.list_offsets import list_offsets_request
 from ottla.client.types import LATEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS, SPOKEN
-from ottla.wire.framing import RequestHeader, decode_request, encode_request
+from ottla.wire.framing import FrameHeader, decode_request, encode_request
 from ottla.wire.schema import Message
 
 WHERE = TopicPartition("t", 0)
@@ -21,6 +21,6 @@ def test_requests_for_records_and_their_offsets_come_from_no_replica(api_key: in
     """A broker takes any other id for a follower's, and shows it what consumers must not see."""
     lowest, highest = SPOKEN[api_key]
     for version in range(lowest, highest + 1):
-        parts = encode_request(RequestHeader(api_key, version, 1, "test"), body)
+        parts = encode_request(FrameHeader(api_key, version, 1, "test"), body)
         _, sent = decode_request(b"".join(bytes(part) for part in parts)[4:])
         assert sent.replica_id == -1, version  # type: ignore[attr-defined]  # both have it

@@ -123,7 +123,7 @@ for turn in range(60_000):
         assert kernel.next_doubtful(view, 0, 0, 2, 0, 0, 1, True)[0] < 2
     stop = kernel.scan(view, 0, len(view), 0, 2, 0, 0, offsets, timestamps, spans)
     if stop >= 0:
-        kernel_record.make_records(kernel_record.Record, None, view, offsets, timestamps, spans, 0, 2, 0)
+        kernel_record.make_records(kernel_record.CompiledRecord, None, view, offsets, timestamps, spans, 0, 2, 0)
         kernel.count_headers(view, spans[8:10], spans[10:12])
     kernel_arrow.murmur2(view)
     covered = bytes(2) + bytes(data)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ottla.records import codecs
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import GZIP, NONE, SNAPPY, CodecFailed
-from ottla.records.kafka07 import MOST_NESTED, Message, message_set, messages, whole_bytes
+from ottla.records.kafka07 import MOST_NESTED, Message07, message_set, messages, whole_bytes
 from ottla.records.legacy import BadMessage
 from ottla.wire.kafka07 import INVALID_MESSAGE
 from tests.fuzz.mutations import mutations
@@ -42,7 +42,7 @@ def refused(view: bytes) -> BadMessage:
 def test_both_formats_by_hand() -> None:
     assert message_set([b"hello"], magic=0) == HELLO_0
     assert message_set([b"hello"], magic=1) == HELLO_1
-    assert list(messages(HELLO_0 + HELLO_1)) == [Message(14, b"hello", 0), Message(29, b"hello", 1)]
+    assert list(messages(HELLO_0 + HELLO_1)) == [Message07(14, b"hello", 0), Message07(29, b"hello", 1)]
 
 
 def test_the_next_offset_is_the_byte_after_the_message() -> None:

@@ -13,7 +13,7 @@ from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.apis import API, FALLBACK_VERSIONS, VERSIONS
 from ottla.wire.framing import (
-    RequestHeader,
+    FrameHeader,
     Unsupported,
     decode_request,
     decode_request_header,
@@ -48,10 +48,10 @@ def test_requests_and_responses_of_every_version_survive_framing(key: int, clien
     api, rng = API[key], random.Random(key)
     for version in api.versions:
         request, response = sample(api.request, version, rng), sample(api.response, version, rng)
-        frame = frame_of(encode_request(RequestHeader(key, version, 77, client_id), request))
+        frame = frame_of(encode_request(FrameHeader(key, version, 77, client_id), request))
         header, body = decode_request(memoryview(frame))
         has_client_id = api.request_headers[version] > 0
-        assert header == RequestHeader(key, version, 77, client_id if has_client_id else None)
+        assert header == FrameHeader(key, version, 77, client_id if has_client_id else None)
         assert encode(body, version) == encode(request, version)
         correlation_id, answer = decode_response(key, version, frame_of(encode_response(78, key, version, response)))
         assert (correlation_id, encode(answer, version)) == (78, encode(response, version))
@@ -61,7 +61,7 @@ def test_requests_and_responses_of_every_version_survive_framing(key: int, clien
 def test_headers_are_those_declared(key: int) -> None:
     """The framing writes headers by hand; the declarations say what they are."""
     for version in API[key].versions:
-        frame = frame_of(encode_request(RequestHeader(key, version, 5, "me"), API[key].request()))
+        frame = frame_of(encode_request(FrameHeader(key, version, 5, "me"), API[key].request()))
         declared = DeclaredRequestHeader(request_api_key=key, request_api_version=version, correlation_id=5, client_id="me")
         kind = API[key].request_headers[version]
         if kind == 0:
@@ -78,16 +78,16 @@ def test_the_response_header_of_api_versions_never_has_tags() -> None:
 
 
 def test_the_first_controlled_shutdown_has_no_client_id() -> None:
-    parts = encode_request(RequestHeader(7, 0, 9), ControlledShutdownRequest(broker_id=3))
+    parts = encode_request(FrameHeader(7, 0, 9), ControlledShutdownRequest(broker_id=3))
     assert frame_of(parts) == b"\0\x07\0\0\0\0\0\x09" + b"\0\0\0\x03"
 
 
 def test_a_too_new_api_versions_request_is_known_by_its_header_and_has_a_version_to_answer_in() -> None:
-    frame = bytearray(frame_of(encode_request(RequestHeader(18, 5, 42, "rdkafka"), ApiVersionsRequest())))
+    frame = bytearray(frame_of(encode_request(FrameHeader(18, 5, 42, "rdkafka"), ApiVersionsRequest())))
     frame[3] = 99
     with pytest.raises(Unsupported) as caught:
         decode_request(frame)
-    assert caught.value.header == RequestHeader(18, 99, 42, "rdkafka")
+    assert caught.value.header == FrameHeader(18, 99, 42, "rdkafka")
     assert FALLBACK_VERSIONS[18] == 0
 
 
@@ -124,7 +124,7 @@ def test_mutated_frames_raise_malformed_and_nothing_else() -> None:
     for _ in range(4000):
         api = API[rng.choice(list(API))]
         version = rng.choice(list(api.versions))
-        frame = bytearray(frame_of(encode_request(RequestHeader(api.key, version, 1, "c"), api.request())))
+        frame = bytearray(frame_of(encode_request(FrameHeader(api.key, version, 1, "c"), api.request())))
         for _ in range(rng.randint(1, 3)):
             frame[rng.randrange(len(frame))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         del frame[rng.randint(0, len(frame)) :]
@@ -161,13 +161,13 @@ def test_apis_and_their_versions_are_found_by_key() -> None:
 
 def test_bytes_after_the_last_field_of_a_request_are_passed_over_as_a_real_broker_does() -> None:
     sent = MetadataRequest(topics=None)
-    frame = b"".join(encode_request(RequestHeader(3, 9, 1, "me"), sent))[4:]
+    frame = b"".join(encode_request(FrameHeader(3, 9, 1, "me"), sent))[4:]
     header, body = decode_request(frame + b"more")
-    assert header == RequestHeader(3, 9, 1, "me")
+    assert header == FrameHeader(3, 9, 1, "me")
     assert body == sent
 
 
 def test_a_request_that_ends_too_early_is_malformed_whatever_may_follow_it() -> None:
-    frame = b"".join(encode_request(RequestHeader(3, 9, 1, "me"), MetadataRequest(topics=None)))[4:]
+    frame = b"".join(encode_request(FrameHeader(3, 9, 1, "me"), MetadataRequest(topics=None)))[4:]
     with pytest.raises(Malformed):
         decode_request(frame[:-1])

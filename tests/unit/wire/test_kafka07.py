@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from ottla.wire import kafka07
 from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.kafka07 import (
-    FetchRequest,
-    FetchResponse,
-    MultiFetchRequest,
-    MultiFetchResponse,
-    MultiProduceRequest,
-    OffsetsRequest,
-    OffsetsResponse,
-    ProduceRequest,
+    FetchRequest07,
+    FetchResponse07,
+    MultiFetchRequest07,
+    MultiFetchResponse07,
+    MultiProduceRequest07,
+    OffsetsRequest07,
+    OffsetsResponse07,
+    ProduceRequest07,
     decode_request,
     decode_response,
     encode_request,
@@ -38,22 +38,22 @@ FETCH = TOPIC + PARTITION + b"\x00\x00\x00\x00\x00\x00\x04\x00" + b"\x00\x10\x00
 PRODUCE = TOPIC + PARTITION + b"\x00\x00\x00\x03abc"
 
 REQUESTS: list[tuple[bytes, kafka07.Request]] = [
-    (b"\x00\x00" + PRODUCE, ProduceRequest("dogs", 2, b"abc")),
-    (b"\x00\x01" + FETCH, FetchRequest("dogs", 2, 1024, 1 << 20)),
-    (b"\x00\x02\x00\x02" + FETCH + FETCH, MultiFetchRequest([FetchRequest("dogs", 2, 1024, 1 << 20)] * 2)),
-    (b"\x00\x03\x00\x02" + PRODUCE + PRODUCE, MultiProduceRequest([ProduceRequest("dogs", 2, b"abc")] * 2)),
-    (b"\x00\x04" + TOPIC + PARTITION + b"\xff" * 8 + b"\x00\x00\x00\x05", OffsetsRequest("dogs", 2, kafka07.LATEST_TIME, 5)),
-    (b"\x00\x02\x00\x00", MultiFetchRequest([])),
+    (b"\x00\x00" + PRODUCE, ProduceRequest07("dogs", 2, b"abc")),
+    (b"\x00\x01" + FETCH, FetchRequest07("dogs", 2, 1024, 1 << 20)),
+    (b"\x00\x02\x00\x02" + FETCH + FETCH, MultiFetchRequest07([FetchRequest07("dogs", 2, 1024, 1 << 20)] * 2)),
+    (b"\x00\x03\x00\x02" + PRODUCE + PRODUCE, MultiProduceRequest07([ProduceRequest07("dogs", 2, b"abc")] * 2)),
+    (b"\x00\x04" + TOPIC + PARTITION + b"\xff" * 8 + b"\x00\x00\x00\x05", OffsetsRequest07("dogs", 2, -1, 5)),
+    (b"\x00\x02\x00\x00", MultiFetchRequest07([])),
 ]
 RESPONSES: list[tuple[bytes, kafka07.Response]] = [
-    (b"\x00\x00abc", FetchResponse(0, b"abc")),
-    (b"\xff\xff", FetchResponse(-1, b"")),
+    (b"\x00\x00abc", FetchResponse07(0, b"abc")),
+    (b"\xff\xff", FetchResponse07(-1, b"")),
     (
         b"\x00\x00" + b"\x00\x00\x00\x05\x00\x00abc" + b"\x00\x00\x00\x02\x00\x01",
-        MultiFetchResponse(0, [FetchResponse(0, b"abc"), FetchResponse(1, b"")]),
+        MultiFetchResponse07(0, [FetchResponse07(0, b"abc"), FetchResponse07(1, b"")]),
     ),
-    (b"\x00\x00", MultiFetchResponse(0, [])),
-    (b"\x00\x00\x00\x00\x00\x02" + (29).to_bytes(8, "big") + bytes(8), OffsetsResponse(0, [29, 0])),
+    (b"\x00\x00", MultiFetchResponse07(0, [])),
+    (b"\x00\x00\x00\x00\x00\x02" + (29).to_bytes(8, "big") + bytes(8), OffsetsResponse07(0, [29, 0])),
 ]
 
 
@@ -73,13 +73,13 @@ def test_responses_are_read_and_written(frame: bytes, response: kafka07.Response
 def test_messages_are_views_of_the_frame() -> None:
     frame = bytearray(REQUESTS[0][0])
     produced = decode_request(frame)
-    assert isinstance(produced, ProduceRequest)
+    assert isinstance(produced, ProduceRequest07)
     assert isinstance(produced.messages, memoryview)
     assert produced.messages.obj is frame
 
 
 def test_each_request_has_its_type_and_what_answers_it() -> None:
-    assert [cls.__name__ for cls in kafka07.REQUESTS] == [
+    assert [kafka07.title(cls) for cls in kafka07.REQUESTS] == [
         "ProduceRequest",
         "FetchRequest",
         "MultiFetchRequest",
@@ -87,8 +87,8 @@ def test_each_request_has_its_type_and_what_answers_it() -> None:
         "OffsetsRequest",
     ]
     unanswered = [cls for cls in kafka07.REQUESTS if cls not in kafka07.RESPONSES]
-    assert unanswered == [ProduceRequest, MultiProduceRequest]
-    assert kafka07.layout(OffsetsRequest) == (("topic", "str"), ("partition", "i32"), ("time", "i64"), ("max_offsets", "i32"))
+    assert unanswered == [ProduceRequest07, MultiProduceRequest07]
+    assert kafka07.layout(OffsetsRequest07) == (("topic", "str"), ("partition", "i32"), ("time", "i64"), ("max_offsets", "i32"))
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_a_fault_names_message_field_and_position(frame: bytes, path: str, posit
 @pytest.mark.parametrize(
     ("of", "frame", "reason"),
     [
-        (OffsetsResponse, b"\x00\x00\x7f\xff\xff\xff", "2147483647 items of 8 bytes"),
-        (OffsetsResponse, b"\x00\x00\x00\x00\x00\x00\x01", "1 bytes are left over"),
-        (MultiFetchResponse, b"\x00\x00\x00\x00\x00\x01\x00\x00", "a response of 1 bytes cannot be"),
-        (MultiFetchResponse, b"\x00\x00\x00\x00\x00\x09\x00\x00", "a response of 9 bytes cannot be in the 2"),
-        (MultiFetchResponse, b"\x00\x00\x00\x00", "4 bytes cannot be in the 2"),
-        (FetchResponse, b"\x00", "2 bytes cannot be in the 1"),
+        (OffsetsResponse07, b"\x00\x00\x7f\xff\xff\xff", "2147483647 items of 8 bytes"),
+        (OffsetsResponse07, b"\x00\x00\x00\x00\x00\x00\x01", "1 bytes are left over"),
+        (MultiFetchResponse07, b"\x00\x00\x00\x00\x00\x01\x00\x00", "a response of 1 bytes cannot be"),
+        (MultiFetchResponse07, b"\x00\x00\x00\x00\x00\x09\x00\x00", "a response of 9 bytes cannot be in the 2"),
+        (MultiFetchResponse07, b"\x00\x00\x00\x00", "4 bytes cannot be in the 2"),
+        (FetchResponse07, b"\x00", "2 bytes cannot be in the 1"),
     ],
 )
 def test_broken_responses_are_refused(of: type[Any], frame: bytes, reason: str) -> None:
@@ -138,10 +138,10 @@ def test_more_than_the_last_field_of_a_request_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        (FetchRequest("t" * 40_000, 0, 0, 0), "topic"),
-        (FetchRequest("t", 1 << 31, 0, 0), "partition"),
-        (MultiFetchRequest([FetchRequest("t", 0, 1 << 63, 0)]), "offset"),
-        (ProduceRequest("t", 0, None), "messages"),  # type: ignore[arg-type]  # that is the question
+        (FetchRequest07("t" * 40_000, 0, 0, 0), "topic"),
+        (FetchRequest07("t", 1 << 31, 0, 0), "partition"),
+        (MultiFetchRequest07([FetchRequest07("t", 0, 1 << 63, 0)]), "offset"),
+        (ProduceRequest07("t", 0, None), "messages"),  # type: ignore[arg-type]  # that is the question
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(request_: kafka07.Request, field: str) -> None:
@@ -151,14 +151,14 @@ def test_what_does_not_fit_is_refused_by_name(request_: kafka07.Request, field: 
 
 TOPICS = st.text(max_size=20)
 I32, I64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
-FETCHES = st.builds(FetchRequest, TOPICS, I32, I64, I32)
-PRODUCES = st.builds(ProduceRequest, TOPICS, I32, st.binary(max_size=50))
+FETCHES = st.builds(FetchRequest07, TOPICS, I32, I64, I32)
+PRODUCES = st.builds(ProduceRequest07, TOPICS, I32, st.binary(max_size=50))
 ANY = (
     FETCHES
     | PRODUCES
-    | st.builds(MultiFetchRequest, st.lists(FETCHES, max_size=4))
-    | st.builds(MultiProduceRequest, st.lists(PRODUCES, max_size=4))
-    | st.builds(OffsetsRequest, TOPICS, I32, I64, I32)
+    | st.builds(MultiFetchRequest07, st.lists(FETCHES, max_size=4))
+    | st.builds(MultiProduceRequest07, st.lists(PRODUCES, max_size=4))
+    | st.builds(OffsetsRequest07, TOPICS, I32, I64, I32)
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.wire import encode
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.inspection.tree import ARRAY, LEAF, Node, tree_of
+from ottla.wire.inspection.tree import ARRAY, LEAF, ValueNode, tree_of
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
 from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, others, record_types
@@ -16,7 +16,7 @@ from tests.fuzz.mutations import mutations
 from tests.unit.wire.values import EVERY, STORED, sample
 
 
-def leaves_below(node: Node) -> list[tuple[int, object]]:
+def leaves_below(node: ValueNode) -> list[tuple[int, object]]:
     if node.kind == LEAF:
         return [(node.start, node.value)]
     if node.kind == ARRAY and not node.below:

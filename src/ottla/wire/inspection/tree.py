@@ -20,7 +20,7 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 
 
 @dataclass(slots=True)
-class Node:
+class ValueNode:
     """One value: a leaf, a struct of named nodes, or an array of nodes. Its bytes are `start` to `end`, -1 where it has none.
 
     `note` explains a value; of a `folded` node it stands for all that is below, where lines are dear. `field` is the declaration of
@@ -34,10 +34,10 @@ class Node:
     value: Any = None
     note: str = ""
     field: Field | None = None
-    children: list[Node] | None = None
+    children: list[ValueNode] | None = None
     folded: bool = False
 
-    def add(self, node: Node) -> Node:
+    def add(self, node: ValueNode) -> ValueNode:
         """Put a node below this one, and give it back."""
         if self.children is None:
             self.children = []
@@ -45,17 +45,17 @@ class Node:
         return node
 
     @property
-    def below(self) -> list[Node]:
+    def below(self) -> list[ValueNode]:
         return self.children or []
 
 
 def tree_of(
     cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True
-) -> tuple[Node, str]:
+) -> tuple[ValueNode, str]:
     """The message that begins at `position`, and in one sentence what is wrong with it; empty where nothing is."""
     found = seen(cls, version, buf, position, whole=whole)
-    root = Node(cls.__name__, STRUCT, position, found.end, children=[])
-    branches: dict[str, Node] = {"": root}
+    root = ValueNode(cls.__name__, STRUCT, position, found.end, children=[])
+    branches: dict[str, ValueNode] = {"": root}
     for leaf in found.leaves:
         _grow(branches, cls, leaf)
     for path, (start, count) in found.arrays.items():
@@ -70,20 +70,20 @@ def plain_path(path: str) -> str:
     return _INDEX.sub("", path)
 
 
-def _grow(branches: dict[str, Node], cls: type[Struct], leaf: Leaf) -> None:
+def _grow(branches: dict[str, ValueNode], cls: type[Struct], leaf: Leaf) -> None:
     parent, name = parent_of(branches, leaf.path, leaf.start)
-    node = Node(name, LEAF, leaf.start, leaf.end, leaf.value, field=_field(cls, leaf.path))
+    node = ValueNode(name, LEAF, leaf.start, leaf.end, leaf.value, field=_field(cls, leaf.path))
     if isinstance(leaf.value, list):
-        node = Node(name, ARRAY, leaf.start, leaf.end, children=[])
+        node = ValueNode(name, ARRAY, leaf.start, leaf.end, children=[])
     parent.add(node)
 
 
-def parent_of(branches: dict[str, Node], path: str, start: int) -> tuple[Node, str]:
+def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[ValueNode, str]:
     """The node that a path's last step hangs on, made where it is not there yet, and that step's name."""
     head, name = _last_step(path)
     if head not in branches:
         above, own = parent_of(branches, head, start)
-        branches[head] = above.add(Node(own, ARRAY if name.startswith("[") else STRUCT, start, start, children=[]))
+        branches[head] = above.add(ValueNode(own, ARRAY if name.startswith("[") else STRUCT, start, start, children=[]))
     return branches[head], name
 
 
