@@ -50,7 +50,7 @@ def last_name(node: ast.expr) -> str:
 
 def is_handed_over(node: Definition) -> bool:
     if isinstance(node, ast.Assign | ast.AnnAssign):
-        return False
+        return isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Call)  # NAME = serves(X)(function)
     return any(last_name(decorator) not in PLAIN_DECORATORS for decorator in node.decorator_list)
 
 
