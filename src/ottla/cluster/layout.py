@@ -45,25 +45,25 @@ def topic_config_path(name: str) -> str:
 
 
 def broker_config_path(node_id: int | None) -> str:
-    """Of one broker, or with None of all of them."""
+    """For one broker, or with None for all of them."""
     return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if node_id is None else node_id}"
 
 
 def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
-    """Where consumers of release 0.8 kept an offset; None for a group whose name is no name of an entry."""
+    """Where consumers of release 0.8 kept an offset; None for a group whose id cannot be the name of an entry."""
     if not group_id or group_id in (".", "..") or "/" in group_id or not group_id.isprintable():
         return None
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{index}"
 
 
 def group_config_path(group_id: str) -> str:
-    """Bytes that a path can't hold, and a dot in front, stand there as %XX: any text may be a group's id."""
+    """Any text may be a group's id: bytes that a path can't hold, and a leading dot, are written as %XX."""
     written = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in group_id.encode())
     return f"{GROUP_CONFIGS}/{'%2E' + written[1:] if written.startswith('.') else written}"
 
 
 def group_of(entry: str) -> str:
-    """The group whose settings an entry of `GROUP_CONFIGS` holds. Raises ValueError."""
+    """The group whose settings an entry of `GROUP_CONFIGS` holds. Raises `ValueError`."""
     first, *others = entry.split("%")
     return (first.encode() + b"".join(bytes.fromhex(other[:2]) + other[2:].encode() for other in others)).decode()
 
@@ -74,7 +74,7 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The inverse; raises ValueError for what is not 16 bytes."""
+    """The inverse of `uuid_text`. Raises `ValueError` if it is not 16 bytes."""
     uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is no topic id")
@@ -132,12 +132,12 @@ def controller_json(node_id: int, wall_ms: int) -> bytes:
 
 
 def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
-    """Block bounds are strings there, as Kafka writes them."""
+    """The bounds of a block are strings, as Kafka writes them."""
     return _json({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
 
 
 def read(value: bytes) -> Any:
-    """Raises ValueError for what is no JSON."""
+    """The value of an entry. Raises `ValueError` if it is not JSON."""
     return loads(value)
 
 

@@ -25,7 +25,7 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
 
 
 def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:
-    """(error code, sentence) for a number of replicas that can't be."""
+    """(error code, sentence) if there can't be so many replicas."""
     if replication_factor < 1:
         return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
     if replication_factor > brokers:
@@ -39,7 +39,7 @@ def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None
 
 
 def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], size: int | None = None) -> tuple[int, str | None]:
-    """(error code, sentence) for a placement by hand; `size` is the number of replicas that each partition must have."""
+    """(error code, sentence) for a manual assignment; `size` is the number of replicas that each partition must have."""
     size = len(replicas[0]) if size is None and replicas else size
     for index, nodes in enumerate(replicas):
         sentence = _fault(index, nodes, brokers)

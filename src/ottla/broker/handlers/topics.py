@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: requests into decisions, decisions into replies."""
+"""CreateTopics, DeleteTopics and CreatePartitions: turns requests into decisions and decisions into replies."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def delete_topics(
 
 
 def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
-    """What tells topics apart: the name where there is such a topic, however it was given."""
+    """What tells topics apart: the name if there is such a topic, whether it was given by name or by id."""
     if state.name is None and (name := cluster.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id
@@ -152,7 +152,7 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
 
 @serves(CreatePartitionsRequest, Need(Operation.ALTER, Resource.TOPIC, "topics.name"), controller_only=True)
 def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Reply:
-    """Let topics have more partitions; one that is named twice is left as it is."""
+    """Add partitions to topics; one that is named twice is left as it is."""
     body = request.body
     times = Counter(topic.name for topic in body.topics)
     response = CreatePartitionsResponse(

@@ -1,23 +1,28 @@
-"""Error codes as an older release would have told them. Knows every message by its fields, and no API."""
+"""Error codes as an older release would answer them. Knows messages by their fields, and no API."""
 
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Protocol, cast
 
 from ottla.broker.releases.release import Release
 from ottla.wire.schema import Message
 
 
+class _WithCode(Protocol):
+    error_code: int
+
+
 def tell(message: Message, release: Release) -> None:
-    """Replace the error codes in a reply that came up after `release`, in place."""
+    """Replace the error codes in a reply that are newer than `release`, in place."""
     _tell(message, release)
 
 
-def _tell(part: Any, release: Release) -> None:
+def _tell(part: object, release: Release) -> None:
     has_code, lists = _layout(type(part))
-    if has_code and part.error_code > release.newest_error:
-        part.error_code = release.error_code(part.error_code)
+    if has_code:
+        coded = cast("_WithCode", part)
+        coded.error_code = release.error_code(coded.error_code)
     for name in lists:
         for each in getattr(part, name) or ():
             if is_dataclass(each):
@@ -28,7 +33,7 @@ _LAYOUTS: dict[type, tuple[bool, tuple[str, ...]]] = {}
 
 
 def _layout(kind: type) -> tuple[bool, tuple[str, ...]]:
-    """Whether a message or struct has an error code, and its fields that are lists."""
+    """Whether a message or struct has an error code, and which of its fields are lists."""
     found = _LAYOUTS.get(kind)
     if found is None:
         names = {field.name: str(field.type) for field in fields(kind)}

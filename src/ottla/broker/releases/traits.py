@@ -1,4 +1,4 @@
-"""What else differed from release to release: one row for each trait, with the release from which each value held. Facts only.
+"""How releases differed: one row for each trait, with the release from which each value held. Facts only.
 
 Seen in recorded answers and in the releases' own sources; `ottla.broker.releases.release` looks them up.
 """
@@ -25,14 +25,14 @@ Since = tuple[tuple[str, T], ...]
 
 
 class Unreadable(Enum):
-    """What happens to a connection whose request is of an unknown API or version, or cannot be read."""
+    """What happens to a connection after a request of an unknown API or version, or one that cannot be read."""
 
     CLOSED = "closed"
     SILENCE = "no answer, and the connection stays open"
 
 
 class TooNew(Enum):
-    """How ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION (KIP-35)."""
+    """What ApiVersions of an unknown version is answered, in version 0 and with UNSUPPORTED_VERSION (KIP-35)."""
 
     EMPTY = "with an empty list"
     ITSELF = "with the versions of ApiVersions alone (KIP-511)"
@@ -40,7 +40,7 @@ class TooNew(Enum):
 
 
 class MoreAcks(Enum):
-    """What acks above 1 mean in Produce."""
+    """What acks above 1 mean in a Produce."""
 
     AS_ALL = "as many as there are: with one replica, as acks=all"
     COUNTED = "so many replicas in sync, or REQUEST_TIMED_OUT"
@@ -48,7 +48,7 @@ class MoreAcks(Enum):
 
 
 class CommitsChecked(Enum):
-    """What OffsetCommit looks for before it commits, from version 1 on."""
+    """What OffsetCommit checks before it commits, from version 1 on."""
 
     NOTHING = "nothing: neither members nor topics"
     TOPICS = "the topic"
@@ -74,7 +74,7 @@ CLOSES_ALL_THE_SAME: Final[Since[frozenset[int]]] = (
     ("0.9.0", frozenset(range(10, 17))),
     ("0.10.0", frozenset()),
 )
-"""APIs whose broken bodies close the connection even where unknown ones meet silence: they had a schema already."""
+"""APIs whose broken bodies close the connection even in releases that pass over the unknown: they had a schema already."""
 
 VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
     ("0.8.0", frozenset({0, 1, 2, 3, 7, 8, 9})),
@@ -83,26 +83,26 @@ VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
     ("0.10.0", frozenset({1, 7})),
     ("0.10.2", frozenset()),
 )
-"""APIs whose version number is not checked: one that is too high is read, and answered, as the highest that there is."""
+"""APIs whose version is not checked: one that is too high is read and answered as the highest that there is."""
 
 TOO_NEW: Final[Since[TooNew]] = (("0.8.0", TooNew.EMPTY), ("2.4", TooNew.ITSELF))
 
 MORE_ACKS: Final[Since[MoreAcks]] = (("0.8.0", MoreAcks.AS_ALL), ("0.8.2", MoreAcks.COUNTED), ("0.9.0", MoreAcks.REFUSED))
 
 FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0", UNKNOWN_TOPIC_OR_PARTITION))
-"""What Metadata answers at first about a topic that it has just made; the client asks again."""
+"""What Metadata answers at first about a topic that it has just created; the client asks again."""
 
 UNSEEN_MS: Final = 50
 """How long it does so: Kafka 0.9 to 4.3 were seen to take 15 to 50 ms. sarama asks again twice, 10 ms apart."""
 
 GROUP_VERSION: Final = Feature("group.version", 0, 1)
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION,)))
-"""What ApiVersions tells of features: `group.version` means the consumer protocol (KIP-848). Kafka 4 tells five more, none of which
-is served here, and `metadata.version`, the format of a KRaft log, which is not kept here.
+"""The features that ApiVersions announces; `group.version` means the consumer protocol (KIP-848). Kafka 4 announces five more, none of
+which is served here, and `metadata.version`, the format of a KRaft log, which is not kept here.
 """
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))
-"""Whether OffsetFetch from version 1 on answers UNKNOWN_TOPIC_OR_PARTITION where there is no such partition."""
+"""Whether OffsetFetch from version 1 on answers UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist."""
 
 COMMITS_CHECKED: Final[Since[CommitsChecked]] = (
     ("0.8.0", CommitsChecked.NOTHING),
@@ -111,22 +111,22 @@ COMMITS_CHECKED: Final[Since[CommitsChecked]] = (
 )
 
 FAILED_GENERATION: Final[Since[int]] = (("0.8.0", 0), ("2.2", -1))
-"""The generation in an answer to a JoinGroup that failed."""
+"""The generation in the answer to a JoinGroup that failed."""
 
 STABLE_OFFSET_FOR_ALL: Final[Since[bool]] = (("0.8.0", False), ("2.1", True))
-"""Whether Fetch tells the last stable offset to those, too, who read what is not committed."""
+"""Whether Fetch returns the last stable offset also to clients that read uncommitted records."""
 
 ANY_TIME: Final[Since[bool]] = (("0.8.0", True), ("3.0", False))
-"""Whether ListOffsets takes a negative time that has no meaning for a time to look for."""
+"""Whether ListOffsets takes a negative timestamp without a meaning as a timestamp to look for."""
 
 BAD_BATCHES_CLOSE: Final[Since[bool]] = (("0.8.0", False), ("0.11.0", True), ("2.1", False))
-"""Whether a Produce of version 3 or later that carries anything but one batch of magic 2 closes the connection."""
+"""Whether a Produce of version 3 or later with anything other than one batch of magic 2 closes the connection."""
 
 INSIDE: Final[Since[Inside]] = (("0.8.0", Inside.NOTHING), ("0.10.0", Inside.FORMATS), ("0.11.0", Inside.OFFSETS))
 """What is looked at in compressed messages. kafka-node sends 0.9 messages of magic 1 in wrappers of magic 0."""
 
 NEWEST_MAGIC: Final[Since[int]] = (("0.8.0", 1), ("0.11.0", 2))
-"""0.8 and 0.9 look at no magic, and a few clients send them 1; a batch of magic 2 has its CRC elsewhere and looks corrupt."""
+"""0.8 and 0.9 do not look at the magic, and a few clients send them 1; the CRC of magic 2 is elsewhere, so it looks corrupt."""
 
 NEWEST_CODEC: Final[Since[int]] = (("0.8.0", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
 
@@ -139,13 +139,13 @@ NEWEST_ERROR: Final[Since[int]] = (
 """The highest error code that a release knew."""
 
 BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
-"""Error code -> the one that was answered before it came up; UNKNOWN_SERVER_ERROR for the others."""
+"""Error code -> the one that older releases answer instead; UNKNOWN_SERVER_ERROR for the others."""
 
 UNANNOUNCED: Final = frozenset({7})
-"""APIs that today's brokers serve without telling of them: ControlledShutdown."""
+"""APIs that today's brokers serve without announcing them: ControlledShutdown."""
 
 EARLIEST: Final = -2
-"""The lowest time of ListOffsets that always had a meaning."""
+"""The lowest timestamp of ListOffsets that has had a meaning in every release."""
 
 ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
 """Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
@@ -160,4 +160,4 @@ SETTINGS: Final[dict[str, Since[str]]] = {
     "offset.metadata.max.bytes": (("0.8.0", "1024"), ("0.8.2", "4096")),
     "offsets.retention.minutes": (("0.8.0", "1440"), ("2.0", "10080")),
 }
-"""Broker setting -> its default. Only those that are told apart from outside."""
+"""Broker setting -> its default. Only those that clients can notice."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 from ottla.broker.releases import TODAY, Release, find
@@ -17,6 +18,9 @@ from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
 from ottla.errors import SettingError
 from ottla.log.config import LogConfig
+
+_LOG_FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogConfig)}
+"""Setting -> the field of a log's configuration that it goes into."""
 
 
 class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
@@ -110,12 +114,16 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The configuration of a topic's logs, given what was set for the topic. Raises `SettingError`."""
-        values: dict[str, Any] = {field.name: self._for_log(field.name.replace("_", "."), overrides) for field in fields(LogConfig)}
+        values = {_LOG_FIELDS[name]: self._for_log(name, overrides) for name in overrides if name in _LOG_FIELDS}
         if "internal.segment.bytes" in overrides:
-            values["segment_bytes"] = self.topic_value("internal.segment.bytes", overrides)
-        return LogConfig(**values)
+            values["segment_bytes"] = self._for_log("internal.segment.bytes", overrides)
+        return replace(self._log_defaults, **values) if values else self._log_defaults
 
-    def _for_log(self, name: str, overrides: Mapping[str, str]) -> object:
+    @cached_property
+    def _log_defaults(self) -> LogConfig:
+        return LogConfig(**{attribute: self._for_log(name, {}) for name, attribute in _LOG_FIELDS.items()})
+
+    def _for_log(self, name: str, overrides: Mapping[str, str]) -> Any:
         if name in TopicSettings.DECLARED:
             value = self.topic_value(name, overrides)
             return ",".join(value) if isinstance(value, tuple) else value

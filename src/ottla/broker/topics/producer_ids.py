@@ -1,7 +1,4 @@
-"""Producer ids of this broker: taken from the registry by the block, given out one by one.
-
-What a stop leaves of a block is lost: no id is ever given twice.
-"""
+"""Producer ids: taken from the registry in blocks, given out one by one. What is left of a block is lost when the broker stops."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ log = logging.getLogger("ottla.broker")
 
 
 class ProducerIds:
-    """Gives out ids, and takes the next block from the registry when one is used up."""
+    """Gives out ids, and takes another block when one is used up. No id is ever given out twice."""
 
     def __init__(self, registry: Registry, node_id: int) -> None:
         self._registry = registry
@@ -25,7 +22,7 @@ class ProducerIds:
         self._block: Iterator[int] = iter(())
 
     def next(self) -> int | None:
-        """An id that nobody has had before; None while the registry refuses."""
+        """An id that was never given out before; None while the registry refuses a block."""
         producer_id = next(self._block, None)
         if producer_id is None and self._take_block():
             producer_id = next(self._block)
