@@ -1,6 +1,6 @@
-"""When committed offsets, and with them groups, have outlived their retention (KIP-211). Reads only; answers tombstones.
+"""Which committed offsets, and with them groups, have expired (KIP-211). Reads only; returns tombstones.
 
-A look at all groups is made in slices, as they may have a million offsets: each answers where the next one begins.
+Groups may have a million offsets, so they are looked at in slices; each slice says where the next one begins.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ PAUSE_MS = 2
 
 
 class ExpiryRules(NamedTuple):
-    """What the present moment makes of each offset."""
+    """The time, and how long offsets are retained."""
 
     wall_ms: int
     retention_ms: int
 
 
 class Looked(NamedTuple):
-    """What one slice found, and where the next one goes on: None when all groups were looked at."""
+    """What one slice found, and where the next one goes on; None after the last."""
 
     records: list[Tombstone]
     following: ExpiryKey | None
 
 
 def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
-    """The tombstones of what has expired, from where `key` says; an empty group goes with the last of its offsets."""
+    """The tombstones of what has expired, starting where `key` says. An empty group goes with the last of its offsets."""
     names = key.groups or tuple(groups)
     records: list[Tombstone] = []
     looked_at, kept = 0, key.kept
@@ -69,7 +69,7 @@ def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, k
 
 
 class _Part:
-    """One group's share of a slice: `records` are its tombstones, `looked_at` the number of its offsets that were looked at."""
+    """One group's part of a slice: its tombstones, and how many of its offsets were looked at."""
 
     def __init__(self, group: AnyGroup, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Tombstone] = []
@@ -79,9 +79,9 @@ class _Part:
         self._rules = rules
 
     def look(self, skip: int, most: int) -> int:
-        """Look at the group's topics but the first `skip`. How many to skip when it goes on; 0 if it is through.
+        """Look at the group's topics without the first `skip`. Returns how many to skip next time; 0 if it is done.
 
-        Topics that lost all their offsets will be gone by then and need no skipping.
+        Topics that lost all their offsets are gone by then, and need no skipping.
         """
         topics = self._offsets.of(self._group.group_id)
         since = _retained_since(self._group)
@@ -115,9 +115,9 @@ class _Part:
 
 
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
-    """The tombstones of what groups, from where `key` says, have committed for topics that are no more; where to go on, if so.
+    """The tombstones of offsets committed for deleted topics, starting where `key` says, and where to go on if there is more.
 
-    What was committed for those that have their names now, which `topics` tells, stays: it has their ids.
+    Offsets of new topics with the same names stay: they carry the new topics' ids.
     """
     present = {name: topic.topic_id for name in key.names if (topic := topics.named(name)) is not None}
     records: list[OffsetForgotten] = []
@@ -136,16 +136,16 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
 
 
 def _is_deserted(group: AnyGroup) -> bool:
-    """Whether a group has no members, and nobody is about to become one."""
+    """Whether a group has no members and nobody is about to join."""
     return group.state is State.EMPTY and not group.invited if isinstance(group, ClassicGroup) else not group.members
 
 
 def _retained_since(group: AnyGroup) -> Since | None:
-    """From when on retention counts, or None if it does not.
+    """What retention is counted from; None if nothing expires.
 
-    An empty group's offsets: since it became empty. A stable group's of consumers, for topics that nobody reads any more, and those
-    that were committed without any group: since their commit. While a classic group rebalances, nothing expires; one of the
-    consumer protocol (KIP-848) does not remember when it became empty.
+    For an empty group, when it became empty. For topics that no member of a stable group reads, and for offsets committed without a
+    group, their commit. Nothing expires while a classic group rebalances. A consumer group (KIP-848) does not know when it became
+    empty, so commits count.
     """
     if isinstance(group, ConsumerGroup):
         return _commit_time

@@ -80,8 +80,8 @@ GROUP_ID_NOT_FOUND_FROM = 9
 class GroupMachine:
     """See `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
 
-    `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in one of them at most. `assignors`
-    serve the latter, the first one where nobody names any; `of_group` tells what was set for one group alone.
+    `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in at most one of them. `assignors`
+    serve the latter, the first one if nobody names any; `of_group` tells what was set for one group alone.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class GroupMachine:
         self._new_id = new_id
 
     def configure(self, settings: GroupSettings) -> None:
-        """Go by other settings from now on; no state of a group depends on them."""
+        """Use these settings from now on; no state of a group depends on them."""
         self.settings = settings
         self.consumers.configure(settings)
 
     def encode(self, record: GroupRecord) -> KeyAndValue | None:
-        """The record as `__consumer_offsets` keeps it, if it does. Raises `Unencodable`."""
+        """The record as `__consumer_offsets` stores it; None for a volatile event. Raises `Unencodable`."""
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # so it is a stored one
 
     def leaves_at_once(self, body: object) -> bool:
@@ -111,20 +111,20 @@ class GroupMachine:
         return type(body) is HeartbeatRequest
 
     def is_independent(self, body: object) -> bool:
-        """Whether it is a commit of a group that is there: its outcome changes nothing that another commit's rests on."""
+        """Commits of an existing group are: their outcomes change nothing that another commit depends on."""
         if type(body) is not OffsetCommitRequest:
             return False
         return body.group_id in self.groups or body.group_id in self.consumers.groups
 
     def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
-        """Decide one input; nothing is changed until the outcome's records are applied."""
+        """Decide one input. Nothing changes until the outcome's records are applied."""
         outcome = self.consumers.decide(asked, now, self.groups)
         if outcome is not None:
             return outcome
         return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table goes by the body's type
 
     def apply(self, record: GroupRecord) -> None:
-        """Let one record take effect."""
+        """Apply one record or event."""
         if isinstance(record, OffsetCommitted):
             if record.group_id not in self.groups and record.group_id not in self.consumers.groups:
                 self._group(record.group_id)
@@ -148,7 +148,7 @@ class GroupMachine:
             classic.apply(self._group(event.group_id), event)
 
     def recall(self, now: Now) -> GroupOutcome:
-        """What to do once all stored records have been applied after a start."""
+        """Set the timers of all groups, and go on with what they were doing."""
         deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
         outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for group in self.groups.values():
@@ -301,7 +301,7 @@ class GroupMachine:
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
     def _tombstones(self, group_id: str) -> list[Stored]:
-        """What lets a group, of either kind, be no more."""
+        """The records that delete a group of either kind."""
         if group_id in self.consumers.groups:
             return list(self.consumers.tombstones(group_id))
         return [GroupForgotten(group_id)]
@@ -324,7 +324,7 @@ def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
 
 
 def _commit_error(group: ClassicGroup | None, asked: Asked[OffsetCommitRequest]) -> int:
-    """Without a generation it is a simple commit: allowed to somebody who is in no group, while the group has no members."""
+    """A commit without a generation comes from outside the group: it is allowed while the group has no members."""
     body = asked.body
     generation = body.generation_id_or_member_epoch
     if group is None:
@@ -342,7 +342,7 @@ def _commit_error(group: ClassicGroup | None, asked: Asked[OffsetCommitRequest])
 
 
 def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> int:
-    """While there are members, only a group whose subscriptions can be known may lose offsets."""
+    """While there are members, offsets can be deleted only if the subscriptions can be known."""
     if not group_id:
         return INVALID_GROUP_ID
     if group is None:

@@ -1,7 +1,7 @@
-"""Committed offsets read back in great numbers: the two shapes that nearly all stored ones have, without a detour.
+"""Committed offsets read back by the million: a fast path for the two shapes that nearly all of them have.
 
 Knows the bytes of offset records whose value has version 3, or version 4 with nothing but a topic id as tag (KIP-848), both
-without metadata. Whatever looks different is left to `ottla.coord.records.decode_record`, which says what is wrong with it.
+without metadata. Everything else is left to `ottla.coord.records.decode_record`.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class OffsetReader(RecordReader[Replayed]):
         return record._replace(topic=topic, topic_id=topic_id)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Replayed | None]) -> Iterator[Replayed]:  # noqa: C901 - called by the million
-        """The records of all `rows` in order: offsets of one group and topic that follow one another as one, and what
-        `read_row` makes of those of any other shape."""
+        """The records of all rows in order. Consecutive offsets of one group and topic come as one record; `read_row` reads rows of
+        other shapes."""
         data, places, topic_ids = rows[0], self._places, self._topic_ids
         prefix = place = tags = topic_id = run = None
         filed: ByPartition = {}
@@ -128,7 +128,7 @@ class OffsetReader(RecordReader[Replayed]):
         return (TransactionEnded(producer_id, committed),)
 
     def _place(self, prefix: bytes) -> tuple[str, str] | None:
-        """Group and topic of an offset's key, of which this is all but the partition; None if it is not a sound one."""
+        """Group and topic of an offset's key without its partition; None if it is malformed."""
         try:
             group_end = 4 + _LENGTH.unpack_from(prefix, 2)[0]
             topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]

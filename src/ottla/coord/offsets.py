@@ -1,4 +1,4 @@
-"""Committed offsets: what groups have read so far; knows topics by name and id only, and of groups what `Owner` says."""
+"""Committed offsets: how far groups have read. Knows topics by name and id only, and groups by name."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 class StableFetch(NamedTuple):
-    """An input: a fetch that would rather be told that an offset is pending than what it was before (KIP-447)."""
+    """An input: a fetch that wants to hear that an offset is pending instead of its former value (KIP-447)."""
 
     wanted: FetchGroup
 
 
 class Committed(NamedTuple):
-    """One committed offset, without what it is filed under."""
+    """One committed offset, without its key."""
 
     offset: int
     leader_epoch: int
@@ -47,9 +47,9 @@ ByTopic = dict[str, ByPartition]
 
 
 class OffsetsCommitted(OffsetCommitted):
-    """Offsets of one group and topic that are read back together: the first of them, and with it all as they are `filed`.
+    """Offsets of one group and topic that are read back together: as a record the first of them, with all of them in `filed`.
 
-    Their coordinator makes the dictionary its own.
+    The coordinator takes the dictionary over.
     """
 
     filed: ByPartition
@@ -96,7 +96,7 @@ class Offsets:
         return tuple(self._groups)
 
     def forget_group(self, group_id: str) -> list[OffsetForgotten]:
-        """The tombstones of all that a group has committed, or is about to."""
+        """The tombstones of all that a group has committed, or has pending."""
         places = [(topic, index) for topic, held in self.of(group_id).items() for index in held]
         places += [(topic, index) for _, topic, index in self.pending.places(group_id)]
         return [OffsetForgotten(group_id, topic, index) for topic, index in dict.fromkeys(places)]
@@ -136,7 +136,7 @@ class Offsets:
 
 
 def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> tuple[list[OffsetCommitted], OffsetCommitResponse]:
-    """The records of a commit that its group allows; a partition whose metadata is too large has an error and no record."""
+    """The records of a commit that its group allows. A partition with too much metadata has an error instead of a record."""
     expire_ms = (
         NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else min(wall_ms + body.retention_time_ms, LATEST_MS)
     )
@@ -178,7 +178,7 @@ def _record(
 
 
 def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """The same error for every partition: this reply has no place for one of its own."""
+    """The same error for every partition: the reply has none of its own."""
     return OffsetCommitResponse(
         topics=[
             _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
@@ -198,18 +198,17 @@ def _committed_topic(
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Kafka measures this limit in UTF-16 units, whatever its setting's name says."""
+    """Kafka measures this limit in UTF-16 units, although its name speaks of bytes."""
     if 2 * len(text) <= limit:
         return False
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def fetch(offsets: Offsets, wanted: FetchGroup, present: KnownTopics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
-    """What a group has committed for these topics, or for all (None). Nothing committed is an offset of -1, and no error.
+    """What a group has committed for these topics, or for all (None). Without a commit the offset is -1, which is no error.
 
-    Nothing is shown that was committed for a former topic of the same name: `present` tells the ids of those that there are. Where
-    an offset is pending in a transaction, `require_stable` (KIP-447) has UNSTABLE_OFFSET_COMMIT answered instead of the one before
-    it, so that the client asks again.
+    Offsets of a former topic of the same name are not shown: `present` has the ids of those that exist. With `require_stable`
+    (KIP-447) an offset that is pending in a transaction is answered with UNSTABLE_OFFSET_COMMIT, so that the client asks again.
     """
     held = offsets.of(wanted.group_id)
     if wanted.topics is None:
@@ -235,7 +234,7 @@ def _all_topics(held: ByTopic, present: KnownTopics) -> list[FetchedTopic]:
 
 
 def _id_of(name: str, asked: bytes, present: KnownTopics) -> bytes:
-    """The id that was asked for, or else that of the topic which has the name now."""
+    """The id that was asked for, or else that of the topic with this name."""
     topic = present.named(name) if asked == NO_TOPIC_ID else None
     return asked if topic is None else topic.topic_id
 
@@ -276,7 +275,7 @@ def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
 def delete(
     offsets: Offsets, body: OffsetDeleteRequest, subscribed: Iterable[str]
 ) -> tuple[list[OffsetForgotten], OffsetDeleteResponse]:
-    """The tombstones of an OffsetDelete; topics that a member is `subscribed` to keep theirs."""
+    """The tombstones of an OffsetDelete. Topics that a member is `subscribed` to keep their offsets."""
     held = offsets.of(body.group_id)
     records: list[OffsetForgotten] = []
     response = OffsetDeleteResponse()

@@ -1,4 +1,4 @@
-"""What goes into the machine of groups and what comes out of it, beyond what every coordinator has: plain values."""
+"""Inputs, timers and records of the machine of groups, besides those that every coordinator has. Values only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GroupOutcome = Outcome[GroupRecord]
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """The deadline by which a member must be heard of again."""
+    """The deadline of a member's session."""
 
     group_id: str
     member_id: str
@@ -28,21 +28,21 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """The deadline by which a group's members must have joined again."""
+    """The deadline for a group's members to join."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncGroupKey:
-    """The deadline by which the members of one generation must have asked for their assignment."""
+    """The deadline for the members of a generation to send SyncGroup."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKey:
-    """The deadline by which a member of a consumer group must have given back what it has to."""
+    """The deadline for a member of a consumer group to give partitions up."""
 
     group_id: str
     member_id: str
@@ -50,7 +50,7 @@ class RebalanceKey:
 
 @dataclass(frozen=True, slots=True)
 class RejoinKey:
-    """The deadline by which a consumer group's member that speaks the classic protocol must have joined again."""
+    """The deadline for a consumer group's member that uses the classic protocol to rejoin."""
 
     group_id: str
     member_id: str
@@ -58,7 +58,7 @@ class RejoinKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberSyncGroupKey:
-    """The deadline by which such a member must have asked for its assignment."""
+    """The deadline for such a member to send SyncGroup."""
 
     group_id: str
     member_id: str
@@ -66,9 +66,9 @@ class MemberSyncGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryKey:
-    """The next look for offsets and groups that have outlived their retention.
+    """The next search for expired offsets and groups.
 
-    A look that is under way goes on with group number `at` of `groups`, without the first `kept` of the topics it has.
+    A search that is under way goes on with group number `at` of `groups`, without the first `kept` of its topics.
     """
 
     groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -78,9 +78,9 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """Going on to forget what was committed for topics that are no more, with group number `at` of `groups`.
+    """The next slice of forgetting offsets of deleted topics: it begins with group number `at` of `groups`.
 
-    `token` is the one of the input that told of their deletion.
+    `token` is that of the `TopicsDeleted` which began it.
     """
 
     names: frozenset[str]
@@ -91,9 +91,9 @@ class TopicsKey:
 
 @dataclass(frozen=True, slots=True)
 class PatternsKey:
-    """Going on to look up a group's regular expressions among topics: the first of `patterns`, from name number `at` on.
+    """The next slice of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
 
-    `matched` are those that it was found to mean so far, `found` what each one before it means.
+    `matched` are its topics so far, `found` those of each pattern before it.
     """
 
     group_id: str
@@ -109,13 +109,13 @@ TimerKey = SessionKey | JoinKey | SyncGroupKey | RebalanceKey | RejoinKey | Memb
 
 
 class TopicsDeleted(NamedTuple):
-    """An input: these topics are no more, and neither are the offsets committed for them. Others may have their names by now."""
+    """An input: these topics were deleted, so their offsets must be too. New topics may have their names by now."""
 
     names: frozenset[str]
 
 
 class TopicsForgotten(NamedTuple):
-    """The reply to `TopicsDeleted`: no offset is left that was committed for those topics, unless there was an error."""
+    """The reply to `TopicsDeleted`: unless there was an error, no offset of those topics is left."""
 
     names: frozenset[str]
     error_code: int = NONE

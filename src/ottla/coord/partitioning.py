@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` keeps a group: the rule that every Kafka broker and tool follows."""
+"""Which partition of a coordinator's topic holds a key: the rule that every Kafka broker and tool follows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=10_000)
 def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of a group among `partitions`. Kafka takes the absolute value by dropping the sign of Java's hash."""
+    """The partition of a key among `partitions`: the absolute value of Java's hash, or 0 if that has none in 32 bits."""
     hashed = java_hash(group_id)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % partitions

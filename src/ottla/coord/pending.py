@@ -1,4 +1,4 @@
-"""Offsets committed in transactions that have not ended (KIP-98): who holds which place, and what is left once they end."""
+"""Offsets committed in transactions that have not ended (KIP-98): who commits what, and what counts once they end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded
 
 
 class OffsetKey(NamedTuple):
-    """What an offset is filed under."""
+    """What identifies an offset."""
 
     group_id: str
     topic: str
@@ -17,7 +17,7 @@ class OffsetKey(NamedTuple):
 
 
 class PendingOffsets:
-    """All open transactions' offsets. Of a place the newest record counts, whoever ends first: an older one becomes None."""
+    """The offsets of all open transactions. The newest record of each counts, whichever ends first; an older one becomes None."""
 
     __slots__ = ("_by_place", "_by_producer")
 
@@ -32,7 +32,7 @@ class PendingOffsets:
         return place in self._by_place
 
     def places(self, group_id: str) -> Iterable[OffsetKey]:
-        """Where a group has offsets that are pending."""
+        """The keys of a group's pending offsets."""
         return [place for place in self._by_place if place.group_id == group_id]
 
     def add(self, record: OffsetPending) -> None:
@@ -44,7 +44,7 @@ class PendingOffsets:
         holders[record.producer_id] = None
 
     def end(self, ended: TransactionEnded) -> list[OffsetCommitted]:
-        """What the end of a producer's transaction makes count, in the order of its places."""
+        """The offsets that count once a producer's transaction has ended."""
         counting = []
         for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
             if ended.committed:
@@ -55,14 +55,14 @@ class PendingOffsets:
         return counting
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
-        """Let all that is pending at a place lose to a newer record: a plain one, or that of this producer."""
+        """Let a newer record win over all that is pending for an offset: a plain one, or that of this producer."""
         for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
                 return
             self._by_producer[holder][OffsetKey(*place)] = None
 
     def forget(self, place: tuple[str, str, int]) -> None:
-        """A tombstone takes with it what is pending at its place."""
+        """A tombstone takes what is pending for its offset with it."""
         for holder in self._by_place.pop(OffsetKey(*place), ()):
             del self._by_producer[holder][OffsetKey(*place)]
 

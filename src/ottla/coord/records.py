@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, as values and as bytes in Kafka's own formats; knows nothing of what they mean.
+"""The records of `__consumer_offsets`, as values and as bytes in Kafka's own formats. Knows nothing of what they mean.
 
 A key begins with its kind (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version, both int16.
 """
@@ -36,7 +36,7 @@ ONE_TAG = (1, 0, 16)
 
 
 class OffsetCommitted(NamedTuple):
-    """A group's place in one partition. `expire_timestamp_ms` is -1 unless the client asked for a retention of its own."""
+    """A group's offset in one partition. `expire_timestamp_ms` is -1 unless the client asked for a retention of its own."""
 
     group_id: str
     topic: str
@@ -50,7 +50,7 @@ class OffsetCommitted(NamedTuple):
 
 
 class OffsetForgotten(NamedTuple):
-    """A tombstone: the group has no place in this partition any more."""
+    """A tombstone: the group has no offset in this partition any more."""
 
     group_id: str
     topic: str
@@ -58,14 +58,14 @@ class OffsetForgotten(NamedTuple):
 
 
 class OffsetPending(NamedTuple):
-    """An offset committed in a transaction that has not ended: nobody may rely on the place until it has (KIP-98, KIP-447)."""
+    """An offset committed in a transaction that has not ended, on which nobody may rely until it has (KIP-98, KIP-447)."""
 
     producer_id: int
     offset: OffsetCommitted
 
 
 class TransactionEnded(NamedTuple):
-    """The marker that a producer's transaction ended: what was pending is `committed`, or as if it had never been."""
+    """A producer's transaction ended: what was pending is `committed`, or void."""
 
     producer_id: int
     committed: bool
@@ -83,7 +83,7 @@ class StoredMember(NamedTuple):
 
 
 class GroupStored(NamedTuple):
-    """A classic group at rest: all that survives a restart of its coordinator."""
+    """A classic group: all that survives a restart of its coordinator."""
 
     group_id: str
     protocol_type: str
@@ -95,7 +95,7 @@ class GroupStored(NamedTuple):
 
 
 class GroupForgotten(NamedTuple):
-    """A tombstone: the group is no more."""
+    """A tombstone: the group was deleted."""
 
     group_id: str
 
@@ -120,7 +120,7 @@ def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
-    """The record that these bytes hold; None for kinds that are not known here. Raises `Unreadable`."""
+    """The record that these bytes hold; None for kinds that are not known here. Raises `UnreadableRecord`."""
     kind = _prefix(key)
     try:
         if kind in OFFSET_KINDS:
@@ -154,7 +154,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def _place(group_id: str, topic: str) -> bytes:
-    """An offset's key without the partition, in which it ends: groups commit for the same topics again and again."""
+    """An offset's key without the partition at its end: groups commit for the same topics again and again."""
     return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic), 0)[: -_INT.size]
 
 
@@ -182,7 +182,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
 
 
 def _bare_value(record: OffsetCommitted, version: int) -> bytes:
-    """The value of nearly every commit: without metadata it has one layout, and is written at once."""
+    """The value of nearly every commit: without metadata it has one fixed layout."""
     _, _, _, offset, leader_epoch, _, timestamp_ms, _, topic_id = record
     if version == OFFSET_VERSION:
         return BARE_V3.pack(version, offset, leader_epoch, 0, timestamp_ms)
@@ -247,7 +247,7 @@ def _decode_group(key: GroupMetadataKey, value: bytes | None) -> GroupStored | G
 
 
 def _decode_member(member: GroupMetadataValue.MemberMetadata) -> StoredMember:
-    """Before version 1 of the format a member had no rebalance timeout of its own: its session timeout served."""
+    """Before version 1 of the format a member had no rebalance timeout: its session timeout serves."""
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
     return StoredMember(
         member.member_id,

@@ -1,4 +1,4 @@
-"""What a request of a group is answered when its coordinator can't decide it; knows messages only."""
+"""How requests to groups are refused if their coordinator cannot decide them. Knows messages only."""
 
 from __future__ import annotations
 

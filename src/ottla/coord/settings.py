@@ -1,4 +1,4 @@
-"""What an operator may set about groups and offsets: values only, with Kafka's names (units last) and defaults."""
+"""The settings of groups and offsets: values only, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class GroupSettings:
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
-"""How long a new member's join may wait: it can't send heartbeats yet, so its session timeout does not count."""
+"""How long a new member's join may wait: it cannot send heartbeats yet, so its session timeout does not count."""

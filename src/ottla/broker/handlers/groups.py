@@ -38,8 +38,6 @@ NULL_PROTOCOL_FROM = 7
 
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
-OfOneGroup = SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeatRequest
-
 
 @serves(FindCoordinatorRequest)
 def find_coordinator(
@@ -93,24 +91,30 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
     return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
 
 
-def of_one_group(request: Request[OfOneGroup], groups: Coordinators[GroupMachine]) -> Reply:
-    """SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: the group's coordinator answers."""
+@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
+    """The reply may take as long as the leader needs to assign."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
-sync_group = serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))(of_one_group)
-heartbeat = serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))(of_one_group)
-leave_group = serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))(of_one_group)
+@serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+def heartbeat(request: Request[HeartbeatRequest], groups: Coordinators[GroupMachine]) -> Reply:
+    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+
+
+@serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
+    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 @serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
 def consumer_group_heartbeat(
     request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
 ) -> Reply:
-    """As the others, if this broker serves the consumer protocol (KIP-848)."""
-    if _serves_consumers(settings):
-        return of_one_group(request, groups)
-    return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+    """Served if the settings allow the consumer protocol (KIP-848)."""
+    if not _serves_consumers(settings):
+        return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 def _serves_consumers(settings: SettingsInForce) -> bool:

@@ -1,1 +1,1 @@
-"""Classic consumer groups: members join, a leader assigns, everybody syncs; knows no other kind of group and no offsets."""
+"""Classic groups: members join, a leader assigns, SyncGroup hands out. Knows no other kind of group and no offsets."""

@@ -24,7 +24,7 @@ def listed(group: ClassicGroup) -> ListGroupsResponse.ListedGroup:
 
 
 def described(group: ClassicGroup) -> Described:
-    """What members sent along is shown while the group is stable only."""
+    """Metadata of members is shown only while the group is stable."""
     is_stable = group.state is State.STABLE
     members = [
         DescribeGroupsResponse.DescribedGroupMember(
@@ -47,7 +47,7 @@ def described(group: ClassicGroup) -> Described:
 
 
 def not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
-    """A group that is not there, or `exists` as one of another kind, is dead, and, since KIP-1043, an error."""
+    """A group that does not exist, or `exists` with another protocol, is shown as dead, and since KIP-1043 as an error."""
     if version < NOT_FOUND_FROM:
         return Described(group_id=group_id, group_state=State.DEAD.value)
     message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."

@@ -1,6 +1,6 @@
-"""A decision about one classic group in the making: what happens is collected, and tried on a copy of the group.
+"""A decision about one classic group in the making: its records are collected and applied to a copy of the group.
 
-Knows no rules: they call it.
+Knows no rules; rules work on it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ottla.wire.schema import Message
 class ClassicDraft:
     """Collects records, replies and timers.
 
-    `group` is the group as it will be once all that happened so far is applied: the real one, which nobody may change, until
-    the first thing happens, and a copy of it from then on. `token` is the one of the input at hand.
+    `group` is the group with everything applied that was decided so far: the real group, which must not be changed, until the
+    first event, and a copy of it from then on. `token` belongs to the input that is being decided.
     """
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token")
@@ -42,11 +42,11 @@ class ClassicDraft:
         self._records.append(event)
 
     def answer(self, message: Message) -> None:
-        """Reply to the input at hand."""
+        """Reply to the input that is being decided."""
         self._replies.append(Reply(self.token, message))
 
     def answer_to(self, token: int | None, message: Message) -> None:
-        """Reply to an earlier input; None: there is none that waits."""
+        """Reply to an earlier input; None if none waits."""
         if token is not None:
             self._replies.append(Reply(token, message))
 
@@ -57,7 +57,7 @@ class ClassicDraft:
         self._timers[key] = None
 
     def expect(self, member_id: str) -> None:
-        """Begin a member's session timeout anew."""
+        """Restart a member's session timeout."""
         self.after(SessionKey(self.group.group_id, member_id), self.group.members[member_id].session_timeout_ms)
 
     def forget(self, member_id: str) -> None:

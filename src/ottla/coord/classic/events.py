@@ -1,6 +1,6 @@
-"""What happens in a classic group and is not stored: a restart of the coordinator forgets it, and clients join anew.
+"""Volatile events of a classic group: a restart of the coordinator forgets them, and clients join again.
 
-Values only; `ottla.coord.classic.group` says what they change. Each begins with the group it happens in.
+Values only; `ottla.coord.classic.group` says what they change. The first field of each is the group.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ class ClassicMember:
     assignment: bytes = b""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it sent along with this protocol; nothing if it does not know it."""
+        """Its metadata for this protocol; empty if it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 class InitialDelay(NamedTuple):
-    """An empty group's first rebalance waits, and goes on waiting while members come, until nothing remains."""
+    """The first rebalance of an empty group waits `delay_ms`, and again while members join, `remaining_ms` at most."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class MemberIdGiven(NamedTuple):
-    """Somebody was given a member id and asked to join again under it (KIP-394)."""
+    """Somebody was given a member id and asked to join again with it (KIP-394)."""
 
     group_id: str
     member_id: str
 
 
 class MemberJoined(NamedTuple):
-    """A new member; its reply, wanted under `token`, waits until the join phase is over."""
+    """A new member joined; its reply, expected under `token`, waits for the end of the join phase."""
 
     group_id: str
     member: ClassicMember
@@ -65,7 +65,7 @@ class MemberRejoined(NamedTuple):
 
 
 class MemberReplaced(NamedTuple):
-    """A static member came back under a new member id (KIP-345): whoever has the old one is fenced."""
+    """A static member came back under a new member id (KIP-345), which fences the old one."""
 
     group_id: str
     member_id: str
@@ -73,7 +73,7 @@ class MemberReplaced(NamedTuple):
 
 
 class MemberGone(NamedTuple):
-    """A member, or somebody with a member id who never joined under it, is no longer reckoned with."""
+    """A member left, or somebody who was given a member id did not join with it in time."""
 
     group_id: str
     member_id: str
@@ -85,7 +85,7 @@ class LeaderElected(NamedTuple):
 
 
 class RebalanceBegun(NamedTuple):
-    """Everybody has to join again."""
+    """All members have to join again."""
 
     group_id: str
     wall_ms: int
@@ -97,7 +97,7 @@ class InitialDelaySet(NamedTuple):
 
 
 class JoinCompleted(NamedTuple):
-    """A new generation: all who wait for their join reply have it, and have to ask for their assignment."""
+    """A new generation began: all waiting joins were answered, and members have to send SyncGroup."""
 
     group_id: str
     protocol: str
@@ -105,14 +105,14 @@ class JoinCompleted(NamedTuple):
 
 
 class JoinAnswered(NamedTuple):
-    """One member's waiting join was answered without a rebalance."""
+    """A member's waiting join was answered without a rebalance."""
 
     group_id: str
     member_id: str
 
 
 class SyncGroupAwaited(NamedTuple):
-    """A member asked for its assignment, which is not known yet."""
+    """A member's SyncGroup waits for the assignment."""
 
     group_id: str
     member_id: str
@@ -120,7 +120,7 @@ class SyncGroupAwaited(NamedTuple):
 
 
 class SyncGroupSeen(NamedTuple):
-    """A member asked for its assignment, and had it at once."""
+    """A member's SyncGroup was answered at once."""
 
     group_id: str
     member_id: str

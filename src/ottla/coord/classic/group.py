@@ -1,4 +1,4 @@
-"""The state of one classic group, and `apply`, which alone changes it; knows no requests and takes no decisions."""
+"""The state of one classic group, and `apply`, which alone changes it. Knows no requests and decides nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ClassicGroup:
         self.more_came = False
 
     def copy(self) -> ClassicGroup:
-        """A group that can be changed without this one noticing."""
+        """A group that can be changed without changing this one."""
         twin = ClassicGroup.__new__(ClassicGroup)
         for name in ClassicGroup.__slots__:
             value = getattr(self, name)
@@ -101,14 +101,14 @@ class ClassicGroup:
         return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols can be a member: an empty group takes any, others need one that all know."""
+        """Whether a member with these protocols can join: an empty group takes any, others need one that all members support."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
         return self.protocol_type == protocol_type and any(self.supported.get(name, 0) == everybody for name, _ in protocols)
 
     def choose_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all know; most votes win, and the earlier candidate a tie."""
+        """Each member votes for its first protocol that all support. Most votes win; a tie goes to the earlier candidate."""
         everybody = len(self.members)
         votes = {name: 0 for name, count in self.supported.items() if count == everybody}
         for member in self.members.values():
@@ -116,7 +116,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may be reading this topic; a consumer group whose subscriptions are unknown may be reading any."""
+        """Whether a member may read this topic; a consumer group whose subscriptions cannot be read may read any."""
         if self.topics is None:
             return self.protocol_type == "consumer"
         return topic in self.topics
@@ -143,7 +143,7 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def remember_topics(self) -> None:
-        """Read what the members subscribe to, which decides whose offsets expire."""
+        """Note what the members subscribe to, on which the expiry of offsets depends."""
         self.topics = None
         if self.protocol_type == "consumer":
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
@@ -194,7 +194,7 @@ def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
 
 
 def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
-    """The newcomer takes the old one's seat in the order of members too: who is first may become leader."""
+    """The new member takes the old one's place in the order of members too: the first one may become leader."""
     seated = {}
     for member_id, member in group.members.items():
         if member_id == event.member_id:
@@ -265,7 +265,7 @@ def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
 
 
 def _stored(group: ClassicGroup, event: GroupStored) -> None:
-    """Take over a group at rest. Members known already keep the protocols that the record does not hold."""
+    """Take over a stored group. Known members keep those of their protocols that the record does not hold."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
     group.protocol = event.protocol
@@ -288,7 +288,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
 
 
 def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
-    """A member as stored; all its protocols are known only if this very subscription came with them."""
+    """A stored member. All of its protocols are known only if it joined with this very subscription."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
         protocols = known.protocols

@@ -1,4 +1,4 @@
-"""JoinGroup: who may join, under which member id, and whether that begins a rebalance."""
+"""JoinGroup: who may join, under which member id, and whether that starts a rebalance."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Ask = Asked[JoinGroupRequest]
 
 
 def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
-    """Decide a JoinGroup. `exists` is False if the draft's group is only about to be made."""
+    """Decide a JoinGroup. `exists` is False if the draft's group would be new."""
     body = ask.body
     error_code = request_error(body, draft.settings)
     if error_code:
@@ -65,7 +65,7 @@ def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bo
 
 
 def request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
-    """What is wrong with a request, whatever its group."""
+    """What is wrong with the request itself, as an error code."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if not settings.group_min_session_timeout_ms <= body.session_timeout_ms <= settings.group_max_session_timeout_ms:
@@ -78,7 +78,7 @@ def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """While members join, only those who have joined already count: the last to come have no place, whoever they are."""
+    """During the join phase only those who have joined already count: the last ones have no room, members or not."""
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING_REBALANCE:
@@ -87,7 +87,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def _turn_away(draft: ClassicDraft, member_id: str) -> None:
-    """The group is full; nobody shall wait for the one who is turned away."""
+    """The group is full. The rebalance no longer waits for the one who is turned away."""
     if member_id in draft.group.members or member_id in draft.group.invited:
         draft.happen(MemberGone(draft.group.group_id, member_id))
         draft.forget(member_id)
@@ -96,7 +96,7 @@ def _turn_away(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _join_new(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str]) -> None:
-    """Somebody without a member id. A static member is known by its instance id, a dynamic one must first take its id (KIP-394)."""
+    """A join without a member id. Static members have an instance id; dynamic ones are first given a member id (KIP-394)."""
     instance = ask.body.group_instance_id
     name = ask.client_id if instance is None else instance
     member_id = f"{name[:LONGEST_NAME]}-{new_id()}"
@@ -140,7 +140,7 @@ def _has_reason(group: ClassicGroup, ask: Ask, rejoin: Rejoin) -> bool:
 
 
 def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
-    """A new member joins: nothing tells that it goes away while its reply waits, so the wait has an end of its own."""
+    """A new member joins. It cannot send heartbeats while its reply waits, so the wait has a timeout of its own."""
     body = ask.body
     member = ClassicMember(
         member_id,
@@ -157,7 +157,7 @@ def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
 
 
 def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None:
-    """Note a member's join; one that it sent before, and whose reply still waits, is answered so that nothing waits for ever."""
+    """Note a member's join. An earlier join of the same member that still waits is answered, so that none waits for ever."""
     member_id = member_id or ask.body.member_id
     superseded = draft.group.joining.get(member_id)
     draft.answer_to(superseded, join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -173,7 +173,7 @@ def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None
 
 
 def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None:
-    """A static member is back under a new member id: fence the old one; a stable group need not rebalance for it."""
+    """A static member is back under a new member id: fence the old one. A stable group need not rebalance."""
     group = draft.group
     former_leader = group.leader or ""
     draft.answer_to(group.joining.get(old_id), join_error(FENCED_INSTANCE_ID, old_id))
@@ -190,9 +190,9 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
 
 
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
-    """Keep the assignments, and tell the newcomer without a rebalance.
+    """Keep the assignments, and answer the newcomer without a rebalance.
 
-    A leader that is back would assign anew: where its version allows, it is told to skip that (KIP-814); else it is told that
+    A leader that is back would assign again. If its version allows, it is told to skip that (KIP-814); otherwise it is told that
     somebody else leads.
     """
     group = draft.group
@@ -211,10 +211,10 @@ def protocols_of(body: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(ask: Ask) -> int:
-    """Version 0 had none of its own."""
+    """Version 0 has none: the session timeout serves."""
     return ask.body.rebalance_timeout_ms if ask.version >= REBALANCE_TIMEOUT_FROM else ask.body.session_timeout_ms
 
 
 def _reason(ask: Ask, what: str) -> str:
-    """For the log: what happened, and why the client says it did (KIP-800)."""
+    """For the log: what happened, and the client's reason (KIP-800)."""
     return f"{what}; client reason: {ask.body.reason or 'not provided'}"

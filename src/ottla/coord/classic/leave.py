@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, by themselves or by an operator's hand."""
+"""LeaveGroup: members leave, or an operator removes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Identity = LeaveGroupRequest.MemberIdentity
 
 
 def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
-    """Decide a LeaveGroup: each member has its own error code; below version 3 there is one member, and its code is the reply's."""
+    """Decide a LeaveGroup. Each member has an error code; before version 3 there is one member, and its code is the reply's."""
     body = ask.body
     if not body.group_id:
         draft.answer(LeaveGroupResponse(error_code=INVALID_GROUP_ID))

@@ -1,4 +1,4 @@
-"""How a classic group gets from one generation to the next: beginning a rebalance, completing it, losing members.
+"""How a classic group gets from one generation to the next: starting a rebalance, completing it, losing members.
 
 Knows no requests; every rule works on a draft.
 """
@@ -27,7 +27,7 @@ log = logging.getLogger("ottla.coord")
 
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
-    """Members have changed: begin a rebalance, or see whether the one under way is done."""
+    """Members have changed: start a rebalance, or see whether the one under way is complete."""
     if draft.group.state in REBALANCES_FROM:
         begin(draft, reason)
     else:
@@ -35,7 +35,7 @@ def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
 
 
 def begin(draft: ClassicDraft, reason: str) -> None:
-    """Have every member join again. The first rebalance of an empty group waits a while, so that many can come together."""
+    """Have every member join again. The first rebalance of an empty group waits a while for more members."""
     group = draft.group
     log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason)
     for member_id, token in group.syncing.items():
@@ -60,7 +60,7 @@ def complete_if_all_joined(draft: ClassicDraft) -> None:
 
 
 def join_timed_out(draft: ClassicDraft) -> None:
-    """The time to join is over; an initial delay goes on while members keep coming."""
+    """The time to join is over; an initial delay goes on while members keep joining."""
     group = draft.group
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -78,7 +78,7 @@ def _delay(draft: ClassicDraft, delay: InitialDelay) -> None:
 
 
 def complete(draft: ClassicDraft) -> None:
-    """End the join phase: whoever has not joined is out, unless it is a static member, whose session alone counts (KIP-345)."""
+    """End the join phase. Members that have not joined are removed, except static ones, whose session alone counts (KIP-345)."""
     group_id = draft.group.group_id
     draft.cancel(JoinKey(group_id))
     absent = [m for m in draft.group.members.values() if m.member_id not in draft.group.joining and m.group_instance_id is None]
@@ -100,7 +100,7 @@ def _store_empty(draft: ClassicDraft) -> None:
 
 
 def _elect_leader(draft: ClassicDraft) -> bool:
-    """Keep the leader if it has joined, else take the first that has; False if nobody has."""
+    """Keep the leader if it has joined, or else take the first member that has. False if nobody has."""
     group = draft.group
     if group.leader not in group.joining:
         joined = next((member_id for member_id in group.members if member_id in group.joining), None)
@@ -122,7 +122,7 @@ def _begin_generation(draft: ClassicDraft) -> None:
 
 
 def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
-    """What a member is told of the present generation; the leader is told who the members are."""
+    """The reply that tells a member of the current generation, and the leader who the members are."""
     group = draft.group
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -135,7 +135,7 @@ def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
 
 
 def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
-    """An error in place of a generation: there is no protocol to name."""
+    """The reply that tells of an error instead of a generation."""
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
 
 
@@ -152,7 +152,7 @@ def everybody(draft: ClassicDraft) -> list[JoinGroupResponse.JoinGroupResponseMe
 
 
 def sync_timed_out(draft: ClassicDraft) -> None:
-    """Whoever has not asked for its assignment in time is out; this leaves the others to share anew."""
+    """Remove the members that did not send SyncGroup in time, which makes the others rebalance."""
     group = draft.group
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced:
         return
@@ -163,7 +163,7 @@ def sync_timed_out(draft: ClassicDraft) -> None:
 
 
 def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
-    """A member was not heard of in time, unless it is us who owe it a reply."""
+    """A member was silent for too long, unless it is waiting for a reply of ours."""
     group = draft.group
     if member_id in group.invited:
         draft.happen(MemberGone(group.group_id, member_id))
@@ -179,13 +179,13 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Only a new member can time out while its join waits: nothing else would ever tell that it went away."""
+    """Whether a member waits for a reply. A new one times out all the same: nothing else would tell that it is gone."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 
 
 def remove(draft: ClassicDraft, member_id: str) -> None:
-    """Take a member out; a reply that it still waits for says so."""
+    """Remove a member; a reply that it still waits for says so."""
     group = draft.group
     draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
     draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
@@ -194,9 +194,9 @@ def remove(draft: ClassicDraft, member_id: str) -> None:
 
 
 def recall(draft: ClassicDraft) -> None:
-    """After a restart: members have their full session timeout to be heard of. A group that is over its size shrinks.
+    """After a restart every member has its full session timeout again. A group that is larger than allowed shrinks.
 
-    One without a leader was a consumer group until shortly before, and its members have not shared out yet what others left.
+    A group without a leader was a consumer group until just before the restart, and its members have yet to rebalance.
     """
     group = draft.group
     for member_id in group.members:

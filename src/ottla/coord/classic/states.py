@@ -1,6 +1,6 @@
-"""The automaton of a classic group as tables: its states, what moves it, and what each request gets in each state.
+"""The state machine of a classic group as tables: its states, its transitions, and how each state answers each request.
 
-Knows no group and no message. A pair that `NEXT` does not hold can't happen: reaching it is a bug.
+Knows no group and no message. A pair that `NEXT` does not hold is a bug.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ HEARTBEAT: dict[State, int] = {
 
 
 class Rejoin(Enum):
-    """What becomes of a JoinGroup from somebody who is a member already."""
+    """How a JoinGroup of somebody who is a member already is treated."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -71,7 +71,7 @@ new assignment, for a reason that he alone sees (such as more partitions)."""
 
 
 class SyncGroupAnswer(Enum):
-    """What becomes of a member's SyncGroup."""
+    """How a member's SyncGroup is treated."""
 
     REBALANCE = auto()
     WAIT = auto()

@@ -12,7 +12,7 @@ _LENGTH = Struct(">h")
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     """All topics that any of these subscriptions names; None if one of them can't be read.
 
-    A subscription of any version begins with its topics. What follows differs, and is not looked at.
+    Subscriptions of all versions begin with their topics. The rest differs and is not read.
     """
     topics: set[str] = set()
     try:

@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: the leader's assignments reach the members, and members stay alive."""
+"""SyncGroup, by which the leader's assignments reach the members, and Heartbeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROTOCOL_NAMED_FROM = 5
 
 
 def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
-    """Decide a SyncGroup: wait for the leader's, hand out what is known, or, from the leader, share out."""
+    """Decide a SyncGroup: the leader's brings the assignments, the others' wait for them or are answered at once."""
     body = ask.body
     error_code = _error(draft.group, body, ask.version)
     if error_code:
@@ -42,7 +42,7 @@ def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def request_error(body: SyncGroupRequest, version: int) -> int:
-    """What is wrong with a request, whatever its group."""
+    """What is wrong with the request itself, as an error code."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if version >= PROTOCOL_NAMED_FROM and (body.protocol_type is None or body.protocol_name is None):
@@ -91,7 +91,7 @@ def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
-    """Store what the leader assigned, then tell all who wait; those it forgot are assigned nothing."""
+    """Store what the leader assigned, and answer all who wait. Members that it left out are assigned nothing."""
     waiting = dict(draft.group.syncing)
     assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
     draft.happen(draft.group.at_rest(assignments, draft.now.wall_ms))
@@ -101,7 +101,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
 
 
 def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
-    """Decide a Heartbeat. The most frequent request of all: no draft, and nothing happens to the group."""
+    """Decide a Heartbeat: the most frequent request, so it makes no draft and changes nothing in the group."""
     body = ask.body
     error_code = _heartbeat_error(group, body)
     if group is None or error_code:

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must fulfil before anything is done: in itself, and as its member knows its epoch. Reads only."""
+"""Checks of a ConsumerGroupHeartbeat: of the request itself, of the member's epoch, and of who may act as a static member."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLANKS = "".join(map(chr, range(33)))
 
 
 def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refusal | None:
-    """What is wrong with a request, whatever the group."""
+    """What is wrong with the request itself."""
     epoch = body.member_epoch
     needs_id = version >= OWN_MEMBER_ID_FROM or epoch > 0 or epoch == LEAVING_EPOCH
     for name, text in (
@@ -75,7 +75,7 @@ def _assignor_error(name: str | None, assignors: Collection[str]) -> Refusal | N
 
 
 def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
-    """Whether the group is full for somebody who is no member; a static member that comes back takes nobody's room."""
+    """Whether the group is full for somebody who is no member. A static member that comes back needs no room."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None
     return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
@@ -84,8 +84,8 @@ def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
 def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
     """A member must know its epoch, or join anew (0).
 
-    One that comes with its previous epoch may have lost the reply that told the new one: it is believed as long as it owns nothing
-    that it was not given.
+    One that names its previous epoch may have lost the reply that told it the new one, and is accepted if it owns nothing that it
+    was not given.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return None
@@ -108,7 +108,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
 
 
 def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
-    """Whether somebody may speak for a static member: it is known, and nobody came after it under a newer member id."""
+    """Whether somebody may act as a static member: it exists, and nobody has joined with its instance id since."""
     holder = group.static.get(instance_id)
     if holder is None:
         return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
@@ -121,7 +121,7 @@ def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refu
 
 
 def release_error(holder: ConsumerMember, member_id: str) -> Refusal | None:
-    """A static member may be replaced once it has said that it is away (-2)."""
+    """A static member can be replaced once it has left for a while (-2)."""
     if holder.epoch == STATIC_LEAVING_EPOCH:
         return None
     reason = f"because the instance id is owned by {holder.member_id} member, which has not left."

@@ -1,7 +1,7 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup for them.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members of a consumer group that use the classic protocol.
 
-A group has such members while it changes its protocol. They are led to their targets by the rules of the consumer protocol: a
-heartbeat tells them to join again, a join takes what they gave back and is answered at once, a sync tells what they have.
+A group has such members while it migrates between the protocols. They reach their targets by the rules of the consumer protocol: a
+heartbeat tells them to rejoin, a join reports what they gave up and is answered at once, and SyncGroup hands out what they have.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Identity = LeaveGroupRequest.MemberIdentity
 
 
 def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
-    """Decide a JoinGroup to a consumer group that has members. It is answered at once; there is no generation to wait for."""
+    """Decide a JoinGroup to a consumer group that has members. It is answered at once: there is no generation to wait for."""
     body = ask.body
     refused = _join_error(draft, ask)
     if refused is not None:
@@ -87,7 +87,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 
 
 def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
-    """Who joins. Any member id is taken: whoever has one was given it here."""
+    """The member that joins. Any member id is accepted: it was given out here."""
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()
@@ -122,7 +122,7 @@ def _settle(
     looked: Outlook,
     subscription: EmbeddedSubscription,
 ) -> Refusal | None:
-    """Lead the member on, unless its coming back leaves no member of the consumer protocol at all."""
+    """Reconcile the member, or turn the group into a classic one if no member of the consumer protocol is left."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
     if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
@@ -144,7 +144,7 @@ def _settle(
 
 
 def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
-    """As it takes the holder's seat: were it a member more, the group would not become classic by this."""
+    """Whether the group becomes classic when the member replaces this one."""
     alone = len(draft.group.members) == 1
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
@@ -156,7 +156,7 @@ def _seen(draft: ConsumerDraft, member_id: str) -> None:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """Nobody leads: the coordinator assigns."""
+    """There is no leader: the coordinator assigns."""
     return JoinGroupResponse(
         member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
     )
@@ -168,7 +168,7 @@ def _protocol(member: ConsumerMember) -> str:
 
 
 def sync_group(draft: ConsumerDraft, ask: Asked[SyncGroupRequest]) -> Refusal | None:
-    """Decide a SyncGroup: the member is told what it has, unless there is a newer target to join for."""
+    """Decide a SyncGroup: the member is told what it has, unless it has to rejoin for a newer target."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -207,7 +207,7 @@ def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, genera
 
 
 def heartbeat(draft: ConsumerDraft, ask: Asked[HeartbeatRequest]) -> Refusal | None:
-    """Decide a Heartbeat: the member lives, and is told to join again when it has to give something back, or can get something."""
+    """Decide a Heartbeat: the member is told to rejoin if it has to give partitions up or can get some."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -227,7 +227,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether anything that it shall have is still with somebody else."""
+    """Whether another member still has a partition of its target."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
         for topic_id, partitions in group.targets.get(member.member_id, NO_TARGET).items()
@@ -236,14 +236,14 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Give a member its rebalance timeout to join again, counted from when it was first told to."""
+    """Give a member its rebalance timeout to rejoin, counted from when it was first told to."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
 def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
-    """Decide a LeaveGroup: each member has its own error code, and members of both protocols may be put out by it."""
+    """Decide a LeaveGroup. Each member has an error code of its own; members of both protocols can be removed by it."""
     leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
     going: dict[str, ConsumerMember] = {}
     results = []

@@ -1,4 +1,4 @@
-"""Who may commit offsets for a consumer group, ask for them, or have them deleted (KIP-848, KIP-1251). Answers are error codes."""
+"""Who may commit and fetch offsets of a consumer group (KIP-848, KIP-1251). Answers are error codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Place = tuple[Uuid, int]
 
 
 def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) -> int:
-    """Without an epoch it is a commit of somebody in no group: allowed while the group has no members."""
+    """A commit without an epoch comes from outside the group: it is allowed while the group has no members."""
     epoch = body.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
         return NONE
@@ -42,7 +42,7 @@ def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) 
 
 
 def _had_all(member: ConsumerMember, epoch: int, places: Iterable[Place]) -> bool:
-    """Whether a member that has not yet heard of its epoch was given all these at the one it knows, or before."""
+    """Whether a member that has not heard of its epoch yet was given all these at the one it knows, or before."""
     for topic_id, partition in places:
         given_at = member.given_at(topic_id, partition)
         if given_at is None or epoch < given_at:
@@ -55,7 +55,7 @@ def _stale(member: ConsumerMember) -> int:
 
 
 def fetch_error(group: ConsumerGroup, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-    """Who names no member and no epoch may ask; a member must know its epoch."""
+    """A fetch that names no member and no epoch is allowed; a member must know its epoch."""
     if wanted.member_id is None and wanted.member_epoch < 0:
         return NONE
     member = group.members.get(wanted.member_id or "")

@@ -43,7 +43,7 @@ def not_found(group_id: str, message: str) -> Described:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> DescribedMember:
-    """What a member has includes what it has to give back: until it does, it reads it."""
+    """What a member has includes what it has to give up: it reads that until it does."""
     held: dict[Uuid, set[int]] = {}
     for part in (member.assigned, member.revoking):
         for topic_id, partitions in part.items():
@@ -64,7 +64,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -
 
 
 def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics) -> Assignment:
-    """Topics that are no more are left out: they have no name to be shown by."""
+    """Deleted topics are left out: they have no name."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     return Assignment(
         topic_partitions=[

@@ -1,6 +1,6 @@
-"""A decision about one consumer group in the making: records, replies and timers are collected, and nothing is changed.
+"""A decision about one consumer group in the making: records, replies and timers are collected, nothing is changed.
 
-Knows no rules: they call it. Members and targets are values, so that a rule hands on what they become instead of a changed group.
+Knows no rules; rules work on it. Members and targets are values, so a rule passes on what they become and not a changed group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OfGroup = Callable[[str], Mapping[str, int]]
 
 
 class Refusal(NamedTuple):
-    """Why a request can't be granted: nothing of what was decided so far holds. `message` is one sentence for the client's log."""
+    """Why a request is refused, which voids what was decided so far. `message` is one sentence for the client's log."""
 
     error_code: int
     message: str
@@ -40,7 +40,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every decision may look at besides its group. The first of the `assignors` is the one of who names none."""
+    """What every decision can read besides its group. The first of the `assignors` serves groups that name none."""
 
     settings: GroupSettings
     of_group: OfGroup
@@ -52,8 +52,8 @@ class Context:
 class ConsumerDraft:
     """Collects what is decided.
 
-    `group` is the group as it is, which nobody may change; `replaced` the member whose seat somebody else takes; `unsettled` says
-    that the group needs a new assignment whatever is asked.
+    `group` is the group as it is, which must not be changed; `replaced` is the static member that another one replaces; `unsettled`
+    says that the group needs a new assignment in any case.
     """
 
     __slots__ = ("_of_group", "_records", "_replies", "_timers", "context", "group", "now", "replaced", "token", "unsettled")
@@ -78,18 +78,18 @@ class ConsumerDraft:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
-        """Let a new group stand in place of the present one, with these records as its beginning."""
+        """Go on with a new group that begins with these records."""
         for record in records:
             apply(group, record)
             self._records.append(record)
         self.group = group
 
     def answer(self, message: Message) -> None:
-        """Reply to the input at hand."""
+        """Reply to the input that is being decided."""
         self._replies.append(Reply(self.token, message))
 
     def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
-        """Let what another machine decided be a part of this decision."""
+        """Make another decision a part of this one."""
         self._records += outcome.records
         self._replies += outcome.replies
         self._timers |= {timer.key: timer.deadline_ms for timer in outcome.timers}
@@ -101,19 +101,19 @@ class ConsumerDraft:
         self._timers[key] = None
 
     def setting(self, name: str, otherwise: int) -> int:
-        """What was set for this group alone, or for all."""
+        """The value set for this group alone, or else `otherwise`."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
         return self._of_group.get(name, otherwise)
 
     def expect(self, member: ConsumerMember) -> None:
-        """Begin a member's session timeout anew. Those that speak the classic protocol ask for their own."""
+        """Restart a member's session timeout. Members that use the classic protocol bring their own."""
         timeout_ms = self.context.settings.group_consumer_session_timeout_ms
         timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
         self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
 
     def forget(self, member: ConsumerMember) -> None:
-        """Stop all that waits for a member."""
+        """Cancel all deadlines of a member."""
         for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, MemberSyncGroupKey):
             self.cancel(kind(self.group_id, member.member_id))
 
@@ -123,7 +123,7 @@ class ConsumerDraft:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
-    """The record that keeps what a member said of itself."""
+    """The record of what a member reported about itself."""
     return MemberStored(
         group_id,
         member.member_id,
@@ -140,7 +140,7 @@ def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
-    """The record that keeps what a member has."""
+    """The record of what a member has."""
     return CurrentStored(
         group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
     )

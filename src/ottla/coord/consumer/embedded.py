@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol hand to one another as bytes, read and written by the coordinator of a mixed group."""
+"""Subscriptions and assignments of the classic protocol as bytes, which the coordinator of a mixed group reads and writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEWEST = 3
 
 
 class EmbeddedSubscription(NamedTuple):
-    """What a member wants and has; `owned`, by the id of topics that there are, was assigned in `generation` (-1: not said)."""
+    """What a member wants and has. `owned`, by topic id, was assigned in `generation` (-1: unknown)."""
 
     topics: frozenset[str]
     rack_id: str | None
@@ -26,7 +26,7 @@ class EmbeddedSubscription(NamedTuple):
 
 
 class UnreadableAssignment(ValueError):
-    """An assignment of the classic protocol that the coordinator can't take over: one sentence that tells why."""
+    """An assignment of the classic protocol that the coordinator cannot take over: one sentence that says why."""
 
 
 def read_subscription(metadata: bytes, topics: KnownTopics) -> EmbeddedSubscription:
@@ -47,7 +47,7 @@ def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
 
 
 def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics, metadata: bytes) -> bytes:
-    """An assignment in the version of the member's own subscription; topics that are no more are left out."""
+    """An assignment in the version of the member's own subscription, without deleted topics."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     held = ConsumerProtocolAssignment.TopicPartition
     assigned = [held(topic=topic.name, partitions=sorted(indexes)) for topic, indexes in named if topic is not None]

@@ -1,4 +1,4 @@
-"""What happens to consumer groups and is not stored: a restart of the coordinator forgets it. Values only."""
+"""Volatile events of consumer groups: a restart of the coordinator forgets them. Values only."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class TopicsSeen(NamedTuple):
 
 
 class MetadataRefreshed(NamedTuple):
-    """A group has looked at the topics that it subscribes to as they are now."""
+    """A group has seen the current state of the topics it subscribes to."""
 
     group_id: str
 
 
 class PatternsSought(NamedTuple):
-    """A group begins to look up what its regular expressions stand for among the topics as they are now."""
+    """A group began to match its regular expressions against the current topics."""
 
     group_id: str
 
 
 class PatternsFound(NamedTuple):
-    """It is through with them."""
+    """It has matched all of them."""
 
     group_id: str
 
 
 class RejoinAwaited(NamedTuple):
-    """A member that speaks the classic protocol was told to join again, and has a deadline for it."""
+    """A member that uses the classic protocol was told to rejoin, and has a deadline for it."""
 
     group_id: str
     member_id: str
 
 
 class RejoinSeen(NamedTuple):
-    """That member joined again."""
+    """That member rejoined."""
 
     group_id: str
     member_id: str

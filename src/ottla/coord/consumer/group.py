@@ -1,4 +1,4 @@
-"""The state of one consumer group (KIP-848), and `apply`, which alone changes it; knows no requests and takes no decisions."""
+"""The state of one consumer group (KIP-848), and `apply`, which alone changes it. Knows no requests and decides nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_TARGET: Partitions = {}
 
 
 class Resolved(NamedTuple):
-    """The topics that a regular expression stands for, and when they were looked up."""
+    """The topics that a regular expression matches, and when they were looked up."""
 
     topics: frozenset[str]
     wall_ms: int
@@ -45,9 +45,9 @@ class ConsumerGroup:
 
     Members and targets are immutable values. `names` counts for each subscribed topic the members that name it and the regular
     expressions that match it; `patterns` counts each expression's members, `assignors` each assignor's, and `protocols` each
-    classic protocol's. `owners` says who has a partition, or has it to give back. `stale` and `stale_patterns` say that the
-    topics may have changed since they were looked at, `seeking` that patterns are being looked up; `rejoining` are members of the
-    classic protocol that have to join again.
+    classic protocol's. `owners` says who has a partition or has yet to give it up. `stale` and `stale_patterns` say that topics may
+    have changed since the group saw them, `seeking` that patterns are being matched; `rejoining` are members of the classic
+    protocol that have to rejoin.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """Who has this instance id now."""
+        """The member that has this instance id now."""
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
@@ -115,11 +115,11 @@ class ConsumerGroup:
         return topic in self.names
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
-        """The member that has a partition, or has not given it back yet."""
+        """The member that has a partition or has yet to give it up."""
         return self.owners.get(topic_id, {}).get(partition)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member subscribes to, by name or by its regular expression; an unresolved one stands for none."""
+        """The topics that a member subscribes to, by name or by its regular expression; an unresolved one matches none."""
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
@@ -162,7 +162,7 @@ def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
 
 
 def _disown(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
-    """Let go of what a member had, unless somebody else has it by now."""
+    """Free what a member had, unless somebody else has it by now."""
     for topic_id, partitions in held.items():
         owners = group.owners.get(topic_id, {})
         for partition in partitions:
@@ -189,7 +189,7 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
 
 
 def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
-    """A member that says this of itself, where it is as it was."""
+    """The member with what it reported, its assignment as it was."""
     return replace(
         member,
         instance_id=stored.instance_id,
@@ -296,7 +296,7 @@ def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
 
 
 def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
-    """The coordinator drops the group; there is nothing to change in it."""
+    """Nothing to change in the group: its coordinator drops it."""
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {

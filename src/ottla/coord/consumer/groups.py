@@ -1,6 +1,6 @@
-"""The consumer groups of one coordinator, beside its classic ones: which decision a request gets, and which group a record changes.
+"""The consumer groups of one coordinator, beside its classic ones: which rule decides a request, and which group a record changes.
 
-`decide` reads and answers; None means that the request is none of a consumer group's. `apply` alone changes anything.
+`decide` returns None if a request concerns no consumer group.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveG
 
 
 def nothing_of_its_own(group_id: str) -> Mapping[str, int]:
-    """What was set for a group alone, where nothing ever is."""
+    """Settings of single groups if there are none."""
     return {}
 
 
 class ConsumerGroups:
-    """All consumer groups of one coordinator, and the topics that it was told of."""
+    """All consumer groups of one coordinator, and the topics that it knows."""
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class ConsumerGroups:
         self._of_group = of_group
 
     def configure(self, settings: GroupSettings) -> None:
-        """Go by other settings from now on."""
+        """Use these settings from now on."""
         self._settings = settings
 
     def decide(self, asked: Asked[object], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
-        """Decide an input; None if it concerns no consumer group, and is the classic groups' to decide."""
+        """Decide an input; None if it concerns no consumer group."""
         decision = _DECISIONS.get(type(asked.body))
         return None if decision is None else decision(self, asked, now, classic)  # type: ignore[arg-type]  # of the body's type
 
     def apply(self, record: ConsumerStored | ConsumerEvent) -> None:
-        """Let one record, or event, take effect. What is taken away from a group that is not there changes nothing."""
+        """Apply one record or event. Tombstones of a group that does not exist change nothing."""
         if isinstance(record, EpochForgotten):
             self.groups.pop(record.group_id, None)
         else:
@@ -92,7 +92,7 @@ class ConsumerGroups:
                 consumer.apply(group, record)
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """After a restart: members have their full time to be heard of, and to give back what they still have to."""
+        """After a restart every member has its full time again, for its session and to give partitions up."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
@@ -109,7 +109,7 @@ class ConsumerGroups:
         return group is not None and not group.members
 
     def tombstones(self, group_id: str) -> list[ConsumerStored]:
-        """What lets a group be no more."""
+        """The records that delete a group."""
         return migrate.tombstones(self.groups[group_id])
 
     def see(self, event: TopicsSeen) -> None:
@@ -135,7 +135,7 @@ class ConsumerGroups:
         return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
 
     def _begin(self, draft: ConsumerDraft, epoch: int, known: ClassicGroup | None) -> Refusal | None:
-        """Who joins begins a group, or has a classic one become a consumer group."""
+        """A join creates a group, or turns a classic one into a consumer group."""
         if epoch != JOINING_EPOCH:
             return Refusal(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
         if known is None:
@@ -160,7 +160,7 @@ class ConsumerGroups:
         return describe.not_found(group_id, f"Group {group_id} not found.")
 
     def _classic(self, asked: Asked[ClassicRequest], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
-        """A request of the classic protocol to a consumer group. Who joins one without members begins a classic group instead."""
+        """A request of the classic protocol to a consumer group. A join to one without members creates a classic group instead."""
         body = asked.body
         group = self.groups.get(body.group_id)
         if group is None or (type(body) is JoinGroupRequest and not group.members):

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): a member joins, lives, changes its mind, and is led to its assignment."""
+"""ConsumerGroupHeartbeat (KIP-848): a member joins, stays alive, changes its subscription, and reaches its assignment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:
 
 
 def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide the heartbeat of somebody who joins, or is a member. The draft's group may be one that is only about to be."""
+    """Decide the heartbeat of a member, or of somebody who joins. The draft's group may be a new one."""
     body = ask.body
     refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
     if refused is not None:
@@ -55,7 +55,7 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
 
 
 def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
-    """Who asks: a member as it is known, or a new one."""
+    """The member that asks: a known or a new one."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
     member_id = body.member_id or draft.context.new_id()
@@ -68,7 +68,7 @@ def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Ow
 def _static_member(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """A static member is known by its instance id; one that joins takes the seat of whoever had it and is away (KIP-345)."""
+    """A static member is identified by its instance id; one that joins replaces the member that had it and left (KIP-345)."""
     member_id = body.member_id or draft.context.new_id()
     holder = draft.group.static_member(instance_id)
     if body.member_epoch != JOINING_EPOCH:
@@ -84,7 +84,7 @@ def _static_member(
 
 
 def replace_member(draft: ConsumerDraft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Let somebody under a new member id have the seat of a static member, its target and its partitions."""
+    """Replace a static member by one with a new member id, which takes over its target and partitions."""
     newcomer = replace(holder, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     remove_member(draft, holder)
     draft.store(member_record(draft.group_id, newcomer))
@@ -95,7 +95,7 @@ def replace_member(draft: ConsumerDraft, holder: ConsumerMember, member_id: str)
 
 
 def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Let a member be no more, with all that waits for it."""
+    """Remove a member, and cancel its deadlines."""
     draft.store(CurrentForgotten(draft.group_id, member.member_id))
     draft.store(TargetForgotten(draft.group_id, member.member_id))
     draft.store(MemberForgotten(draft.group_id, member.member_id))
@@ -103,7 +103,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 
 
 def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
-    """The member with what it says of itself now; what it does not say stays. The very same if nothing changes."""
+    """The member with what it reports now; the rest stays. The same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
         "instance_id": body.instance_id,
@@ -122,7 +122,7 @@ def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """A member of the classic protocol speaks the other one now: it need neither join nor sync."""
+    """A member of the classic protocol has switched to the other one: it need no longer rejoin or send SyncGroup."""
     draft.cancel(RejoinKey(draft.group_id, member.member_id))
     draft.cancel(MemberSyncGroupKey(draft.group_id, member.member_id))
     if member.member_id in draft.group.rejoining:
@@ -132,7 +132,7 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Lead a member towards its target, as far as it can go now, and give it its time to revoke."""
+    """Bring a member as near to its target as possible now, and time its revocation."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)
@@ -154,7 +154,7 @@ def lead(
 
 
 def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: ConsumerMember) -> None:
-    """A member that has to give back has its rebalance timeout for it. Joins and syncs time those of the classic protocol."""
+    """A member has its rebalance timeout to give partitions up. JoinGroup and SyncGroup time members of the classic protocol."""
     key = RebalanceKey(draft.group_id, led.member_id)
     if led.state is MemberState.UNREVOKED_PARTITIONS:
         draft.after(key, led.rebalance_timeout_ms)
@@ -165,7 +165,7 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
 def _response(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, member: ConsumerMember, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member is told what it has when it joins, when it tells all of itself, and when that has changed."""
+    """A member is told its assignment when it joins, when it sends a full request, and when the assignment has changed."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None

@@ -1,4 +1,4 @@
-"""Members of a consumer group go: by themselves, because they were not heard of in time, or for a while (KIP-848, KIP-345)."""
+"""Members leave a consumer group: by request, by timeout, or for a while (KIP-848, KIP-345)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("ottla.coord")
 
 
 def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide a heartbeat that says goodbye: for good (-1), or as a static member that will be back (-2)."""
+    """Decide a heartbeat that leaves: for good (-1), or as a static member that will be back (-2)."""
     body = ask.body
     group = draft.group
     refused = _leaving_error(group, body.member_id, body.instance_id)
@@ -45,7 +45,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
 
 
 def _since_ever(held: Epochs) -> Epochs:
-    """A static member that comes back has its partitions as of epoch 0: its commits count whatever epoch it will have."""
+    """The partitions as assigned at epoch 0: when the static member is back its commits count whatever its epoch is."""
     nothing: Mapping[int, int]
     since = {}
     for topic_id, partitions in held.items():
@@ -55,7 +55,7 @@ def _since_ever(held: Epochs) -> Epochs:
 
 
 def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey) -> None:
-    """A member's deadline has passed. That to revoke counts only while it still has to."""
+    """A member's deadline has passed. The deadline to revoke counts only while there is something to revoke."""
     member = draft.group.members.get(key.member_id)
     if member is None:
         return
@@ -73,7 +73,7 @@ _REASONS = {
 
 
 def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) -> None:
-    """Put members out, which gives the group a new epoch; if only members of the classic protocol are left, it becomes theirs."""
+    """Remove members, which bumps the group's epoch; if only members of the classic protocol are left, it becomes classic."""
     if not members:
         return
     group = draft.group

@@ -1,4 +1,4 @@
-"""One member of a consumer group, as a value (KIP-848); knows nothing of the group that it is in."""
+"""One member of a consumer group as a value (KIP-848). Knows nothing of its group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
 
 
 class Classic(NamedTuple):
-    """What a member that speaks the classic protocol said of itself: (name, metadata) in its order of preference."""
+    """What a member that uses the classic protocol reported: its protocols are (name, metadata) in its order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -25,9 +25,9 @@ class Classic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member. `assigned` is what it may use, `revoking` what it must give back; nobody else may have either.
+    """One member. `assigned` is what it may read, `revoking` what it must give up; nobody else may have either.
 
-    `pattern` is a regular expression for topics, or empty. `classic` is None for a member that speaks the consumer protocol.
+    `pattern` is a regular expression for topics, or empty. `classic` is None if the member uses the consumer protocol.
     """
 
     member_id: str
@@ -50,7 +50,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def given_at(self, topic_id: Uuid, partition: int) -> int | None:
-        """The epoch at which it was given a partition that it has; None if it does not have it."""
+        """The epoch at which it was given a partition; None if it does not have it."""
         for held in (self.assigned, self.revoking):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -1,5 +1,5 @@
-"""A group changes its protocol while it lives: from classic as the first member of the consumer protocol joins, and back as the
-last one goes (KIP-848). Members of the other protocol keep their partitions, and speak as they did before.
+"""Live migration of a group (KIP-848): to the consumer protocol when its first member joins, and back to the classic one when the
+last one leaves. Members of the other protocol keep their partitions and their protocol.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 
 
 def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
-    """Let a classic group with members be a consumer group, where everybody has what the classic group assigned.
+    """Turn a classic group with members into a consumer group, in which all have what the classic group assigned.
 
-    A rebalance that is under way ends: what it was for, the consumer group's first assignment does.
+    This ends a rebalance that is under way: the consumer group's first assignment takes its place.
     """
     refused = _upgrade_error(draft, classic)
     if refused is not None:
@@ -85,15 +85,15 @@ def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | Non
 
 
 def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refusal:
-    """Kafka's own tests look for the beginning of the sentence."""
+    """Kafka's own tests match the beginning of the sentence."""
     return Refusal(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
 
 
 def _taken_over(classic: ClassicGroup, topics: KnownTopics) -> list[ConsumerMember]:
-    """The members as those of a consumer group, with what they were assigned, and with what else they still own.
+    """The members as those of a consumer group, with what they were assigned and what else they still own.
 
-    In a rebalance assignments may be none yet, but whoever rebalances cooperatively reads on meanwhile. Of two that say they own
-    a partition, the one has it to whom it was assigned later. Raises `Malformed` and `UnreadableAssignment`.
+    During a rebalance there may be no assignments yet, while cooperative members read on. If two say that they own a partition, it
+    goes to the one that was assigned it later. Raises `Malformed` and `UnreadableAssignment`.
     """
     subscriptions = {member_id: _subscription(member, classic, topics) for member_id, member in classic.members.items()}
     held = {member_id: read_assignment(member.assignment, topics) for member_id, member in classic.members.items()}
@@ -133,7 +133,7 @@ def _as_member(
 
 
 def _send_away(draft: ConsumerDraft, classic: ClassicGroup) -> None:
-    """Whoever waits in a rebalance of the classic group is told to join again."""
+    """Members that wait in a rebalance of the classic group are told to rejoin."""
     waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
     for member_id, token in classic.joining.items():
         waiting.answer_to(token, rebalance.join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -145,7 +145,7 @@ def _send_away(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 
 
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
-    """The records of a consumer group that begins where a classic one was."""
+    """The records with which a consumer group takes a classic one's place."""
     group_id, epoch = classic.group_id, classic.generation
     names = {name for member in members for name in member.topics}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
@@ -159,20 +159,20 @@ def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[Co
 
 
 def can_downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember]) -> bool:
-    """Whether members of the classic protocol alone, and not too many, are left without these."""
+    """Whether only members of the classic protocol, and not too many, are left without these."""
     left = len(draft.group.members) - len(leaving)
     classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
     return 0 < left == classic_left and may_be_classic(draft, left)
 
 
 def may_be_classic(draft: ConsumerDraft, members: int) -> bool:
-    """Whether the policy lets a consumer group become a classic one of so many members."""
+    """Whether a consumer group of so many members may become a classic one."""
     settings = draft.context.settings
     return settings.group_consumer_migration_policy in DOWNGRADES and members <= settings.group_max_size
 
 
 def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: str) -> None:
-    """Let a consumer group be a classic one without these members, whose partitions the others share out anew."""
+    """Turn a consumer group into a classic one without these members, and rebalance it."""
     gone = {member.member_id for member in leaving}
     members = [member for member_id, member in draft.group.members.items() if member_id not in gone]
     for member in draft.group.members.values():
@@ -183,9 +183,9 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
 
 
 def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
-    """Let a consumer group be a classic one as its last member of the consumer protocol, a static one, came back with the classic.
+    """Turn a consumer group into a classic one, as its last member of the consumer protocol is back with the classic one.
 
-    The records that put `joined` in its place are a part of the draft already. If the assignment is `settled` nobody need join.
+    The draft holds the records that put `joined` in its place already. If the assignment is `settled` nobody has to rejoin.
     """
     group = draft.group
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
@@ -199,7 +199,7 @@ def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: boo
 
 
 def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str = "") -> list[ConsumerStored]:
-    """What lets a consumer group be no more; a newcomer stands where it replaced a member."""
+    """The records that delete a consumer group, in which a newcomer may have replaced a member."""
     group_id = group.group_id
     member_ids = [newcomer if member_id == replaced else member_id for member_id in group.members]
     records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
@@ -214,9 +214,9 @@ def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str 
 def _begin_classic(
     draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], reason: str | None
 ) -> None:
-    """Store the classic group with what its members shall have; if all is not settled with what they have, and let them join again.
+    """Store the classic group with its members' targets, or, with a `reason` to rebalance, with what they have.
 
-    What they have matters if the group becomes a consumer group once more before they have joined.
+    What they have matters if the group becomes a consumer group again before they have rejoined.
     """
     if reason is not None:
         targets = {member.member_id: _held(member) for member in members}
@@ -231,7 +231,7 @@ def _begin_classic(
 
 
 def _held(member: ConsumerMember) -> Partitions:
-    """What a member reads, or has yet to give back."""
+    """What a member reads or has yet to give up."""
     held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.revoking.items():
         held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
@@ -243,7 +243,7 @@ def _at_rest(
 ) -> GroupStored:
     """The record of the classic group: the protocol that its members would choose, and their assignments as bytes.
 
-    Of one that is not settled no leader is stored: whoever reads it back sees that its members have to join again.
+    A group that is not settled is stored without a leader: whoever reads it back sees that its members have to rejoin.
     """
     twin = ClassicGroup(draft.group_id)
     for member in members:

@@ -1,7 +1,7 @@
-"""Regular expressions of subscriptions: which topics one means, by RE2, whose time is linear in the text whatever the pattern.
+"""Regular expressions of subscriptions, matched by RE2, whose time is linear in the text whatever the pattern.
 
-Kafka compiles them with RE2/J, which reads the same syntax; a pattern means the topics whose whole name it matches. Three limits
-keep a hostile pattern from holding up a broker: what may stand in it, the memory of its automaton, and the work done in one go.
+Kafka compiles them with RE2/J, which has the same syntax. A pattern must match a topic's whole name. Three limits keep a hostile
+pattern from holding up the broker: what it may contain, the memory of its automaton, and the work done in one slice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLASS = re.compile(r"\\[pP]")
 
 
 class IllegalPattern(ValueError):
-    """A text that is no regular expression, or one that asks for too much: a sentence that says why."""
+    """No regular expression, or one that needs too much: a sentence that says why."""
 
 
 class CompiledPattern(Protocol):
@@ -41,7 +41,7 @@ class CompiledPattern(Protocol):
 
 
 class PatternOptions(Protocol):
-    """What RE2 is told when it compiles."""
+    """Options of RE2's compiler."""
 
     max_mem: int
     log_errors: bool
@@ -67,15 +67,12 @@ class Matcher:
         self._characters_at_once = max(1, SLICE_WORK // compiled.programsize)
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that the pattern means."""
+        """Those of the names that match."""
         matches = self._matches
         return frozenset(name for name in names if matches(name) is not None)
 
     def part(self, names: Sequence[str], at: int) -> tuple[frozenset[str], int]:
-        """The same bit by bit: those of the names from `at` on that can be looked at within milliseconds, and where to go on.
-
-        Others are served between two parts.
-        """
+        """Match as many names from `at` on as a few milliseconds allow. Returns those that match, and where to go on."""
         characters, end = 0, at
         while end < len(names) and characters < self._characters_at_once:
             characters += len(names[end])
@@ -85,7 +82,7 @@ class Matcher:
 
 @lru_cache(64)
 def matcher(pattern: str) -> Matcher:
-    """Compile a pattern, or remember it. Raises `IllegalPattern`."""
+    """The matcher of a pattern; the last ones are kept. Raises `IllegalPattern`."""
     excess = _excess(pattern)
     if excess is not None:
         raise IllegalPattern(excess)
@@ -97,7 +94,7 @@ def matcher(pattern: str) -> Matcher:
 
 
 def _engine() -> PatternEngine:
-    """Imported when the first pattern comes, for most groups have none."""
+    """Imported with the first pattern: most groups have none."""
     try:
         import re2
     except ImportError as error:
@@ -116,7 +113,7 @@ def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
 
 
 def _excess(pattern: str) -> str | None:
-    """What there is too much of."""
+    """What the pattern has too much of; None if nothing."""
     if len(pattern) > MOST_CHARACTERS:
         return f"It has {len(pattern)} characters: {MOST_CHARACTERS} are the most that a pattern may have."
     classes = len(_CLASS.findall(pattern))
@@ -126,6 +123,6 @@ def _excess(pattern: str) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """What the engine says, which it says in bytes."""
+    """The engine's message, which it gives as bytes."""
     said = error.args[0] if error.args else error
     return said.decode(errors="replace") if isinstance(said, bytes) else str(error)

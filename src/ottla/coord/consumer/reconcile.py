@@ -1,6 +1,6 @@
-"""How a member gets from what it has to its target assignment: it gives back first, then takes what is free (KIP-848).
+"""How a member gets from what it has to its target: it first gives partitions up, then takes those that are free (KIP-848).
 
-Pure functions of one member; the automaton stands in `states`.
+Pure functions of one member; its state machine is in `states`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ NONE_OF_IT: Mapping[int, int] = {}
 
 
 class Target(NamedTuple):
-    """What a member shall have, and the epoch of the assignment that says so."""
+    """What a member is to have, and the epoch of that assignment."""
 
     epoch: int
     partitions: Partitions
 
 
 class Surroundings(NamedTuple):
-    """What a member's way rests on besides itself.
+    """What the reconciliation of a member depends on besides the member.
 
-    `owner` tells who has a partition or has not given it back; `subscribes` whether the member wants a topic; `owned` is what
-    the member says it has, or None if it says nothing; `changed` whether it has changed its subscription just now.
+    `owner` tells who has a partition or has yet to give it up; `subscribes` whether the member wants a topic; `owned` is what the
+    member says it has, or None if it says nothing; `changed` says that its subscription has just changed.
     """
 
     owner: Callable[[Uuid, int], str | None]
@@ -39,12 +39,12 @@ class Surroundings(NamedTuple):
 
 
 def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
-    """A member whose stored state nobody here knows can't go on while it owns, or may own, anything."""
+    """Whether a member in an unknown stored state owns, or may own, anything: it then has to rejoin."""
     return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
 def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
-    """The member one step nearer to its target; the very same if it can't move."""
+    """The member one step nearer to its target; the same object if it cannot move."""
     move = MOVES[member.state]
     if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
         return _without_unwanted(member, around) if around.changed else member
@@ -54,14 +54,14 @@ def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> C
 
 
 def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
-    """Whether a member has not given back all it has to; one that says nothing has not."""
+    """Whether a member has yet to give something up; one that says nothing has."""
     if owned is None:
         return True
     return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
 def _without_unwanted(member: ConsumerMember, around: Surroundings) -> ConsumerMember:
-    """Take topics away to which the member no longer subscribes, without waiting for a new target."""
+    """Revoke topics to which the member no longer subscribes, without waiting for a new target."""
     unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
     if not unwanted:
         return member

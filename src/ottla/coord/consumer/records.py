@@ -1,6 +1,6 @@
 """The records of a consumer group in `__consumer_offsets`, as values and as bytes in Kafka's own formats (KIP-848).
 
-Knows nothing of what they mean. Each begins with the group; what ends in `Forgotten` is a tombstone.
+Knows nothing of what they mean. The first field of each is the group; those named `…Forgotten` are tombstones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ V = TypeVar("V", bound=Message)
 
 
 class EpochStored(NamedTuple):
-    """The group's epoch, and the hash of the topics on which it rests."""
+    """The group's epoch, and the hash of the topics it is based on."""
 
     group_id: str
     epoch: int
@@ -36,13 +36,13 @@ class EpochStored(NamedTuple):
 
 
 class EpochForgotten(NamedTuple):
-    """The group is no more."""
+    """The group was deleted."""
 
     group_id: str
 
 
 class OldMetadataStored(NamedTuple):
-    """What Kafka 4.0 kept of the topics; a hash has replaced it (KIP-1101). Never written here, only taken away."""
+    """The topics as Kafka 4.0 stored them, replaced by a hash (KIP-1101). Never written here, only deleted."""
 
     group_id: str
 
@@ -52,7 +52,7 @@ class OldMetadataForgotten(NamedTuple):
 
 
 class MemberStored(NamedTuple):
-    """What a member said of itself."""
+    """What a member reported about itself."""
 
     group_id: str
     member_id: str
@@ -73,7 +73,7 @@ class MemberForgotten(NamedTuple):
 
 
 class TargetEpochStored(NamedTuple):
-    """The group epoch for which the target assignment was made, and when (0: not known)."""
+    """The group epoch for which the target assignment was computed, and when (0: unknown)."""
 
     group_id: str
     epoch: int
@@ -85,7 +85,7 @@ class TargetEpochForgotten(NamedTuple):
 
 
 class TargetStored(NamedTuple):
-    """What a member shall have."""
+    """The target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -98,7 +98,7 @@ class TargetForgotten(NamedTuple):
 
 
 class CurrentStored(NamedTuple):
-    """What a member has, and where it is on its way to its target."""
+    """What a member has, and its state on the way to its target."""
 
     group_id: str
     member_id: str
@@ -115,7 +115,7 @@ class CurrentForgotten(NamedTuple):
 
 
 class PatternStored(NamedTuple):
-    """The topics that a regular expression stands for, and when they were looked up in which version of the metadata."""
+    """The topics that a regular expression matches, when they were looked up, and in which version of the metadata."""
 
     group_id: str
     pattern: str
@@ -287,7 +287,7 @@ def _read_target(
 def _read_current(
     key: current_data.ConsumerGroupCurrentMemberAssignmentKey, value: current_data.ConsumerGroupCurrentMemberAssignmentValue
 ) -> CurrentStored:
-    """A state that is not known here is kept as such. Before Kafka 4.3 partitions had no epochs: the member's own serves."""
+    """An unknown state is kept as UNKNOWN. Before Kafka 4.3 partitions had no epochs: the member's epoch serves."""
     states = MemberState._value2member_map_
     state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
     epoch = max(value.member_epoch, 0)
@@ -349,7 +349,7 @@ Decoder = Callable[[bytes, bytes | None], ConsumerStored]
 def _decoder(
     key_type: type[K], value_type: type[V], read: Callable[[K, V], ConsumerStored], forgotten: Callable[[K], ConsumerStored]
 ) -> Decoder:
-    """What decodes one kind of record: `read` makes it of key and value, `forgotten` a tombstone of the key alone."""
+    """A decoder of one kind of record: `read` makes the record of key and value, `forgotten` the tombstone of the key."""
 
     def decode(key: bytes, value: bytes | None) -> ConsumerStored:
         names = decode_key(key_type, key)

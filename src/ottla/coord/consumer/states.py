@@ -1,6 +1,6 @@
-"""The automaton of a consumer group's member as tables: its states, and what keeps it from its target assignment (KIP-848).
+"""The state machine of a consumer group's member as tables: its states, and what keeps it from its target (KIP-848).
 
-Knows no group and no message. The numbers are those of Kafka's records.
+Knows no group and no message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class MemberState(Enum):
-    """Where a member is on its way to its target; the values are those that are stored."""
+    """Where a member is on its way to its target. The values are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -45,7 +45,7 @@ MOVES: dict[MemberState, Move] = {
 
 
 class Hindrance(Enum):
-    """What keeps a member from its target: partitions of its own to give back first, or partitions that others still have."""
+    """What keeps a member from its target: partitions that it has to give up first, or partitions that others still have."""
 
     MUST_REVOKE = auto()
     MUST_WAIT = auto()

@@ -1,6 +1,6 @@
-"""What the members of a group subscribe to: looking up regular expressions, and whether the group needs a new epoch for it.
+"""What the members of a group subscribe to: matching regular expressions, and whether the group needs a new epoch.
 
-Works on a draft. A group looks at the topics anew when a member's subscription changes, and when it was told that topics did.
+Works on a draft. A group looks at the topics again when a member's subscription or the topics themselves have changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHORTEST_PATTERN_REFRESH_MS = 10_000
 
 
 class Outlook(NamedTuple):
-    """The group's epoch and regular expressions as they will be; `changed` says whether the member's subscription has."""
+    """The group's epoch and regular expressions as they will be, and whether the member's subscription has changed."""
 
     epoch: int
     resolved: Mapping[str, Resolved]
@@ -43,7 +43,7 @@ class Outlook(NamedTuple):
 
 
 def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
-    """What becomes of the group now that `member` is `updated`. The same when nobody's subscription, nor any topic, changed."""
+    """What becomes of the group once `member` is `updated`: nothing new if neither a subscription nor a topic has changed."""
     resolved = _resolve(draft, member, updated)
     if isinstance(resolved, Refusal):
         return resolved
@@ -60,10 +60,10 @@ def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) 
 def _needs_new_epoch(
     draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
 ) -> bool:
-    """Whether somebody subscribes to other topics now, or all is to be shared out anyway.
+    """Whether somebody subscribes to other topics now, or a new assignment is needed anyway.
 
-    A regular expression that is new to the group and stands for no topic changes nothing yet; neither does another assignor,
-    which makes the next assignment, whenever that is.
+    A regular expression that is new to the group and matches no topic changes nothing yet. Neither does another assignor: it makes
+    the next assignment, whenever that is.
     """
     if draft.unsettled or member.topics != updated.topics:
         return True
@@ -74,7 +74,7 @@ def _needs_new_epoch(
 
 
 def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
-    """Give the group its next epoch, which asks for a new target assignment."""
+    """Give the group its next epoch, which calls for a new target assignment."""
     group = draft.group
     epoch = group.epoch + 1
     log.info("group %s: epoch %d", group.group_id, epoch)
@@ -85,7 +85,7 @@ def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
 
 
 def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
-    """The assignor that most members name, the earlier one in the settings if several do; the first one if nobody names any."""
+    """The assignor that most members name. A tie goes to the earlier one in the settings, which also serves if none is named."""
     votes = draft.group.assignors
     if member is not None and updated is not None and member.assignor != updated.assignor:
         votes = dict(votes)
@@ -96,7 +96,7 @@ def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, update
 
 
 def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Mapping[str, Resolved] | Refusal:
-    """The group's regular expressions with the topics they stand for, looked up anew where that is due."""
+    """The group's regular expressions with their topics, matched again where that is due."""
     group = draft.group
     resolved: Mapping[str, Resolved] = group.resolved
     if member.pattern != updated.pattern:
@@ -110,7 +110,7 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
-    """The expressions with a new one, if all topics can be matched at once; else it stands for none until they are."""
+    """The expressions with a new one if all topics can be matched at once; otherwise it matches none until they are."""
     try:
         matched, end = matcher(pattern).part(names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
@@ -129,10 +129,10 @@ def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resol
 
 
 def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
-    """Topics that are new count after a while, and all of them now and then; the first of the expressions waits longest.
+    """New topics count after a while, and all topics now and then. The first expression waits longest.
 
-    One that was never looked up was about to be as the coordinator began anew. One looked up in what is still to come was looked up
-    before somebody turned the clock back.
+    An expression that was never matched was about to be when the coordinator restarted. One matched in the future was matched
+    before the clock was turned back.
     """
     if len(resolved) < len(draft.group.patterns) or not resolved:
         return any(pattern not in resolved for pattern in draft.group.patterns)
@@ -145,7 +145,7 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
 
 
 def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
-    """All expressions looked up anew: a single one now if that is quick, others bit by bit."""
+    """All expressions matched again: a single one now if that is quick, others in slices."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
     matched, end = _part(draft, patterns[0], names, 0)
@@ -158,7 +158,7 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
 
 
 def _part(draft: ConsumerDraft, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Some of the topics that an expression means. One that another broker stored, and this one can't read, means none."""
+    """Some of the topics that an expression matches. One that another broker stored and this one cannot compile matches none."""
     try:
         return matcher(pattern).part(names, at)
     except IllegalPattern as illegal:
@@ -167,7 +167,7 @@ def _part(draft: ConsumerDraft, pattern: str, names: tuple[str, ...], at: int) -
 
 
 def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
-    """Go on with looking up regular expressions; once through with all of them, let the group know what they stand for."""
+    """Go on matching regular expressions; when all are done, let the group know their topics."""
     if not draft.group.seeking:
         return
     if key.at == len(key.names):
@@ -180,7 +180,7 @@ def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
 
 
 def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
-    """Let regular expressions stand for these topics, as far as somebody still subscribes by them."""
+    """Take over the topics of those regular expressions that somebody still uses."""
     group = draft.group
     draft.store(PatternsFound(group.group_id))
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
@@ -193,7 +193,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
 
 
 def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
-    """The metadata hash, computed only if the topics that anybody subscribes to, or those topics themselves, may have changed."""
+    """The metadata hash, computed only if the subscribed topics, or their state, may have changed."""
     group = draft.group
     same_names = resolved is group.resolved and not (updated.topics - group.names.keys()) and not _gone(draft, member, updated)
     if same_names and not group.stale:

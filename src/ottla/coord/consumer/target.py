@@ -1,4 +1,4 @@
-"""The target assignment of a group: computed once per group epoch, and stored for those members only for whom it changes."""
+"""The target assignment of a group: computed once per group epoch, and stored only for the members for whom it changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("ottla.coord")
 
 
 def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    """What the member shall have: by the assignment as it is, or by a new one if the group's epoch asks for it and it is time."""
+    """The member's target: from the current assignment, or from a new one if the group's epoch calls for it and it is time."""
     group = draft.group
     if group.assignment_epoch >= look.epoch or not _is_time(draft):
         return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
@@ -25,7 +25,7 @@ def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated:
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
-    """Not all too often: many members that come at once share one assignment (KIP-1263)."""
+    """Not too often: many members that join at once share one assignment (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
     # An assignment that seems to be yet to come was made before somebody turned the clock back.

@@ -1,4 +1,4 @@
-"""The topics that there are, as a coordinator of groups is told of them: names, ids, partitions and racks. A value."""
+"""The topics as a coordinator of groups knows them: names, ids, partitions and racks. A value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KnownTopic(NamedTuple):
 
 
 class KnownTopics:
-    """All topics, by name and by id. Never changed: `changed` makes another one. `version` grows with every change."""
+    """All topics, by name and by id. Immutable: `changed` returns another one. `version` grows with every change."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_names", "shapes", "version")
 
@@ -36,7 +36,7 @@ class KnownTopics:
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
-        """The topics after these came or became what they are now, and those are gone."""
+        """The topics with these added or replaced, and those gone."""
         news = {topic.name: topic for topic in topics}
         left = {name: topic for name, topic in self._by_name.items() if name not in gone} | news
         after = KnownTopics(left.values(), self.version + 1)
@@ -57,11 +57,11 @@ class KnownTopics:
         return self._by_id.get(topic_id)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[Uuid]:
-        """The ids of those of these topics that there are."""
+        """The ids of those of these topics that exist."""
         return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
-        """Partitions by the id of their topic instead of its name; those of no topic are left out."""
+        """Partitions by topic id instead of name; unknown topics are left out."""
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 

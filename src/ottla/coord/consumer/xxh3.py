@@ -1,6 +1,6 @@
-"""XXH3 of 64 bits (seed 0): the hash by which Kafka sees that the topics of a group have changed (KIP-1101).
+"""XXH3 of 64 bits (seed 0): the hash by which Kafka notices that the topics of a group have changed (KIP-1101).
 
-Written for inputs of a few kilobytes that are hashed when topics change; it is no hash for bulk data.
+Meant for inputs of a few kilobytes that are hashed when topics change, not for bulk data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _u64(data: bytes, at: int) -> int:
 
 
 def _fold(left: int, right: int) -> int:
-    """The upper half of the product of 128 bits, over its lower half."""
+    """The product of 128 bits, its upper half XORed with its lower half."""
     product = left * right
     return (product & _MASK) ^ (product >> 64)
 

@@ -1,6 +1,6 @@
 """Assignors: who of a group's members reads which partitions (KIP-848). Pure functions of subscriptions; they know no groups.
 
-An assignor is any object with a `name` and an `assign`; those of `uniform` and `range` are built in.
+An assignor is any object with a `name` and an `assign`; `uniform` and `range` are built in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_PARTITIONS: Partitions = MappingProxyType({})
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it. `owned` is its present target assignment, which it should keep where it can."""
+    """A member as an assignor sees it. `owned` is its current target assignment, which it should keep where possible."""
 
     topic_ids: frozenset[Uuid]
     instance_id: str | None = None
@@ -28,7 +28,7 @@ class Subscriber(NamedTuple):
 
 
 class TopicShape(NamedTuple):
-    """How many partitions a topic has, numbered from 0, and the racks of each one's replicas (empty: not known)."""
+    """How many partitions a topic has, and the racks of each one's replicas (empty: unknown)."""
 
     partitions: int
     racks: tuple[frozenset[str], ...] = ()
@@ -39,7 +39,7 @@ class Assignor(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that members ask for it by."""
+        """The name by which members ask for it."""
         ...
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:

@@ -1,4 +1,4 @@
-"""A user's own assignor, held to what every assignor promises: no mistake in it does worse to a group than that nothing changes."""
+"""A user's own assignor, whose results are checked: the worst that a mistake in it does to a group is that nothing changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ log = logging.getLogger("ottla.coord")
 
 
 class Checked:
-    """An assignor whose answers are checked. If it fails, or its answer can't be, everybody keeps what is still there for them.
+    """An assignor whose results are checked. If it fails, or its result is invalid, members keep what they can of their partitions.
 
-    Partitions that nobody has stay unread then until it is asked again, at the next change of the group; each time, the log
-    says what was wrong.
+    Partitions that nobody has then stay unread until the next change of the group, when it is asked again. The log says each time
+    what was wrong.
     """
 
     def __init__(self, assignor: Assignor) -> None:
@@ -47,7 +47,7 @@ def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitio
 def _fault(
     subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape], assigned: Mapping[str, Partitions]
 ) -> str | None:
-    """Why this can't be an assignment."""
+    """Why this is no valid assignment; None if it is one."""
     free = {
         topic_id: set(range(topics[topic_id].partitions))
         for subscriber in subscribers.values()

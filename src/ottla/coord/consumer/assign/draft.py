@@ -1,4 +1,4 @@
-"""An assignment in the making: what each member keeps of its partitions, and which partitions nobody has yet."""
+"""An assignment in the making: what each member has so far, and which partitions nobody has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AssignablePartition(NamedTuple):
 
 
 class AssignmentDraft:
-    """Who has what: at first what the members own, as far as they subscribe to it, it is there, and nobody else owns it too."""
+    """Who has what. At first members have what they own, if they subscribe to it, it exists, and nobody else owns it."""
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
         self.members = sorted(subscribers)
@@ -40,7 +40,7 @@ class AssignmentDraft:
         return self._assigned[member_id] if changed is None else changed
 
     def owned(self, member_id: str, partition: AssignablePartition) -> bool:
-        """Whether a member had the partition before all this."""
+        """Whether a member owned the partition before."""
         return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
 
     def give(self, member_id: str, partition: AssignablePartition) -> None:
@@ -70,7 +70,7 @@ class AssignmentDraft:
         return self._assigned
 
     def _kept(self, member_id: str) -> Partitions:
-        """What a member keeps of what it owned, taken out of what is free: the very mapping, if it keeps all."""
+        """What a member keeps of what it owned, which is free no more: the same mapping if it keeps everything."""
         subscriber = self.subscribers[member_id]
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True
@@ -85,7 +85,7 @@ class AssignmentDraft:
         return subscriber.owned if whole else kept
 
     def _own(self, member_id: str) -> dict[Uuid, set[int]]:
-        """A member's partitions for changing."""
+        """A member's partitions, to be changed."""
         changed = self._changed.get(member_id)
         if changed is None:
             before = self._assigned[member_id]
@@ -94,7 +94,7 @@ class AssignmentDraft:
 
 
 def spread(partitions: Iterable[AssignablePartition]) -> list[AssignablePartition]:
-    """The same, ordered so that every beginning of the list has about as much of each topic."""
+    """The same partitions in an order in which every prefix has about as many of each topic."""
     seen: dict[Uuid, int] = {}
     ranked = []
     for partition in partitions:

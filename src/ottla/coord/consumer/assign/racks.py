@@ -1,4 +1,4 @@
-"""Racks: partitions that go to a new member anyway rather go to one in the rack of a replica, where reading is cheaper."""
+"""Racks: partitions that change members anyway should go to one in the rack of a replica, where reading is cheaper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LOOKS = 64
 
 
 class RackPlace(NamedTuple):
-    """Partitions that can change places alike: the rack of the member that has them, and the racks of their replicas."""
+    """What makes partitions interchangeable: the rack of the member that has them, and the racks of their replicas."""
 
     rack: str
     replicas: frozenset[str]
@@ -26,7 +26,7 @@ Moved = tuple[str, AssignablePartition]
 
 
 def prefer_racks(draft: AssignmentDraft) -> None:
-    """Let members change partitions that are new to them, where more of the two then fit their member's rack."""
+    """Let members swap partitions that are new to them, if more of the two then fit their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
     for member_id, partition, place in _moved(draft):
         places.setdefault(place, []).append((member_id, partition))
@@ -52,7 +52,7 @@ def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, R
 
 
 def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
-    """Whether a partner was found; it is then in its new place."""
+    """Swap a partition with a better partner. Whether there was one."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
             continue
@@ -67,7 +67,7 @@ def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], pla
 
 
 def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
-    """The nearest to the list's end that may have what the other has."""
+    """The last candidate that can swap with the other, by its position."""
     member_id, partition = moved
     for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
         other_id, other = candidates[position]

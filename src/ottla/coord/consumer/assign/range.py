@@ -1,7 +1,7 @@
 """The assignor `range`: a run of neighbouring partitions of each topic for each subscriber, in the order of their ids.
 
-Topics with equally many partitions and the same subscribers are co-partitioned: one member has the same numbers of each. What
-members owned plays no part; static members come first, ordered by instance id, so that a restart changes nothing.
+Topics with equally many partitions and the same subscribers are co-partitioned: a member has the same numbers of each. What
+members owned before plays no part. Static members come first, ordered by instance id, so that their restart changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class RangeAssignor:
     name = "range"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """See `Assignor`. The first members have the partitions that are left over, one each."""
+        """See `Assignor`. The first members get the partitions that are left over, one each."""
         members = sorted(subscribers, key=lambda member_id: _rank(member_id, subscribers[member_id]))
         subscribed: dict[Uuid, list[str]] = {}
         for member_id in members:
@@ -31,7 +31,7 @@ class RangeAssignor:
 
 
 def _rank(member_id: str, subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
-    """Static members first. UTF-16 is how Kafka, being in Java, orders texts."""
+    """Static members first. Java, and so Kafka, orders strings by UTF-16 units."""
     static = subscriber.instance_id is not None
     return not static, _utf16(subscriber.instance_id or ""), _utf16(member_id)
 

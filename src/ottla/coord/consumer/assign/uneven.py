@@ -1,8 +1,8 @@
-"""The even shares of `uniform` where members subscribe to different topics: as level as the subscriptions allow.
+"""The even shares of `uniform` if members subscribe to different topics: as level as the subscriptions allow.
 
-Partitions that nobody has go to the member with fewest. Then, as long as a member can be relieved of one by a chain, in which
-each passes on one partition and the last has at least two fewer than the first, it is. When there is no such chain, no assignment
-is more level (what is sought is an optimal semi-matching of partitions and members).
+Free partitions go to the member with fewest. Then members are relieved by chains, in which each member passes on one partition and
+the last one has at least two fewer than the first. When no such chain is left, no assignment is more level: it is an optimal
+semi-matching of partitions and members.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ottla.wire.schema import Uuid
 
 
 class SubscriptionClass:
-    """The members of one subscription; `holders`: who of them has partitions of a topic, in an order that is always the same.
+    """The members of one subscription; `holders` says which of them have partitions of a topic, in a stable order.
 
-    `closed`: none of its members can be relieved, nor take what would relieve others.
+    If it is `closed`, none of its members can be relieved, or take what would relieve others.
     """
 
     def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
@@ -30,7 +30,7 @@ class SubscriptionClass:
         self._heap: list[tuple[int, str]] = []
 
     def fill(self, draft: AssignmentDraft) -> None:
-        """Learn what the members have."""
+        """Index what the members have."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
         for member_id in self.members:
@@ -38,7 +38,7 @@ class SubscriptionClass:
                 self.holders.setdefault(topic_id, {})[member_id] = None
 
     def least(self, sizes: dict[str, int]) -> tuple[int, str]:
-        """How many partitions the member with fewest has, and which it is."""
+        """The fewest partitions that one of its members has, and that member."""
         while (size := sizes[self._heap[0][1]]) != self._heap[0][0]:
             heapreplace(self._heap, (size, self._heap[0][1]))
         return self._heap[0]
@@ -58,7 +58,7 @@ class SharedTopic:
         self._heap = [(0, each.number) for each in classes]
 
     def least(self, sizes: dict[str, int]) -> tuple[int, SubscriptionClass]:
-        """How many partitions the subscriber with fewest has, and its class."""
+        """The fewest partitions that a subscriber has, and its class."""
         while True:
             size, number = self._heap[0]
             now = self._numbered[number].least(sizes)[0]
@@ -72,7 +72,7 @@ class SharedTopic:
 
 
 class Leveller:
-    """The draft with all that is needed to find the next step quickly."""
+    """The draft, indexed so that the next step is found quickly."""
 
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
@@ -93,13 +93,13 @@ class Leveller:
         self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
     def hand_out(self) -> None:
-        """Give what nobody has to those with fewest; first the topics with least choice."""
+        """Give free partitions to the members with fewest, beginning with the topics that have least choice."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
                 self._give(topic, AssignablePartition(topic.topic_id, index))
 
     def relieve(self) -> None:
-        """Take from those with most, as long as that makes the shares more level."""
+        """Take from the members with most, as long as that makes the shares more level."""
         sizes = self.draft.sizes
         most = [(-size, member_id) for member_id, size in sizes.items()]
         heapify(most)
@@ -118,14 +118,14 @@ class Leveller:
         return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
 
     def _give(self, topic: SharedTopic, partition: AssignablePartition) -> str:
-        """To the subscriber with fewest; returns its id."""
+        """Give a partition to the subscriber with fewest; returns its id."""
         taker = topic.least(self.draft.sizes)[1]
         member_id = taker.least(self.draft.sizes)[1]
         self._enter(member_id, partition)
         return member_id
 
     def _chain(self, member_id: str) -> list[SharedTopic]:
-        """The topics of which one partition each is to be passed on, the first by this member; empty if nobody relieves it."""
+        """The topics of which one partition each is to be passed on, the first by this member; empty if there is no chain."""
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
@@ -155,7 +155,7 @@ class Leveller:
         return chain[::-1]
 
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
-        """Let everybody in the chain pass on one partition; returns who has one more in the end."""
+        """Pass one partition on along the chain; returns the member that ends up with one more."""
         giver = member_id
         for topic, following in pairwise(chain):
             partition = self._withdraw(giver, topic)
