@@ -6,7 +6,6 @@ Knows headers and the APIs; knows nothing of where frames come from. Positions c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ottla.cli.opened import PayloadOpener
 from ottla.cli.shown import as_json, size_text
@@ -43,7 +42,7 @@ class Frame:
         id_text = "" if self.correlation_id is None else f", correlation id {self.correlation_id}"
         return f"{what}{id_text}, {size_text(self.size)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "kind": self.kind,
             "api": self.api or None,

@@ -6,11 +6,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import closing
+
     from ottla.log.check import Finding
+    from ottla.log.dump import Row
     from ottla.net.disk import RealDisk
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
@@ -90,7 +93,7 @@ def _faults(findings: list[Finding]) -> int:
     return sum(found.kind in FAULTS for found in findings)
 
 
-def _tell(findings: Any, say: Callable[[dict[str, Any], str], None]) -> int:
+def _tell(findings: Iterable[Finding], say: Callable[[Row, str], None]) -> int:
     listed: list[Finding] = list(findings)
     for kind, path, position, sentence in listed:
         where = f"{path}, byte {position}" if position >= 0 else path
@@ -124,12 +127,12 @@ def run_dump(options: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     records = row.pop("records", [])
     return "\n".join([_fields(row), *("    " + _fields(record) for record in records)])
 
 
-def _fields(row: dict[str, Any]) -> str:
+def _fields(row: Row) -> str:
     return ", ".join(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}" for name, value in row.items())
 
 
@@ -156,7 +159,7 @@ def _place(directory: str) -> tuple[str, str | None]:
     return path, None
 
 
-def _disk(root: str) -> Any:
+def _disk(root: str) -> closing[RealDisk]:
     from contextlib import closing
 
     from ottla.net.disk import RealDisk
@@ -164,7 +167,7 @@ def _disk(root: str) -> Any:
     return closing(RealDisk(root, lambda call: call()))
 
 
-def _printer(as_json: bool) -> Callable[[dict[str, Any], str], None]:
+def _printer(as_json: bool) -> Callable[[Row, str], None]:
     return (lambda row, text: print(json.dumps(row))) if as_json else (lambda row, text: print(text))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.wire.apis import Api
@@ -99,13 +99,13 @@ def _overview(options: argparse.Namespace) -> str:
     return "\n".join(error_lines() if options.errors else overview_lines()) + "\n"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     import json
 
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def _summary(api: Api) -> dict[str, Any]:
+def _summary(api: Api) -> dict[str, object]:
     from ottla.wire.inspection.describe import about, spec
 
     purpose, history = about(api)
@@ -114,13 +114,13 @@ def _summary(api: Api) -> dict[str, Any]:
     return summary | {"flexible": f"{flexible[0]}+" if flexible else "none", "about": purpose, "history": history}
 
 
-def _every_api() -> list[dict[str, Any]]:
+def _every_api() -> list[dict[str, object]]:
     from ottla.wire.apis import API
 
     return [_summary(api) for api in API.values()]
 
 
-def _described(thing: Api | type[Message], versions: list[int]) -> dict[str, Any]:
+def _described(thing: Api | type[Message], versions: list[int]) -> dict[str, object]:
     from ottla.wire.apis import Api
     from ottla.wire.inspection.describe import as_json
 

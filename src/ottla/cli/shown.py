@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from ottla.wire.apis import API
 from ottla.wire.errors import ERRORS
@@ -126,7 +125,7 @@ def uuid_text(value: bytes | bytearray | memoryview) -> str:
     return base64.urlsafe_b64encode(bytes(value)).decode().rstrip("=")
 
 
-def as_json(node: ValueNode) -> Any:
+def as_json(node: ValueNode) -> object:
     """Convert a tree to dictionaries, lists and plain values. Bytes: their count, and their text if printable, else their hex."""
     if node.kind == ARRAY:
         return [as_json(child) for child in node.below]

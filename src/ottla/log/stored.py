@@ -6,7 +6,6 @@ Knows Kafka's messages for them; what they mean is up to their coordinators.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import Any
 
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.ports import Buffer
@@ -15,7 +14,7 @@ from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarke
 from ottla.wire.schema import Field, Message, Struct
 from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, record_types
 
-Row = dict[str, Any]
+Row = dict[str, object]
 INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
 MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
@@ -49,7 +48,7 @@ def marker(key: bytes | None, value: bytes | None) -> Row | None:
         return None
 
 
-def text(data: Buffer | None) -> Any:
+def text(data: Buffer | None) -> object:
     """Return printable bytes as text, others as hex."""
     if data is None:
         return None
@@ -74,7 +73,7 @@ def _struct(struct: Struct, version: int, message: str, path: str) -> Row:
     return {field.name: _value(getattr(struct, field.name), field, version, message, path + field.name) for field in fields}
 
 
-def _value(value: Any, field: Field, version: int, message: str, path: str) -> Any:
+def _value(value: object, field: Field, version: int, message: str, path: str) -> object:
     if isinstance(value, list):
         return [_value(one, field, version, message, path) for one in value]
     if isinstance(value, Struct):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.ports import Buffer, FileSlice, Part
 
@@ -95,7 +95,7 @@ class Outbox:
 def _descriptor(transport: asyncio.Transport) -> int | None:
     """Return the socket's descriptor if bytes may bypass the transport: not under TLS."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    sock: Any = transport.get_extra_info("socket")
+    sock: socket.socket | None = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
 
 

@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import TODAY, Release
@@ -183,10 +182,10 @@ class Server:
             connection.cut()
         self.ended.set()
 
-    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """End the broker when a callback fails: asyncio alone would only log it."""
         error = context.get("exception")
-        if not self._listens and "_start_serving" in context["message"]:
+        if not self._listens and "_start_serving" in str(context["message"]):
             return  # after a failed accept asyncio tries again a second later, even if the listener is closed by then
         if isinstance(error, OSError) and "socket" in context:
             log.warning("a connection could not be taken: %s; allow more open files, or fewer max.connections", error.strerror)

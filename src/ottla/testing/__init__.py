@@ -6,7 +6,7 @@ pytest; the fixtures live in `ottla.testing.plugin`, which pytest finds by itsel
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.testing.process import BrokerProcess, DidNotStart
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker", "BrokerProcess", "DidNotStart"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "Broker":
         import ottla
 
