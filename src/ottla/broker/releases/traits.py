@@ -99,7 +99,7 @@ GROUP_VERSION: Final = Feature("group.version", 0, 1)
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION,)))
 """The features that ApiVersions announces; `group.version` means the consumer protocol (KIP-848).
 
-Kafka 4 announces five more, none of which is served here, and `metadata.version`, the format of a KRaft log, which is not kept here.
+Kafka 4 announces five more, none of which is served here, and `metadata.version`, the format of a KRaft log, which is not kept.
 """
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))
