@@ -21,7 +21,7 @@ from zlib import crc32
 
 from ottla.records import codecs
 from ottla.records import kafka07 as sets07
-from ottla.records.arrivals import Terms, accept
+from ottla.records.arrivals import Terms
 from ottla.records.batch import HEADER_BYTES, BadBatch, check, stamp, write_crc
 from ottla.records.build import build
 from ottla.records.codecs import CodecFailed
@@ -36,6 +36,7 @@ from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE
 from ottla.wire.framing import decode_request, decode_response
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
+from tests.support.arrivals import accept
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, TRAVELLING, sample
 

@@ -16,13 +16,13 @@ import pytest
 
 from bench.apache_kafka import free_port
 from ottla.records import codecs
-from ottla.records.arrivals import accept
 from ottla.records.columns import Columns, open_batches
 from ottla.records.convert import down_convert
 from ottla.records.legacy import open_message_set
 from ottla.testing.process import BrokerProcess
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.framing import decode_request
+from tests.support.arrivals import accept
 from tests.support.recorder import Recorder
 from tests.support.waiting import eventually
 

@@ -9,8 +9,6 @@ FILES: dict[str, int] = {}
 """path -> lines, for files at or above the limit."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/records/arrivals.py::accept": "what arrives, without pauses",
-    "src/ottla/records/arrow.py::from_arrow": "Arrow's arrays as batches, for users' programs",
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/sim/disk.py::SimDisk.flip_bit": "a fault that tests order of the simulated disk",

@@ -17,7 +17,7 @@ from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns
 from ottla.records.convert import PIECE_BYTES, up_convert_slowly
 from ottla.records.legacy import ENTRY, BadMessage, open_message_set, open_wrapper
-from ottla.records.steps import finish, paused
+from ottla.records.steps import paused
 from ottla.records.verify import ANY_TIME, MOST_OPENED_BYTES, Demands
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
@@ -58,9 +58,6 @@ class Terms(NamedTuple):
     limit_bytes: int = MOST_OPENED_BYTES
 
 
-ANY: Final = Terms()
-
-
 class Arrived(NamedTuple):
     """Batches that fill `view`, with offsets from 0, and their headers; or an error code and why."""
 
@@ -84,11 +81,6 @@ class Untakable(ValueError):
     def __init__(self, error_code: int, sentence: str) -> None:
         super().__init__(sentence)
         self.error_code = error_code
-
-
-def accept(view: Buffer, terms: Terms = ANY) -> Arrived:
-    """`arrive` without a pause."""
-    return finish(arrive(view, terms))
 
 
 def arrive(view: Buffer, terms: Terms) -> Generator[None, None, Arrived]:

@@ -25,7 +25,7 @@ from ottla.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
+from ottla.records.build import MOST_OVERHEAD_BYTES, NO_DELTAS, seal
 from ottla.records.kernel_common import SPAN_COLUMNS
 from ottla.records.uncompiled import say_once
 
@@ -195,37 +195,6 @@ class Rows:
         row = rows[start] if len(rows) else start
         sizes = (self.column(column)[row] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
         return overhead + sum(max(size, 0) for size in sizes)
-
-
-def from_arrow(
-    value: pa.Array,
-    key: pa.Array | None = None,
-    timestamps: pa.Array | int = 0,
-    headers: pa.Array | None = None,
-    *,
-    codec: int = codecs.NONE,
-    level: int | None = None,
-    batch_bytes: int = BATCH_BYTES,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-) -> Iterator[bytearray]:
-    """Record batches that hold all rows in order, each of at most `batch_bytes` before compression, but for a larger record."""
-    rows = Rows(value, key, timestamps, headers)
-    yield from batches_of(
-        rows,
-        NO_ROWS,
-        0,
-        rows.row_count,
-        codec=codec,
-        level=level,
-        batch_bytes=batch_bytes,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-    )
 
 
 def by_partition(rows: Rows, partitions: array[int] | memoryview[int], partition_count: int) -> tuple[array[int], array[int]]:

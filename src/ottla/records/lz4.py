@@ -32,7 +32,7 @@ BLOCK_AT: Final = _START.size
 """Where the first block begins, after its size, behind the header that nearly all frames have."""
 
 MOST_EXPANSION: Final = 255
-BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x04, 0x01, 0x20, 0x40
+BLOCK_CHECKSUM, CONTENT_SIZE, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x01, 0x20, 0x40
 PLAIN: Final = VERSION_01 | INDEPENDENT
 BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
 """What the byte after the flags may say: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ottla.records import arrow
 from ottla.records.batch import check, read_header
 from ottla.records.columns import open_batches
+from tests.support.arrow import from_arrow
 from tests.unit.records.making import HEADERS as HEADER_LISTS
 from tests.unit.records.making import ITEMS, Rows, build_rows, simple
 
@@ -45,7 +46,7 @@ def test_columns_become_arrow_whole_and_in_slices(rows: Rows, cut: int, start: i
 def test_arrow_becomes_batches(rows: Rows, start: int, codec: int, batch_bytes: int) -> None:
     times, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
     entries = [[{"key": name, "value": value} for name, value in own] for own in headers]
-    made = arrow.from_arrow(
+    made = from_arrow(
         pa.array(values, pa.binary())[start:],
         pa.array(keys, pa.binary())[start:],
         pa.array(times, pa.int64())[start:],
@@ -60,7 +61,7 @@ def test_arrow_becomes_batches(rows: Rows, start: int, codec: int, batch_bytes: 
 
 
 def test_batches_keep_to_their_size_and_count_their_sequences() -> None:
-    batches = list(arrow.from_arrow(pa.array([bytes(100)] * 100), producer_id=1, base_sequence=2**31 - 50, batch_bytes=2000))
+    batches = list(from_arrow(pa.array([bytes(100)] * 100), producer_id=1, base_sequence=2**31 - 50, batch_bytes=2000))
     assert all(len(batch) <= 2000 + 61 for batch in batches)
     headers = [read_header(batch) for batch in batches]
     assert sum(header.record_count for header in headers) == 100
@@ -71,14 +72,14 @@ def test_batches_keep_to_their_size_and_count_their_sequences() -> None:
 
 
 def test_a_record_larger_than_a_batch_has_one_of_its_own() -> None:
-    batches = list(arrow.from_arrow(pa.array([b"a", bytes(5000), b"b"]), batch_bytes=1000))
+    batches = list(from_arrow(pa.array([b"a", bytes(5000), b"b"]), batch_bytes=1000))
     assert [read_header(batch).record_count for batch in batches] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "large_binary", "binary_view", "string_view"])
 def test_other_layouts_of_bytes_are_taken(kind: str) -> None:
     values = pa.array(["x", None, "yy"], pa.string()).cast(getattr(pa, kind)())
-    (batch,) = arrow.from_arrow(values, values, 5)
+    (batch,) = from_arrow(values, values, 5)
     assert [(record.key, record.value) for record in open_batches(batch).records()] == [
         (b"x", b"x"), (None, None), (b"yy", b"yy")
     ]  # fmt: skip
@@ -87,18 +88,18 @@ def test_other_layouts_of_bytes_are_taken(kind: str) -> None:
 def test_arrow_timestamps_of_any_unit_are_taken_as_milliseconds() -> None:
     moment = datetime(2013, 1, 1, 5, 15, 0, 123000, tzinfo=UTC)
     for unit in ("s", "ms", "us", "ns"):
-        (batch,) = arrow.from_arrow(pa.array([b""]), timestamps=pa.array([moment]).cast(pa.timestamp(unit, tz="UTC"), safe=False))
+        (batch,) = from_arrow(pa.array([b""]), timestamps=pa.array([moment]).cast(pa.timestamp(unit, tz="UTC"), safe=False))
         assert read_header(batch).base_timestamp == int(moment.timestamp()) * 1000 + (0 if unit == "s" else 123)
 
 
 def test_a_null_timestamp_is_refused() -> None:
     with pytest.raises(ValueError, match="null"):
-        list(arrow.from_arrow(pa.array([b"", b""]), timestamps=pa.array([1, None])))
+        list(from_arrow(pa.array([b"", b""]), timestamps=pa.array([1, None])))
 
 
 def test_columns_of_other_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="as many rows"):
-        list(arrow.from_arrow(pa.array([b"", b""]), pa.array([b""])))
+        list(from_arrow(pa.array([b"", b""]), pa.array([b""])))
 
 
 def test_offsets_and_timestamps_are_shared_not_copied() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.records import codecs
-from ottla.records.arrivals import Terms, accept
+from ottla.records.arrivals import Terms
 from ottla.records.batch import BadBatch
 from ottla.records.build import build
 from ottla.records.codecs import GZIP, LZ4, NAMES, SNAPPY, ZSTD, CodecFailed
@@ -18,6 +18,7 @@ from ottla.records.columns import open_batches
 from ottla.records.convert import down_convert
 from ottla.records.legacy import open_message_set, wrapper
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
+from tests.support.arrivals import accept
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

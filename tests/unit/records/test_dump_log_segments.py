@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from ottla.records import codecs
-from ottla.records.arrow import from_arrow
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.records.columns import open_batches
 from ottla.records.convert import down_convert
+from tests.support.arrow import from_arrow
 from tests.support.java import run
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from ottla.records import codecs
-from ottla.records.arrivals import accept
 from ottla.records.legacy import BadMessage, open_message_set, wrapper
 from ottla.wire.errors import NONE
+from tests.support.arrivals import accept
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

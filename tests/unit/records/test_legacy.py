@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import codecs, legacy
-from ottla.records.arrivals import Arrived, Inside, Terms, accept
+from ottla.records.arrivals import Arrived, Inside, Terms
 from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
@@ -29,6 +29,7 @@ from ottla.wire.errors import (
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
+from tests.support.arrivals import accept
 from tests.unit.records.making import build_rows, simple
 
 aiokafka = pytest.importorskip("aiokafka.record.legacy_records", reason="aiokafka is not installed")

@@ -1,0 +1,12 @@
+"""What old producers send, taken at once."""
+
+from __future__ import annotations
+
+from ottla.ports import Buffer
+from ottla.records.arrivals import Arrived, Terms, arrive
+from ottla.records.steps import finish
+
+
+def accept(view: Buffer, terms: Terms | None = None) -> Arrived:
+    """`arrive` without a pause."""
+    return finish(arrive(view, terms or Terms()))

@@ -1,0 +1,14 @@
+"""Arrow columns as record batches, all rows in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.records.arrow import Rows, batches_of
+from ottla.records.build import NO_ROWS
+
+
+def from_arrow(value: Any, key: Any = None, timestamps: Any = 0, headers: Any = None, **options: Any) -> Iterator[bytearray]:
+    rows = Rows(value, key, timestamps, headers)
+    return batches_of(rows, NO_ROWS, 0, rows.row_count, **options)
