@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from ottla.cli.protocol_grammar import spec
 from ottla.wire.apis import API, Api
-from ottla.wire.inspection.describe import spec
 from ottla.wire.schema import Message
 from ottla.wire.stored import others
 

@@ -106,7 +106,7 @@ def _json(value: object) -> str:
 
 
 def _summary(api: Api) -> dict[str, object]:
-    from ottla.wire.inspection.describe import about, spec
+    from ottla.cli.protocol_grammar import about, spec
 
     purpose, history = about(api)
     summary = {"key": api.key, "name": api.name, "versions": spec(api.versions)}
@@ -121,8 +121,8 @@ def _every_api() -> list[dict[str, object]]:
 
 
 def _described(thing: Api | type[Message], versions: list[int]) -> dict[str, object]:
+    from ottla.cli.protocol_grammar import as_json
     from ottla.wire.apis import Api
-    from ottla.wire.inspection.describe import as_json
 
     if not isinstance(thing, Api):
         return as_json(thing, versions)

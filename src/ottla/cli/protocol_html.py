@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
 
+from ottla.cli.protocol_grammar import TYPES, about, grammar, rows, sentence, spec
 from ottla.cli.protocol_text import flexible_text
 from ottla.version import VERSION
 from ottla.wire.apis import API, Api
 from ottla.wire.errors import ERRORS
 from ottla.wire.headers import RequestHeader, ResponseHeader
-from ottla.wire.inspection.describe import TYPES, about, grammar, rows, sentence, spec
 from ottla.wire.schema import Message
 from ottla.wire.stored import others
 

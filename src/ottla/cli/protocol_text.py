@@ -1,4 +1,4 @@
-"""The protocol as lines for a terminal. Knows how tables look; their content comes from `ottla.wire.inspection.describe`."""
+"""The protocol as lines for a terminal. Knows how tables look; their content comes from `ottla.cli.protocol_grammar`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from ottla.cli.protocol_grammar import about, grammar, rows, sentence, spec
 from ottla.wire.apis import API, Api
 from ottla.wire.errors import ERRORS
-from ottla.wire.inspection.describe import about, grammar, rows, sentence, spec
 from ottla.wire.schema import Message
 
 _MOST_COLUMNS = 140

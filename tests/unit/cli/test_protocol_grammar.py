@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.cli.protocol_grammar import about, as_json, default, grammar, rows, sentence, spec
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.apis import API
 from ottla.wire.data.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
-from ottla.wire.inspection.describe import about, as_json, default, grammar, rows, sentence, spec
 from ottla.wire.schema import Message, versions
 from tests.unit.wire.values import EVERY
 
