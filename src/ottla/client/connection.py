@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ottla.client.errors import ConnectionFailed, NotSupported, broker_error
 from ottla.client.frames import FrameReader
@@ -34,11 +34,15 @@ class InFlight(NamedTuple):
     token: object
 
 
+AnswerBody: TypeAlias = Any
+"""A response message. Its class depends on the request, which is known where the answer is awaited."""
+
+
 class Answer(NamedTuple):
     """The answer to the request sent with `token`. The class of `body` depends on the API, so static types end here."""
 
-    token: Any
-    body: Any
+    token: object
+    body: AnswerBody
 
 
 class ClientConnection:

@@ -19,8 +19,9 @@ logger = logging.getLogger("ottla.spark")
 
 EARLIEST, LATEST = -2, -1
 
-
 PartitionOffsets = dict[TopicPartition, int]
+StoredOffsets = dict[str, dict[str, int]]
+"""As Spark keeps them in a checkpoint, in the form of the JVM connector: {"flights": {"0": 23}}."""
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
@@ -83,9 +84,8 @@ class Lookup(Protocol):
         """The first offset at or after each time; None where the partition holds no such record."""
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them in a checkpoint, in the form of the JVM connector: {"flights": {"0": 23}}."""
-    found: dict[str, dict[str, int]] = {}
+def to_json(offsets: Mapping[TopicPartition, int]) -> StoredOffsets:
+    found: StoredOffsets = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
     return found

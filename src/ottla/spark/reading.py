@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from ottla.client.types import TopicPartition
 from ottla.spark import planning
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import PartitionOffsets, Range, from_json, to_json
+from ottla.spark.planning import PartitionOffsets, Range, StoredOffsets, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle = False
         self._last_batch_s = 0.0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_opened": None}
 
     def _brokers(self) -> Brokers:
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = _brokers(self._options, partitions_kept_s=_PARTITIONS_KEPT_S)
         return self._opened
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> StoredOffsets:
         """Where a query without a checkpoint starts."""
         brokers = self._brokers()
         partitions = brokers.partitions(self._options.selection)
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
         """Where the next micro-batch ends; `start` where there is nothing to read, or not yet enough of it."""
         begin = from_json(start)
         end = self._wait_for_rows(begin)
@@ -173,10 +173,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         brokers = self._brokers()
         self._seen = self._target = brokers.latest(brokers.partitions(self._options.selection, fresh=True))
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> StoredOffsets | None:
         return to_json(self._seen) if self._seen else None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
         begin, finish = from_json(start), from_json(end)
         begin |= self._starts_of_new(begin, finish)
         wholes = _without_losses(self._options, self._brokers(), planning.ranges(begin, finish))

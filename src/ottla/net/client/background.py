@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, on which the blocking clients run their asynchronous twins."""
+"""An event loop on a thread of its own, on which blocking clients run asynchronous ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from ottla.client.errors import Closed
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class BackgroundLoop:
-    """Starts at once and ends with `stop`; a daemon, so that a client left open does not keep a program from ending."""
+    """Starts at once and ends with `stop`. Its thread is a daemon: a client left open does not keep a program from ending."""
 
     def __init__(self, name: str) -> None:
         self._lock = threading.Lock()
@@ -24,8 +24,8 @@ class BackgroundLoop:
         self._thread.start()
 
     @classmethod
-    def begin(cls, name: str, start: Callable[[], Coroutine[Any, Any, Any]]) -> Self:
-        """A loop on which `start()` has been run; where that fails, no thread is left."""
+    def begin(cls, name: str, start: Callable[[], Coroutine[object, None, object]]) -> Self:
+        """A loop that has run `start()`. If that fails, no thread is left."""
         made = cls(name)
         try:
             made.run(start())
@@ -34,8 +34,8 @@ class BackgroundLoop:
             raise
         return made
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine on the loop and wait for it. An interrupt (Ctrl-C) cancels it. Raises `Closed` after `stop`."""
+    def run(self, work: Coroutine[object, None, Result]) -> Result:
+        """Run a coroutine on the loop and return its result. An interrupt (Ctrl-C) cancels it. Raises `Closed` after `stop`."""
         with self._lock:
             if self._stopped:
                 work.close()
@@ -54,32 +54,32 @@ class BackgroundLoop:
         return Closed("The client is closed: make a new one.")
 
     def do(self, function: Callable[[], Result]) -> Result:
-        """Call a function on the loop and wait for what it returns."""
+        """Call a function on the loop and return its result. Raises as `run`."""
 
         async def work() -> Result:
             return function()
 
         return self.run(work())
 
-    def call(self, function: Callable[[], Any]) -> None:
-        """Have a function called on the loop, soon; not after `stop`. It must not raise: nobody would hear of it."""
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop soon, without waiting; not after `stop`. It must not raise: the error would be lost."""
         with self._lock:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """End the loop and its thread; calls of other threads that wait for something end with `Closed`."""
+        """End the loop and its thread. Calls of other threads that still wait raise `Closed`."""
         with self._lock:
             if self._stopped:
                 return
             self._stopped = True
-        asyncio.run_coroutine_threadsafe(_end_all_others(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(_cancel_other_tasks(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _end_all_others() -> None:
+async def _cancel_other_tasks() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ottla.client.addresses import parse_servers
+from ottla.client.connection import AnswerBody
 from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic, raise_for
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
@@ -112,12 +113,14 @@ class Cluster:
                 failures.append(str(error))
         raise none_reached(settings.bootstrap_servers, failures)
 
-    async def ask(self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> Any:
+    async def ask(
+        self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None
+    ) -> AnswerBody:
         """One request to one broker, once."""
         link = await self.link(node_id, lane)
         return await link.ask(api_key, body, timeout_ms or self.settings.request_timeout_ms)
 
-    async def ask_any(self, api_key: int, body: Message) -> Any:
+    async def ask_any(self, api_key: int, body: Message) -> AnswerBody:
         """One request that every broker answers alike, once."""
         link = await self.any_link()
         return await link.ask(api_key, body, self.settings.request_timeout_ms)

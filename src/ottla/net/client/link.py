@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
-from ottla.client.connection import ClientConnection
+from ottla.client.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import no_connection
@@ -57,7 +57,7 @@ class Link(asyncio.BufferedProtocol):
 
     async def _greet(self) -> None:
         for version in ({}, {"version": 0}):
-            answer: asyncio.Future[Any] = self._loop.create_future()
+            answer: asyncio.Future[AnswerBody] = self._loop.create_future()
             self._write(self._connection.hello(answer, **version))
             try:
                 greeted = self._connection.greeted(await answer)
@@ -70,10 +70,10 @@ class Link(asyncio.BufferedProtocol):
         """The version in which `api_key` is spoken here, -1 if in none."""
         return self._connection.versions.get(api_key, -1)
 
-    def send(self, api_key: int, body: Message) -> asyncio.Future[Any]:
+    def send(self, api_key: int, body: Message) -> asyncio.Future[AnswerBody]:
         """Write a request; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
         self._check_open()
-        answer: asyncio.Future[Any] = self._loop.create_future()
+        answer: asyncio.Future[AnswerBody] = self._loop.create_future()
         self._write(self._connection.send(api_key, body, answer))
         return answer
 
@@ -84,11 +84,11 @@ class Link(asyncio.BufferedProtocol):
         await self._writable.wait()
         self._check_open()
 
-    async def ask(self, api_key: int, body: Message, timeout_ms: int) -> Any:
+    async def ask(self, api_key: int, body: Message, timeout_ms: int) -> AnswerBody:
         """The answer to a request. Raises as `send` and `answer`."""
         return await self.answer(self.send(api_key, body), timeout_ms)
 
-    async def answer(self, sent: asyncio.Future[Any], timeout_ms: int) -> Any:
+    async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
         """The answer that `send` returned a future of.
 
         Raises `TimedOut`, and closes the connection then: a broker answers in order, and all that follows would be late too.
@@ -142,7 +142,8 @@ class Link(asyncio.BufferedProtocol):
             self._fail(error)
             return
         self._bulk.wake_at(self._connection.missing_bytes)
-        for answer, body in answers:
+        for token, body in answers:
+            answer = cast("asyncio.Future[AnswerBody]", token)
             # The future of a caller that gave up (timeout, cancellation) is done already.
             if not answer.done():
                 answer.set_result(body)
@@ -158,7 +159,7 @@ class Link(asyncio.BufferedProtocol):
         self.closed = True
         self._writable.set()
         for sent in self._connection.unanswered:
-            answer = cast("asyncio.Future[Any]", sent.token)
+            answer = cast("asyncio.Future[AnswerBody]", sent.token)
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # keeps asyncio from logging it where nobody waits any more

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ottla.client.connection import AnswerBody
 from ottla.client.errors import KafkaError, TimedOut, broker_error, raise_for
 from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
 from ottla.client.settings import ConsumerSettings
@@ -25,7 +26,7 @@ class FetchAhead(NamedTuple):
     """A fetch under way. Its timeout begins when somebody waits for it: until then the loop may not run."""
 
     link: Link
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[AnswerBody]
 
 
 class RangeReader:

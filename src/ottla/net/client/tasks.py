@@ -1,25 +1,24 @@
-"""The work of one client that nobody awaits, in tasks. The first that breaks ends the client, and its user hears of it."""
+"""A client's background tasks. The first that fails ends the client, and its user is told why."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from ottla.client.errors import Closed
 
 
 class Tasks:
-    """Runs on the loop that it was made on. `broke` is called once, when all tasks have been told to end; it must not raise."""
+    """Runs on the loop that it was made on. `broke` is called once, after all tasks have been cancelled; it must not raise."""
 
     def __init__(self, broke: Callable[[Closed], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._broke = broke
         self._cause: BaseException | None = None
         self._told = False
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
         """Run a coroutine in the background."""
         task = self._loop.create_task(work)
         self._running.add(task)
@@ -38,14 +37,14 @@ class Tasks:
         """Call a function in the background, unless the timer is cancelled before."""
         return self._loop.call_later(delay_s, self.soon, function)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and self._cause is None:
             self._cause = error
             self._cancel()
             self._broke(self.ended())
 
-    def _cancel(self) -> list[asyncio.Task[Any]]:
+    def _cancel(self) -> list[asyncio.Task[None]]:
         others = [task for task in self._running if task is not asyncio.current_task(self._loop)]
         for task in others:
             task.cancel()
@@ -56,7 +55,7 @@ class Tasks:
         return self._cause is not None
 
     def ended(self) -> Closed:
-        """The error of a client that has ended, whatever ended it."""
+        """The error that calls of a client get once it has ended."""
         if self._cause is None:
             return Closed("The client is closed: make a new one.")
         closed = Closed(f"The client ended with an error of its own or of a function given to it: {self._cause!r}; make a new one.")
@@ -64,7 +63,7 @@ class Tasks:
         return closed
 
     def check(self) -> None:
-        """Raise what broke: as it is the first time, as `Closed` from then on."""
+        """Raise the error that ended the client: as it is the first time, as `Closed` from then on."""
         if self._cause is None:
             return
         if self._told:
@@ -73,10 +72,10 @@ class Tasks:
         raise self._cause
 
     def check_untold(self) -> None:
-        """Raise what broke if nobody has heard of it."""
+        """Raise the error that ended the client unless it was raised before."""
         if not self._told:
             self.check()
 
     async def cancel(self) -> None:
-        """End all that runs."""
+        """Cancel all tasks and wait until they have ended."""
         await asyncio.gather(*self._cancel(), return_exceptions=True)
