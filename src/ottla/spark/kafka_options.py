@@ -112,7 +112,9 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
     used = _BOTH | (_CONSUMER if side == SOURCE else _PRODUCER)
     unused = sorted(name for name in options if name not in used)
     if unused:
-        logger.warning("these options have no effect on the %s: %s", side, ", ".join(f"kafka.{name}" for name in unused))
+        logger.warning(
+            "these settings have no effect on the %s and are ignored: %s", side, ", ".join(f"kafka.{name}" for name in unused)
+        )
     values = {name: _READ.get(name, _number)(name, text) for name, text in options.items() if name in used - {"group.id"}}
     named = {name.replace(".", "_"): value for name, value in values.items()}
     named.setdefault("client_id", options.get("group.id") or client_id)

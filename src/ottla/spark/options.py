@@ -1,7 +1,7 @@
-"""The options of the source and the sink: checked once, then plain frozen values that travel to the tasks.
+"""The options of the source and the sink, checked once; plain frozen values are sent to the tasks.
 
-Names and meanings are those of Spark's Kafka connector; a few more are Ottla's own (`columns`). Spark hands option names over
-in any case, so they are compared without it. Pure: knows neither Spark nor the network.
+Names and meanings are those of Spark's Kafka connector; a few are Ottla's own (`columns`). Spark does not preserve the case of
+option names, so they are compared without it. Pure: knows neither Spark nor the network.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer needs. `topic`, when given, outweighs the column of that name."""
+    """What a writer needs. `topic`, if given, takes precedence over the column of that name."""
 
     client: ProducerSettings
     topic: str | None = None
@@ -63,7 +63,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: where it may be given and how its text is read."""
+    """One option: where it may be given, and how its text is parsed."""
 
     name: str
     parse: Callable[[str, str], Any]
@@ -211,7 +211,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """The options of a source. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SOURCE)
     if idle := parsed.given(*WITHOUT_EFFECT):
-        logger.warning("these options have no effect on the source and are left aside: %s", ", ".join(idle))
+        logger.warning("these options have no effect on the source and are ignored: %s", ", ".join(idle))
     start = _bound(parsed, "starting", LATEST if streaming else EARLIEST)
     end = _bound(parsed, "ending", LATEST)
     _check_bounds(start, end, parsed, streaming=streaming)

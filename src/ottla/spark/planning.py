@@ -74,7 +74,7 @@ class Range(NamedTuple):
 
 
 class Lookup(Protocol):
-    """What planning must ask the brokers."""
+    """What planning asks the brokers."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
 
@@ -100,7 +100,7 @@ def from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
 
 
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
-    """Offsets given for each partition must be given for all and for no other, or some would be read by accident."""
+    """Raise `OptionError` unless the partitions named are exactly those to be read."""
     named = set(named)
     missing = names(each for each in partitions if each not in named)
     strange = names(sorted(named.difference(partitions)))
@@ -152,10 +152,10 @@ def resolve(
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int) -> PartitionOffsets:
-    """An end that takes about `max_rows` records, shared out by how much each partition holds.
+    """An end that takes `max_rows` records, shared among partitions in proportion to what each holds.
 
-    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one; only then
-    can the sum pass `max_rows`. Otherwise it is exact.
+    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one. Only because
+    of that can the sum exceed `max_rows`.
     """
     held = {each: end[each] - start[each] for each in end if end[each] > start[each]}
     total = sum(held.values())
@@ -170,9 +170,9 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """What lies between two sets of offsets; partitions with nothing to read have no range.
+    """The ranges between two sets of offsets, without empty ones.
 
-    An end before its start is kept: the partition was made anew, and `lost` tells it.
+    A range that ends before it starts is kept: the partition was created anew, and `lost` reports it.
     """
     return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] != start[each]]
 
@@ -183,10 +183,10 @@ def _cut(whole: Range, parts: int) -> list[Range]:
 
 
 def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_records: int | None = None) -> list[Range]:
-    """Cut ranges so that none holds more than `max_records`, and until there are `min_partitions`, the largest first."""
+    """Cut ranges until none holds more than `max_records` and there are `min_partitions`, the largest first."""
     parts = {each: -(-each.size // max_records) if max_records else 1 for each in wholes}
     total = sum(each.size for each in wholes)
-    wanted = min(min_partitions or 0, total)  # there are no more pieces to be had than records
+    wanted = min(min_partitions or 0, total)  # a piece holds at least one record
     if sum(parts.values()) < wanted:
         for each in wholes:
             parts[each] = max(parts[each], each.size * wanted // total)
@@ -199,7 +199,7 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
 def lost(
     start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """One clause for each partition whose next record to read is gone; none if all is well."""
+    """One clause for each partition whose next record to read is gone."""
     clauses = []
     for each, offset in sorted(start.items()):
         name = names([each])
@@ -213,7 +213,7 @@ def lost(
 
 
 def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> list[str]:
-    """One clause for each range that reaches beyond the end of its partition."""
+    """One clause for each range that ends after its partition does."""
     return [
         f"{names([where])} was to be read to offset {each.end} and ends at {latest[where]} now"
         for each in wholes
@@ -222,7 +222,7 @@ def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> 
 
 
 def accept_losses(clauses: Sequence[str], *, fail: bool) -> None:
-    """Raise `DataLoss` for the clauses of `lost` and `lost_ends`, or (not `fail`) tell them to the log."""
+    """Raise `DataLoss` for the clauses of `lost` and `lost_ends`; without `fail`, log them instead."""
     if clauses and fail:
         raise data_loss(clauses)
     if clauses:
@@ -237,7 +237,7 @@ def data_loss(clauses: Sequence[str]) -> DataLoss:
 
 
 def trimmed(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
-    """What is left of the ranges, for those who accept losses. A partition made anew, with less in it, is read from its start."""
+    """What is left of the ranges, where losses are accepted. A partition created anew is read from its start."""
     left = []
     for each in wholes:
         where = TopicPartition(each.topic, each.partition)

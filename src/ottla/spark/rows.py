@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ottla.client.settings import ConsumerSettings
     from ottla.spark.options import ReadOptions
 
-MOST_ROWS = 50_000
-MOST_BYTES = 8 * 1024 * 1024
-"""How large an Arrow batch gets: the JVM takes those of 1 to 10 MB fastest."""
+MAX_ROWS = 50_000
+MAX_BYTES = 8 * 1024 * 1024
+"""The largest Arrow batch. The JVM is fastest with those of 1 to 10 MB."""
 COMPRESSED_BYTES = 1024 * 1024
-"""How much compressed data is opened together: nobody knows before how large it gets, and it stays in memory at once."""
+"""How much compressed data is opened at once: its full size is unknown beforehand, and all of it is in memory together."""
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
@@ -44,7 +44,7 @@ def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[p
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:
-    """A range that is partly gone since it was planned, without what is gone."""
+    """What is still there of a range that has lost records since it was planned. Raises `DataLoss`."""
     where = TopicPartition(work.topic, work.partition)
     with Brokers(options.client) as brokers:
         earliest, latest = brokers.earliest([where]), brokers.latest([where])
@@ -70,7 +70,7 @@ def _fetched(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
 
 
 def _parts(records: memoryview) -> Iterator[memoryview]:
-    """Runs of whole batches to be opened together: all that is not compressed, and a little of what is."""
+    """Runs of whole batches to open together: any amount of uncompressed data, but little of compressed data."""
     first = compressed = 0
     for position, header in batches(records):
         if header.codec:
@@ -84,7 +84,7 @@ def _parts(records: memoryview) -> Iterator[memoryview]:
 
 def _arrow_batches(columns: Columns, schema: pa.Schema, work: Range) -> Iterator[pa.RecordBatch]:
     data_bytes = sum({id(run.data.obj): len(run.data) for run in columns.runs}.values())
-    rows = max(1, min(MOST_ROWS, len(columns) * MOST_BYTES // max(1, data_bytes)))
+    rows = max(1, min(MAX_ROWS, len(columns) * MAX_BYTES // max(1, data_bytes)))
     pieces = -(-len(columns) // rows)
     for piece in range(pieces):
         yield _arrow(columns.slice(len(columns) * piece // pieces, len(columns) * (piece + 1) // pieces), schema, work)

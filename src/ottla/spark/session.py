@@ -1,7 +1,7 @@
-"""What a process sets before it starts Spark, so that Spark finds Java, the right Python and Ottla, and starts quickly.
+"""Prepares a process to start Spark: Spark finds Java, the right Python and Ottla, and starts quickly.
 
-Spark puts its own `pyspark.zip` before everything else on its workers' path, and importing from it takes six times as long as
-from the installed package (the zip holds no byte code). So the workers' Python is a small script that takes it off again.
+Spark puts its own `pyspark.zip` first on its workers' path. Importing from it takes six times as long as from the installed
+package, because it holds no byte code; so the workers' Python is a small script that removes it from the path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def worker_python() -> Path:
 def prepare_environment() -> None:
     """Set JAVA_HOME, PYSPARK_PYTHON and PYTHONPATH for the Spark that this process starts. Raises `NoJava`.
 
-    What is set already of the Pythons stays.
+    Pythons that are set already are kept.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()))

@@ -130,7 +130,7 @@ def test_client_settings_without_effect_are_accepted_and_named_in_the_log(caplog
 
 def test_options_that_tune_the_jvm_connector_alone_are_accepted_and_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     read({"kafkaConsumer.pollTimeoutMs": "500", "fetchOffset.numRetries": "3", "minPartitions": "2"})
-    assert "no effect on the source and are left aside: fetchOffset.numRetries, kafkaConsumer.pollTimeoutMs" in caplog.text
+    assert "no effect on the source and are ignored: fetchOffset.numRetries, kafkaConsumer.pollTimeoutMs" in caplog.text
     assert "minPartitions" not in caplog.text
 
 

@@ -62,11 +62,11 @@ class Cluster:
                 await asyncio.gather(opening, return_exceptions=True)
             elif (link := _opened(opening)) is not None:
                 link.close()
-        # Transports tell their protocols of the end in the loop's next round.
+        # Transports report their end to their protocols in the loop's next round.
         await asyncio.sleep(0)
 
     async def link(self, node_id: int, lane: str = CONTROL) -> Link:
-        """The link to a broker that metadata knows. Raises `ConnectionFailed`, `TimedOut`."""
+        """The link to a broker, by its id in metadata. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
         self._check_open()
         key = (lane, node_id)
         opening = self._links.get(key)
@@ -116,12 +116,12 @@ class Cluster:
     async def ask(
         self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None
     ) -> AnswerBody:
-        """One request to one broker, once."""
+        """Send one request to one broker, without retries."""
         link = await self.link(node_id, lane)
         return await link.ask(api_key, body, timeout_ms or self.settings.request_timeout_ms)
 
     async def ask_any(self, api_key: int, body: Message) -> AnswerBody:
-        """One request that every broker answers alike, once."""
+        """Send one request to any broker, without retries."""
         link = await self.any_link()
         return await link.ask(api_key, body, self.settings.request_timeout_ms)
 
