@@ -43,6 +43,10 @@ class Role(Enum):
     FOLLOWER = "follower"
 
 
+LEADER = Role.LEADER
+"""Looked up once: each look into the enum would take longer than the rest of `leader_error`."""
+
+
 def demands(config: LogConfig) -> Demands:
     """What a topic's settings demand of each record."""
     if config.message_timestamp_type == LOG_APPEND_TIME:
@@ -119,7 +123,7 @@ class Partition:
         self.index = index
         self.topic_id = topic_id
         self.configure(config)
-        self.role = Role.LEADER
+        self.role = LEADER
         self.leader_epoch = 0
         self.high_watermark = 0
         self.offline: str | None = None
@@ -156,11 +160,13 @@ class Partition:
         """
         if self.offline is not None:
             return KAFKA_STORAGE_ERROR
-        if self.role is not Role.LEADER:
+        if self.role is not LEADER:
             return NOT_LEADER_OR_FOLLOWER
-        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+        if current_leader_epoch == NO_LEADER_EPOCH:
             return NONE
-        return FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
+        if current_leader_epoch < self.leader_epoch:
+            return FENCED_LEADER_EPOCH
+        return UNKNOWN_LEADER_EPOCH if current_leader_epoch > self.leader_epoch else NONE
 
     @property
     def last_stable_offset(self) -> int:
