@@ -1,4 +1,4 @@
-"""Topics that nobody described: with the broker's defaults, or as the internal topic that they are. Knows settings only."""
+"""Topics that are created by name alone: with the broker's defaults, or as internal topics. Knows settings only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.cluster.topics import TopicSpec
 
 
 def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpec:
-    """The topic of this name in a cluster of so many brokers."""
+    """The topic of this name, in a cluster of so many brokers."""
     if name == OFFSETS_TOPIC:
         configs: dict[str, str | None] = {
             "cleanup.policy": "compact",

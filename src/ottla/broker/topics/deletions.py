@@ -15,7 +15,7 @@ from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
 log = logging.getLogger("ottla.broker")
 
 NOTES = "/admin/delete_topics"
-"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would take their files for somebody's records."""
+"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would keep their files as records of unknown topics."""
 
 
 def note(name: str) -> Change:
@@ -57,7 +57,7 @@ class Deletions:
             self._renamed[name] = self._count
 
     def sync_soon(self) -> None:
-        """Start a sync of the names; nobody waits for it."""
+        """Start a sync of the names, without waiting for it."""
         if self._renamed:
             try:
                 self._disk.sync_soon([self._disk.directory("")], partial(self._synced, self._count))

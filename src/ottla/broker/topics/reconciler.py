@@ -24,7 +24,7 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 STATES = 64
-"""How many partitions get their leader in one change of the registry: it spreads what a sync costs, and nobody waits long."""
+"""How many partitions get their leader in one change of the registry: small enough that no request waits long for the sync."""
 
 
 class LogReconciler:

@@ -1,4 +1,4 @@
-"""How this broker joins its cluster at start-up: it reads the registry, checks that it is its own, and writes that it is up."""
+"""How this broker joins its cluster at start-up: it reads the registry, checks that it is the right one, and registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.ports import Change, Now, Registry
 
 
 class Registration:
-    """Fills the image of the cluster, and makes this broker a part of it and its controller."""
+    """Fills the image of the cluster and makes this broker a member and the controller."""
 
     def __init__(self, registry: Registry, image: ClusterImage, settings: SettingsInForce, node_id: int, cluster_id: str) -> None:
         self._registry = registry
@@ -23,7 +23,7 @@ class Registration:
         self._cluster_id = cluster_id
 
     def join(self, partitions: Sequence[str], now: Now) -> None:
-        """Read the registry and register; `partitions` are the directories that the disk has of any.
+        """Read the registry and register; `partitions` are the directories of partitions on the disk.
 
         Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read or belongs to other data.
         """
@@ -33,7 +33,7 @@ class Registration:
         self._commit(lead_leaderless(self._image))
 
     def _check_identity(self, partitions: Sequence[str]) -> None:
-        """With the registry of another cluster, or with none, this one's records would be set aside as nobody's."""
+        """Refuse the registry of another cluster, or an empty one: this cluster's records would be set aside as strays."""
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
             raise RegistryDamaged(f"its registry is of the cluster {other}, not of {self._cluster_id}")

@@ -44,7 +44,7 @@ class Topics:
         self._logs = logs
         self._deletions = deletions
         self.made_by_default: dict[str, int] = {}
-        """When each topic was created that nobody described, of late (ms, monotonic)."""
+        """When each topic that a name alone created lately was created (ms, monotonic)."""
         self._commits = commits
         self._settings = settings
         self._random_bytes = random_bytes
@@ -67,7 +67,7 @@ class Topics:
         return self._committed(self._commits.commit(decide, decisions))
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics that nobody described: with the broker's defaults, and internal ones with their own; with their logs."""
+        """Create topics by name alone, with their logs: internal ones with settings of their own, others with the broker's defaults."""
         wanted = [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
         decisions = self.create(wanted, now)
         made = [decision.name for decision in decisions if decision.is_made]
