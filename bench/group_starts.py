@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 
 from bench.loads import Figures
-from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
 from ottla.log.compaction import Compaction

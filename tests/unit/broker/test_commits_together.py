@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise
+from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.shard import MOST_GATHERED
 from ottla.records.batch import batches

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordination.groups import OFFSETS_TOPIC
 from ottla.broker.coordination.replay import NAMED
 from ottla.broker.partitions.partition import Partition
+from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.transactions import ABORT, COMMIT

@@ -19,6 +19,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.groups import BUILT_IN
@@ -31,8 +32,6 @@ from ottla.coord.settings import MINUTE_MS, GroupSettings
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.broker")
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class GroupCoordinators:

@@ -15,7 +15,7 @@ from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
 log = logging.getLogger("ottla.broker")
 
 NOTES = "/admin/delete_topics"
-"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would keep their files as records of unknown topics."""
+"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would keep their files as strays."""
 
 
 def note(name: str) -> Change:

@@ -67,7 +67,7 @@ class Topics:
         return self._committed(self._commits.commit(decide, decisions))
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics by name alone, with their logs: internal ones with settings of their own, others with the broker's defaults."""
+        """Create topics by name alone, and their logs: internal ones have their own settings, others the defaults."""
         wanted = [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
         decisions = self.create(wanted, now)
         made = [decision.name for decision in decisions if decision.is_made]
