@@ -26,7 +26,7 @@ from ottla.coord.consumer.commits import commit_error, fetch_error
 from ottla.coord.consumer.draft import OfGroup
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import EVENTS, FOUNDING, ConsumerGroup
-from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, nothing_of_its_own
+from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, no_settings_of_its_own
 from ottla.coord.consumer.records import STORED as CONSUMER_STORED
 from ottla.coord.consumer.records import ConsumerStored
 from ottla.coord.outcome import (
@@ -89,7 +89,7 @@ class GroupMachine:
         settings: GroupSettings,
         new_id: Callable[[], str],
         assignors: tuple[Assignor, ...] = BUILT_IN,
-        of_group: OfGroup = nothing_of_its_own,
+        of_group: OfGroup = no_settings_of_its_own,
     ) -> None:
         self.settings = settings
         self.groups: dict[str, ClassicGroup] = {}

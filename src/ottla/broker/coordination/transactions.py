@@ -1,4 +1,4 @@
-"""Transactions are not served yet: what ends a client that asks for one, instead of leaving it to try until its time is up."""
+"""Transactions are not served yet: a refusal that makes clients give up at once, instead of retrying until they time out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SENTENCE: Final = "This broker does not serve transactions yet: produce without 
 
 
 class NoTransactions:
-    """Refuses transactional ids, and says so in the log, the first time."""
+    """Refuses transactional ids, and logs the first refusal."""
 
     def __init__(self) -> None:
         self._said = False
 
     def refuse(self, request: Request[InitProducerIdRequest] | Request[FindCoordinatorRequest]) -> int:
-        """The error code: of all that say no to a transactional id, the one at which every client gives up, librdkafka too."""
+        """The error code of the refusal: the one on which every client gives up, librdkafka too."""
         if not self._said:
             log.warning("A client (%s, %s) asks for a transaction. %s", request.client_id, request.peer, SENTENCE)
             self._said = True

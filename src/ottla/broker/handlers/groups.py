@@ -1,7 +1,7 @@
 """Groups: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups, and
 ConsumerGroupHeartbeat and ConsumerGroupDescribe of KIP-848.
 
-Each goes to the coordinator of its group, or in parts to several; nothing about groups is decided here.
+Each goes to the coordinator of its group, or in parts to several; no rule about groups is here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_coordinator(
     groups: Coordinators[GroupMachine],
     transactions: NoTransactions,
 ) -> Reply:
-    """This broker coordinates every group. The first that looks for a group's coordinator has `__consumer_offsets` made."""
+    """This broker coordinates every group. The first request creates `__consumer_offsets`."""
     if request.body.key_type == TRANSACTION:
         error_code, sentence = transactions.refuse(request), TRANSACTIONS
     else:
@@ -68,7 +68,7 @@ def find_coordinator(
 
 
 def _no_coordinator(request: Request[FindCoordinatorRequest], groups: Coordinators[GroupMachine]) -> tuple[int, str]:
-    """The error code, and the sentence that goes with it, where a client cannot be told of a coordinator."""
+    """Why a client cannot be told a coordinator, as error code and sentence; NONE and no sentence if it can."""
     if request.body.key_type != GROUP:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
     takes_a_moment = request.release.is_late_with_groups and not groups.count
@@ -134,7 +134,7 @@ def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupM
 
 
 def _with_operations(groups: list[Described], *, included: bool) -> list[Described]:
-    """The groups, with what may be done to those that are there, if that was asked for."""
+    """The groups; with `included` those that exist have their authorized operations."""
     for group in groups:
         if included and not group.error_code:
             group.authorized_operations = OPERATIONS[Resource.GROUP]

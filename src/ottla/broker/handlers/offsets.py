@@ -1,4 +1,4 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the cluster; coordinators do the rest.
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the image; coordinators do the rest.
 
 Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
 """
@@ -41,7 +41,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 def offset_commit(
     request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
-    """Commit for those partitions that exist; the others have an error of their own."""
+    """Commit the offsets of partitions that exist; the others are answered with an error each."""
     if request.version == 0:
         return old_offsets.commit(request)
     body = request.body
@@ -50,7 +50,7 @@ def offset_commit(
     known: list[CommitTopic] = []
     unknown: list[CommittedTopic] = []
     for topic in body.topics:
-        _sort_out(cluster, topic, request, known, unknown)
+        _split_known(cluster, topic, request, known, unknown)
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
@@ -61,14 +61,14 @@ def offset_commit(
     return groups.ask_one(body.group_id, part, request, finish)
 
 
-def _sort_out(
+def _split_known(
     cluster: ClusterImage,
     topic: CommitTopic,
     request: Request[OffsetCommitRequest],
     known: list[CommitTopic],
     unknown: list[CommittedTopic],
 ) -> None:
-    """Find a topic by its id or name, and part its partitions in those that exist and those that don't."""
+    """Find a topic by its id or name, and split its partitions into those that exist and those that do not."""
     version = request.version
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
@@ -129,7 +129,7 @@ def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGrou
 
 
 def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
-    """The same with the topics' names, as far as the ids are known."""
+    """The same group with the names of its topics; unknown ids are left out."""
     if group.topics is None:
         return group
     named = []
@@ -141,7 +141,7 @@ def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
 
 
 def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) -> None:
-    """Give topics their ids: those asked for that nobody knows have an error, those found that are no more are left out."""
+    """Give topics their ids. Unknown ids that were asked for have an error; deleted topics that were found are left out."""
     if asked.topics is not None:
         if not answered.error_code:
             answered.topics += [_unknown_id(topic) for topic in asked.topics if not topic.name]
@@ -164,7 +164,7 @@ def _unknown_id(topic: FetchTopic) -> FetchedTopic:
 
 
 def _fetch_one(cluster: ClusterImage, groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest]) -> Reply:
-    """Before version 8 a request had one group, and its response no place for groups."""
+    """Before version 8 request and response were about a single group."""
     body = request.body
     wanted_topics = None
     if body.topics is not None:
@@ -183,7 +183,7 @@ def _fetch_one(cluster: ClusterImage, groups: Coordinators[GroupMachine], reques
 
 
 def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:
-    """Release 0.8.2 has an error, and no offset, for partitions that there are not."""
+    """Release 0.8.2 answers partitions that do not exist with an error and no offset."""
     for topic in response.topics:
         image = cluster.topics.get(topic.name)
         for part in topic.partitions:
@@ -217,7 +217,7 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
     OffsetDeleteRequest, Need(Operation.DELETE, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name")
 )
 def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
-    """Forget offsets of partitions that exist, whose topics no member reads."""
+    """Delete offsets of partitions that exist and whose topics no member reads."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
     unknown: list[tuple[str, int]] = []

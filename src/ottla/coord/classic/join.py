@@ -55,7 +55,7 @@ def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bo
     elif not exists and body.member_id:
         _refuse(draft, UNKNOWN_MEMBER_ID, body.member_id)
     elif not _has_room(draft.group, body.member_id, draft.settings.group_max_size):
-        _turn_away(draft, body.member_id)
+        _refuse_room(draft, body.member_id)
     elif not draft.group.supports(body.protocol_type, protocols_of(body)):
         _refuse(draft, INCONSISTENT_GROUP_PROTOCOL, body.member_id)
     elif not body.member_id:
@@ -86,7 +86,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     return member_id in group.members or len(group.members) < max_size
 
 
-def _turn_away(draft: ClassicDraft, member_id: str) -> None:
+def _refuse_room(draft: ClassicDraft, member_id: str) -> None:
     """The group is full. The rebalance no longer waits for the one who is turned away."""
     if member_id in draft.group.members or member_id in draft.group.invited:
         draft.happen(MemberGone(draft.group.group_id, member_id))

@@ -62,13 +62,13 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
         # It was out and does not know: what it still reads belongs to others, and it must hear of that before it is obeyed.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
-    updated = _told(member, ask, subscription)
+    updated = _reported(member, ask, subscription)
     if updated != member:
         draft.store(member_record(draft.group_id, updated))
     looked = look(draft, member, updated)
     if isinstance(looked, Refusal):
         return looked
-    return _settle(draft, ask, member, updated, looked, subscription)
+    return _reconcile(draft, ask, member, updated, looked, subscription)
 
 
 def _join_error(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
@@ -99,7 +99,7 @@ def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMem
     return ConsumerMember(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
-def _told(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription: EmbeddedSubscription) -> ConsumerMember:
+def _reported(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription: EmbeddedSubscription) -> ConsumerMember:
     timeout_ms = rebalance_timeout_ms(ask)
     return replace(
         member,
@@ -114,7 +114,7 @@ def _told(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription: Em
     )
 
 
-def _settle(
+def _reconcile(
     draft: ConsumerDraft,
     ask: Asked[JoinGroupRequest],
     member: ConsumerMember,

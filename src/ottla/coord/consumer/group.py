@@ -138,7 +138,7 @@ def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
             counts.pop(name, None)
 
 
-def _reckon(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
+def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
     """Count a member in, or out."""
     _count(group.names, member.topics, by)
     if member.pattern:
@@ -182,10 +182,10 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
     if member is None:
         member = ConsumerMember(event.member_id)
     else:
-        _reckon(group, member, -1)
+        _count_member(group, member, -1)
     member = described(member, event)
     group.members[event.member_id] = member
-    _reckon(group, member, 1)
+    _count_member(group, member, 1)
 
 
 def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
@@ -207,7 +207,7 @@ def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
 def _member_forgotten(group: ConsumerGroup, event: MemberForgotten) -> None:
     member = group.members.pop(event.member_id, None)
     if member is not None:
-        _reckon(group, member, -1)
+        _count_member(group, member, -1)
         _disown(group, event.member_id, member.assigned)
         _disown(group, event.member_id, member.revoking)
     group.rejoining.discard(event.member_id)

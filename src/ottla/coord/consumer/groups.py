@@ -49,7 +49,7 @@ ClassicGroups = Mapping[str, ClassicGroup]
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
-def nothing_of_its_own(group_id: str) -> Mapping[str, int]:
+def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
     """Settings of single groups if there are none."""
     return {}
 
@@ -62,7 +62,7 @@ class ConsumerGroups:
         settings: GroupSettings,
         new_id: Callable[[], str],
         assignors: tuple[Assignor, ...] = BUILT_IN,
-        of_group: OfGroup = nothing_of_its_own,
+        of_group: OfGroup = no_settings_of_its_own,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self.topics = KnownTopics()

@@ -38,7 +38,7 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = _member(draft, body, owned)
     if isinstance(member, Refusal):
         return member
-    updated = told(member, ask)
+    updated = reported(member, ask)
     if member.classic is not None:
         _end_classic(draft, member)
     if updated is not member:
@@ -102,7 +102,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
     draft.forget(member)
 
 
-def told(member: ConsumerMember, ask: Ask) -> ConsumerMember:
+def reported(member: ConsumerMember, ask: Ask) -> ConsumerMember:
     """The member with what it reports now; the rest stays. The same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {

@@ -31,7 +31,7 @@ def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = group.members[body.member_id]
     draft.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=body.member_epoch))
     if body.member_epoch == STATIC_LEAVING_EPOCH:
-        away = replace(member, epoch=STATIC_LEAVING_EPOCH, assigned=_since_ever(member.assigned), revoking={})
+        away = replace(member, epoch=STATIC_LEAVING_EPOCH, assigned=_as_of_epoch_0(member.assigned), revoking={})
         draft.store(current_record(group.group_id, away))
     else:
         fence(draft, [member], "left")
@@ -44,7 +44,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
     return None if member_id in group.members else unknown_member(group, member_id)
 
 
-def _since_ever(held: Epochs) -> Epochs:
+def _as_of_epoch_0(held: Epochs) -> Epochs:
     """The partitions as assigned at epoch 0: when the static member is back its commits count whatever its epoch is."""
     nothing: Mapping[int, int]
     since = {}

@@ -64,7 +64,7 @@ def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
     except (Malformed, UnreadableAssignment) as problem:
         return _not_a_consumer_group(classic, f"what its members sent can't be taken over: {problem}")
     log.info("group %s: from the classic to the consumer protocol at generation %d", classic.group_id, classic.generation)
-    _send_away(draft, classic)
+    _answer_waiting(draft, classic)
     draft.unsettled = classic.state is not State.STABLE
     draft.store(GroupForgotten(classic.group_id))
     draft.found(ConsumerGroup(classic.group_id), _beginning(draft, classic, members))
@@ -132,7 +132,7 @@ def _as_member(
     )
 
 
-def _send_away(draft: ConsumerDraft, classic: ClassicGroup) -> None:
+def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
     """Members that wait in a rebalance of the classic group are told to rejoin."""
     waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
     for member_id, token in classic.joining.items():
