@@ -211,7 +211,7 @@ def rates(*calls: Callable[[], Any]) -> list[float]:
 def figures() -> Iterator[Figure]:
     if not kernel.COMPILED:
         raise SystemExit(
-            "The kernels are not compiled, and figures without them say nothing: install a C compiler, then Ottla again."
+            "The kernels are not compiled, and figures without them say nothing: install a C compiler, then reinstall Ottla."
         )
     yield from opening(100, 60)
     yield from opening(1000, 5)

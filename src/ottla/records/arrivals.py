@@ -1,7 +1,7 @@
-"""What old producers send, message sets of magic 0 and 1, as batches of magic 2: checked, opened and built anew piece by piece.
+"""Message sets of magic 0 and 1 that old producers send, converted to batches of magic 2 piece by piece.
 
-Knows both formats through columns. A piece is so much work that others may be kept waiting for it: a few milliseconds. May not
-know requests; callers say what the topic and the release demand.
+Knows both formats through columns. A piece is a few milliseconds of work, for which others may be kept waiting. Knows
+no requests; callers say what the topic and the release demand.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
         if count == 0 and size - pos >= ENTRY.size:
             count, end = kernel_legacy.run_of(view, pos, min(size, pos + LOG_OVERHEAD_BYTES + ENTRY.unpack_from(view, pos)[1]))
         if count < 0:
-            raise BadMessage(pos, "the size or the magic of the message cannot be.", CORRUPT_MESSAGE)
+            raise BadMessage(pos, "the size or the magic of the message is impossible.", CORRUPT_MESSAGE)
         if count == 0:
             return
         yield pos, end
@@ -155,7 +155,7 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """The messages of an entry in pieces; None where it only took time."""
+    """The messages of an entry in pieces; None is a mere pause."""
     if not entry.codec:
         yield open_message_set(view[entry.start : entry.end])
     else:
@@ -197,7 +197,7 @@ def _check(columns: Columns, terms: Terms) -> None:
     if oldest < earliest:
         oldest = min((time for time in columns.timestamps if time != NO_TIMESTAMP), default=earliest)
     if newest > latest or oldest < earliest:
-        raise Untakable(INVALID_TIMESTAMP, f"A timestamp is outside {earliest} to {latest}, which is what the topic takes now.")
+        raise Untakable(INVALID_TIMESTAMP, f"A timestamp is outside {earliest} to {latest}, which the topic accepts now.")
 
 
 def _check_sizes(columns: Columns, max_message_bytes: int) -> None:

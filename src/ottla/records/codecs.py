@@ -30,11 +30,11 @@ GZIP_MOST_EXPANSION: Final = 1032
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
 TAKEN_BYTES: Final = 512 * 1024
-"""So much is compressed from one pause to the next: whole blocks of snappy and lz4, whose frames can thus be put together."""
+"""Bytes compressed between two pauses: whole blocks of snappy and lz4, so that their frames can be joined."""
 
 
 class CodecFailed(ValueError):
-    """Bytes that a codec cannot open, or will not because they hold more than the limit: `over_limit` then."""
+    """Bytes that a codec cannot open, or that hold more than the limit (`over_limit`)."""
 
     def __init__(self, codec: int, sentence: str, *, over_limit: bool = False) -> None:
         super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")
@@ -61,7 +61,7 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 
 
 def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Generator[None, None, bytes]:
-    """`compress` with pauses, if there is much of it; zstd has none."""
+    """`compress` with pauses for large `data`; zstd has none."""
     view = memoryview(data)
     if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
         return compress(codec, data, level, magic=magic)
@@ -82,7 +82,7 @@ def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic
 
 
 def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Buffer:
-    """`data` opened: at most `limit_bytes`, whatever it claims. Never more memory than that is taken. Raises `CodecFailed`."""
+    """`data` opened: at most `limit_bytes`, whatever it claims, and never in more memory than that. Raises `CodecFailed`."""
     if codec == NONE:
         return data
     try:
@@ -100,7 +100,7 @@ def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
-    """Open `data` of magic 2 into `room`: its size, or -1 where that does not go, for any reason."""
+    """Open `data` of magic 2 into `room`: its size, or -1 if that fails for any reason."""
     try:
         if codec == LZ4:
             return lz4.decompress_small(data, room)

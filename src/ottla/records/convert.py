@@ -40,14 +40,14 @@ PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNA
 """How much of a batch is converted at a time, opened, by codec: what takes one to three milliseconds."""
 
 PIECE_ROWS: Final = 16_384
-"""And how many records at most, where they are small. A large record is a piece of its own, written and given in parts."""
+"""The most records in a piece, where they are small. A large record is a piece of its own, written in parts."""
 
 SMALL_BYTES: Final = lz4.BLOCK_BYTES
 SMALL_ROWS: Final = 512
-"""What a batch may have at most, opened and as it is, to be converted at once, in room that the next one uses again."""
+"""Batches up to this size, opened or not, are converted at once, in room that is used again."""
 
 OUT_BYTES: Final = 192 << 10
-"""Room for a piece of many small batches, the last one and all."""
+"""Room for a piece made of many small batches."""
 
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
@@ -83,7 +83,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | Non
 
 
 def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Generator[None, None, bytearray]:
-    """`up_convert` with pauses, if the codec has much to do."""
+    """`up_convert` with pauses while the codec works."""
     if not codec or sum(len(run.data) for run in columns.runs) <= PAUSE_BYTES:
         return up_convert(columns, codec=codec, level=level)
     batch = up_convert(columns, codec=codecs.NONE)
@@ -127,7 +127,7 @@ class DownConversion:
 
     def __init__(self, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> None:
         self.next_offset = from_offset
-        """What follows the last batch that was converted, or is being so."""
+        """The offset after the last batch that was converted or is being converted."""
         self._magic = magic
         self._from_offset = from_offset
         self._limit_bytes = limit_bytes
@@ -195,7 +195,7 @@ def down_convert_batch(
 
 
 def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterator[Columns | None]:
-    """The records of one batch, about `PIECE_BYTES` of them at a time; None where it only took time."""
+    """The records of one batch, about `PIECE_BYTES` of them at a time; None is a mere pause."""
     data, pos = batch, HEADER_BYTES
     if header.codec:
         steps = codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)
@@ -228,6 +228,6 @@ def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHead
 
 
 def _table(capacity: int) -> tuple[memoryview[int], memoryview[int], memoryview[int]]:
-    """Room for the offsets, the timestamps and the spans of so many rows."""
+    """Columns for the offsets, timestamps and spans of so many rows."""
     arena = memoryview(bytearray(ROW_BYTES * capacity))
     return arena[: 8 * capacity].cast("q"), arena[8 * capacity : 16 * capacity].cast("q"), arena[16 * capacity :].cast("i")

@@ -87,7 +87,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
     while True:
         count, stop = kernel_legacy.run_of(view, pos, len(view))
         if count < 0:
-            raise BadMessage(pos, "the size or the magic of the message cannot be.", CORRUPT_MESSAGE)
+            raise BadMessage(pos, "the size or the magic of the message is impossible.", CORRUPT_MESSAGE)
         if count == 0:
             return found
         _, size, _, magic, attributes = ENTRY.unpack_from(view, pos)
@@ -143,7 +143,7 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
 
 
 def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
-    """In format 1 the wrapper has the offset of its last message; 0 is what producers send that do not care."""
+    """In format 1 the wrapper has the offset of its last message; careless producers send 0."""
     if magic == 0:
         return inner
     if len(inner) > 1:
@@ -152,7 +152,7 @@ def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[
 
 
 def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
-    """The value after a key at `pos`, which has to end where the message ends."""
+    """The value after a key at `pos`; it must end where the message ends."""
     for last in (False, True):
         if stop - pos < 4:
             break
@@ -181,7 +181,7 @@ def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryvie
 
 
 def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
-    """What a run says of its messages, in the words of a batch."""
+    """The batch header that describes a run of messages."""
     return BatchHeader(
         base_offset=offsets[row],
         batch_length=0,
@@ -210,7 +210,7 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 def write_slowly(
     columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
 ) -> Generator[None, None, list[Buffer]]:
-    """`write_message_set` with pauses where there is much to do, in parts then: what takes about a millisecond to copy."""
+    """`write_message_set` with pauses; a large set comes in parts, each about a millisecond to copy."""
     whole = (run.first, run.end) == (columns.first, columns.end)
     part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
@@ -236,7 +236,7 @@ def _plain_slowly(
         room = memoryview(bytearray(total + len(part) * MOST_OVERHEAD_BYTES))
         end, newest = kernel_legacy.write_messages(room, 0, part.first, part.end, magic, attributes, base, *table)
         return room[:end], newest
-    out, newest, first = bytearray(), -1, part.first  # as it grows, nothing is zeroed first, which would take long by itself
+    out, newest, first = bytearray(), -1, part.first  # grown bit by bit: zeroing all of it at once would take long
     for row in (*large, part.end):
         between = part.slice(first - part.first, row - part.first)
         message_set, latest = yield from _plain_slowly(between, data, magic, attributes, base)

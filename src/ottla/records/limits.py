@@ -1,4 +1,4 @@
-"""What the codecs raise for bytes that would open to more than they may, and where they pause. Knows nothing else."""
+"""The codecs' limits: what they raise when bytes open to too much, and how often they pause."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 
 class OverLimit(ValueError):
-    """There is more in it than the caller allows; raised before that much memory is taken."""
+    """The data holds more than the caller allows; raised before that much memory is taken."""
 
 
 PAUSE_BYTES: Final = 1 << 20
-"""Where work is done with pauses, so much is opened from one to the next: a millisecond or less."""
+"""Bytes opened between two pauses: a millisecond of work or less."""
 
 _ZEROS: Final = bytes(PAUSE_BYTES)
 
 
 def room_slowly(size: int) -> Generator[None, None, bytearray]:
-    """Room for so many bytes, with pauses: to zero much of it takes longer than anybody may be kept waiting."""
+    """Zeroed room for so many bytes, with pauses: zeroing much memory at once would keep others waiting."""
     room = bytearray(min(size, PAUSE_BYTES))
     while len(room) < size:
         yield

@@ -41,7 +41,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 FAST_LEVEL: Final = 9
-"""Kafka's default: not the ninth of the levels of lz4's thorough compressor, but its fast one."""
+"""Kafka's default, which means lz4's fast compressor, not level 9 of its thorough one."""
 
 LOWEST_THOROUGH: Final = 3
 """Below it the library would be fast again, where Kafka is not."""
@@ -69,12 +69,12 @@ def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
 
 
 def _fast_block(chunk: memoryview) -> bytes:
-    """Copied, since what the library gives has room for the most that it may be, and is given back the sooner."""
+    """A copy: the library's own buffer has room for the worst case, and is freed sooner."""
     return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
 
 
 def _thorough_block(chunk: memoryview, level: int) -> memoryview:
-    """The library has levels for whole frames only: the one block of a frame of its own, without what is around it."""
+    """The library has levels for whole frames only, so this takes the one block out of such a frame."""
     frame = memoryview(cramjam.lz4.compress(chunk, level=max(level, LOWEST_THOROUGH)))
     start = 15 if frame[4] & CONTENT_SIZE else 7
     size = int.from_bytes(frame[start : start + 4], "little")
@@ -115,7 +115,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
-    """The same with pauses, if the frame is of the kind that Kafka's clients write."""
+    """The same, with pauses for frames of the kind that Kafka's clients write."""
     view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
     out = memoryview((yield from room_slowly(most_bytes)))
     if view[4] != PLAIN or view[5] not in BLOCK_SIZES:

@@ -12,7 +12,7 @@ Function = TypeVar("Function")
 
 
 class _Lock:
-    """`nogil` stands both before functions and in `with`; there is nothing to let go of here."""
+    """`nogil` stands both before functions and in `with`; there is no lock to release here."""
 
     def __call__(self, function: Function) -> Function:
         return function

@@ -1,4 +1,4 @@
-"""Work with pauses: generators that yield where others may go on, and return what they made. Knows nothing of the work."""
+"""Work with pauses: generators that yield where other work may run, and return their result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ P = TypeVar("P")
 
 
 def finish(steps: Generator[None, None, T]) -> T:
-    """What the work makes, without a pause."""
+    """The result of the work, without pauses."""
     while True:
         try:
             next(steps)
@@ -20,7 +20,7 @@ def finish(steps: Generator[None, None, T]) -> T:
 
 
 def paused(steps: Generator[None, None, T], pause: P) -> Generator[P, None, T]:
-    """The same work, for one whose own pauses are `pause`."""
+    """The same work, which yields `pause` at each of its pauses."""
     while True:
         try:
             next(steps)

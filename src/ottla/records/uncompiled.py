@@ -1,6 +1,6 @@
-"""Says once that the kernel runs as plain Python, for people who wonder why records are slow.
+"""Logs once that the kernels are not compiled, which makes records slow.
 
-Knows whether the kernel is compiled. Logs when records are first opened or built, since nobody listens yet at import.
+It does so when records are first opened or built: at import nobody listens yet.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ from ottla.records import kernel
 def say_once() -> None:
     if not kernel.COMPILED:
         logging.getLogger("ottla.records").info(
-            "The kernel that opens and builds records runs uncompiled, many times slower: install a C compiler, then Ottla again."
+            "The kernel that opens and builds records runs uncompiled, many times slower: install a C compiler and reinstall Ottla."
         )

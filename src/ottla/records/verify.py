@@ -1,7 +1,7 @@
 """The records of a produced batch, looked at one by one on arrival: framing, count, offset deltas, timestamps and keys.
 
 `batch.check` has passed the header and the CRC-32C before. Knows what a topic may demand of its records; may not know topics.
-What is refused here is what Apache Kafka 4.3 refuses, and a little more, so that no log holds records which a reader cannot open.
+Refuses what Apache Kafka 4.3 refuses, and a little more, so that no log holds records that a reader cannot open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LAR
 ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 MOST_MS: Final = 1 << 62
 MOST_OPENED_BYTES: Final = 128 * 1024 * 1024
-"""What a compressed batch may open to. Apache Kafka has no limit, and answers those that it can read."""
+"""What a compressed batch may open to. Apache Kafka has no such limit."""
 
 MOST_RECORD_ERRORS: Final = 1000
 _LOOK_AGAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
@@ -111,7 +111,7 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
 
 
 def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowed: tuple[int, int]) -> Verdict:
-    """A producer claims that the broker gave the times: all records have the greatest one, if that is allowed at all."""
+    """The producer claims that the times are the broker's: all records then have the greatest one, if that is allowed at all."""
     newest = header.max_timestamp
     if demands.append_time:
         why = "Only the broker may say that a timestamp is its own (LogAppendTime)."
@@ -144,4 +144,4 @@ def _refused_for(error_code: int, faults: Iterator[tuple[int, str]]) -> Refused:
 
 
 def _out_of_range(time: int, allowed: tuple[int, int]) -> str:
-    return f"The timestamp {time} is outside {allowed[0]} to {allowed[1]}, which is what the topic takes now."
+    return f"The timestamp {time} is outside {allowed[0]} to {allowed[1]}, which the topic accepts now."

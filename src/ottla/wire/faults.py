@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NO_VERSION: Final = -1
-"""Of messages from before there were versions."""
+"""For messages of Kafka 0.7, which has no versions."""
 
 
 def _place(message: str, version: int, path: str) -> str:

@@ -1,7 +1,7 @@
-"""Requests and responses as they stand between the sizes of the network: header and body.
+"""Frames: a request or a response with its header.
 
-A frame is what follows the four bytes of its size. Encoded messages begin with that size; records fields stay pieces of their
-own. Knows headers and which one a version uses (data in `apis`); whom a frame comes from it does not know.
+A frame is what follows the four bytes of its size on the network. Encoded messages begin with that size; records fields stay
+separate pieces. Knows which header a version uses (data in `apis`), not whom a frame comes from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RESPONSE_1: Final = Struct(">iib")
 
 
 class FrameHeader(NamedTuple):
-    """What stands before every request. The tagged fields of header version 2 are skipped: none is defined."""
+    """The header of a request. The tagged fields of header version 2 are skipped: none is defined."""
 
     api_key: int
     api_version: int
@@ -35,11 +35,11 @@ class FrameHeader(NamedTuple):
     client_id: str | None = None
 
 
-_new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes thrice as long
+_new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes three times as long
 
 
 class Unsupported(Malformed):
-    """A request of an API or version that never was; `header` is what was read of it."""
+    """A request for an unknown API or version; `header` is what was read of it."""
 
     def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")
@@ -49,8 +49,8 @@ class Unsupported(Malformed):
 def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
     """The header of a request frame and the position where the body begins. Raises `Malformed`.
 
-    API or version may be unknown: then the position means nothing. Flexible versions are taken to go on beyond the highest known
-    one, so that the header of a too-new ApiVersions request can be answered.
+    The position means nothing if API or version are unknown. Versions above the highest known one count as flexible, so that a
+    too-new ApiVersions request can be answered.
     """
     position = 0
     try:
@@ -76,9 +76,9 @@ def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
-    """Header and body of a request frame; bytes after the last field are passed over.
+    """Header and body of a request frame; bytes after the last field are ignored.
 
-    Raises `Malformed`; as `Unsupported` where API or version never were.
+    Raises `Malformed`, or its subclass `Unsupported` for an unknown API or version.
     """
     header, position = decode_request_header(frame)
     api = API.get(header.api_key)

@@ -1,8 +1,8 @@
-"""The messages of Kafka 0.7, which came before all others: no versions, no client id, no correlation id; answers come in order.
+"""The messages of Kafka 0.7, before there were versions, client ids and correlation ids; responses come in the order of requests.
 
-A request is its type (int16) and a body, a response an error code and a body; as everywhere an int32 size stands before both, which
-is not part of what is read and written here. Declared as plain classes, field by field in the order of the wire.
-Knows nothing of what is in a set of messages (`records.kafka07` does), and nothing of ZooKeeper, where 0.7 keeps the rest.
+A request is its type (int16) and a body, a response an error code and a body. The int32 size before both is not read or written
+here. Messages are plain classes with their fields in the order of the wire. Knows nothing of what is in a set of messages
+(`records.kafka07` does), nor of ZooKeeper, where 0.7 keeps the rest.
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ RESPONSES: Final[dict[type[Request], type[Response]]] = {
 _NUMBERS: Final = {"i16": Struct(">h"), "i32": Struct(">i"), "i64": Struct(">q")}
 _SIZE, _TYPE, _COUNT, _LENGTH = Struct(">i"), Struct(">h"), Struct(">h"), Struct(">h")
 _LEAST_BYTES: Final = {FetchRequest07: 18, ProduceRequest07: 10, FetchResponse07: 6}
-"""What an entry of a list takes at least, its size included, which bounds how many there can be."""
+"""The fewest bytes of an item in a list, its size included: this bounds how many there can be."""
 
 
 def decode_request(frame: Buffer) -> Request:
-    """The request in a frame, which begins with its type. Bytes after the last field are passed over. Raises `Malformed`."""
+    """The request in a frame, which begins with its type. Bytes after the last field are ignored. Raises `Malformed`."""
     reader = _Reader(frame, "a request")
     return reader.struct(reader.kind(), "")
 
@@ -155,7 +155,7 @@ class Seen07(NamedTuple):
 
 
 def seen_request(frame: Buffer) -> Seen07:
-    """A request as far as its bytes can be read, value by value, for people who look at bytes."""
+    """A request as far as its bytes can be read, value by value."""
     reader = _Reader(frame, "a request")
     reader.leaves = []
     message: type[Request] | None = None

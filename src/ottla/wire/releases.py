@@ -11,7 +11,7 @@ from typing import Final
 
 
 class UnknownRelease(ValueError):
-    """No release of this name: one sentence that lists those that there are."""
+    """There is no release of this name; the sentence lists those that there are."""
 
 
 NAMES: Final = (
@@ -131,7 +131,7 @@ LOWEST: Final = {
 """API key -> the lowest version from release `RAISED` on, where that is not 0."""
 
 DRAFTS: Final = {"0.8.2": (11, 12)}
-"""What a release knew by number and never served: JoinGroup and Heartbeat had another layout then."""
+"""API keys that a release knew and never served: JoinGroup and Heartbeat had another layout then."""
 
 
 def named(name: str) -> str:
@@ -139,7 +139,7 @@ def named(name: str) -> str:
     for known in (name, name.rpartition(".")[0]):
         if known in NAMES:
             return known
-    raise UnknownRelease(f"There is no release {name!r} to be: choose one of {', '.join(NAMES)}.")
+    raise UnknownRelease(f"There is no release {name!r}: choose one of {', '.join(NAMES)}.")
 
 
 def highest(name: str) -> dict[int, int]:

@@ -68,7 +68,7 @@ def versions(spec: str) -> range:
 
 
 class Field:
-    """What the compilers know about one field.
+    """What codecs know about one field.
 
     `kind` is a struct format character for fixed-width values, else one of "str", "plain", "bytes", "records", "struct";
     `of` is the class of a struct. `present` and `nullable` are ranges of versions. `default` is the value that a field has

@@ -1,6 +1,6 @@
-"""Which messages are found where: by name, in the records of Kafka's internal topics, and in fields of bytes.
+"""Finds message classes by name, for the records of Kafka's internal topics, and for fields of bytes.
 
-Knows names and classes. What a record or a field of bytes is read for is its caller's business.
+Knows names and classes, not what a record or a field is read for.
 """
 
 from __future__ import annotations

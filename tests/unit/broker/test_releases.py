@@ -109,7 +109,7 @@ def test_a_bug_fix_release_counts_as_its_line(name: str, found: str) -> None:
 def test_an_unknown_release_is_refused_in_one_sentence_that_lists_the_others(name: str) -> None:
     with pytest.raises(UnknownRelease) as caught:
         find(name)
-    assert str(caught.value) == f"There is no release {name!r} to be: choose one of {', '.join(NAMES)}."
+    assert str(caught.value) == f"There is no release {name!r}: choose one of {', '.join(NAMES)}."
 
 
 def test_listeners_have_their_releases_in_the_configuration() -> None:
@@ -123,7 +123,7 @@ def test_listeners_have_their_releases_in_the_configuration() -> None:
     assert [listener.name for listener in settings.listeners] == ["PLAINTEXT", "OLD"]
     assert settings.release_of("OLD") is find("0.9.0")
     assert settings.release_of("PLAINTEXT") is TODAY
-    with pytest.raises(SettingError, match=r"no release '1\.9' to be: choose one of 0\.8\.0, .*, 4\.4\.$"):
+    with pytest.raises(SettingError, match=r"no release '1\.9': choose one of 0\.8\.0, .*, 4\.4\.$"):
         BrokerSettings.parse({"ottla.listener.releases": "OLD:1.9"})
     with pytest.raises(SettingError, match="listeners with their releases"):
         BrokerSettings.parse({"ottla.listener.releases": "0.9.0"})

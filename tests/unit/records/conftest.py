@@ -38,7 +38,7 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
     """The kernel's modules of one run, in use everywhere in `ottla.records`."""
     if request.param == "compiled":
         if not kernel.COMPILED:
-            pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
+            pytest.skip("the kernel is not compiled: install a C compiler, then reinstall Ottla")
         yield SimpleNamespace(**{name: importlib.import_module(f"ottla.records.{name}") for name in KERNELS})
         return
     modules = {name: uncompiled(name) for name in KERNELS}

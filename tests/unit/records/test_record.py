@@ -80,7 +80,7 @@ def test_those_of_a_partition_say_where_they_come_from() -> None:
 
 def test_the_collector_follows_none() -> None:
     if not kernel_record.COMPILED:
-        pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
+        pytest.skip("the kernel is not compiled: install a C compiler, then reinstall Ottla")
     columns = open_batches(build(None, [b"v"], 5))
     assert not gc.is_tracked(columns.records()[0])
     assert not gc.is_tracked(columns.records(TopicPartition("t", 3))[0])

@@ -20,7 +20,7 @@ def forget_codecs() -> None:
 def codecs(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which codecs all messages have in one run."""
     if request.param == "compiled" and not messages.COMPILED:
-        pytest.skip("the kernel is not compiled: install a C compiler, then Ottla again")
+        pytest.skip("the kernel is not compiled: install a C compiler, then reinstall Ottla")
     forget_codecs()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(messages, "COMPILED", request.param == "compiled")

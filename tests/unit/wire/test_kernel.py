@@ -18,7 +18,7 @@ from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.schema import Struct
 
 if not messages.COMPILED:
-    pytest.skip("the kernels are not compiled: install a C compiler, then Ottla again", allow_module_level=True)
+    pytest.skip("the kernels are not compiled: install a C compiler, then reinstall Ottla", allow_module_level=True)
 
 from ottla.wire.codec.kernel import CompiledPlan
 from ottla.wire.codec.kernel_read import Reader

@@ -1,4 +1,4 @@
-"""`encode` and `decode`: finds the reader and writer of a message and version, and says clearly what a failure was."""
+"""`encode` and `decode`: find the reader and writer of a version, and explain what they reject."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, Overflow
 def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     """Read a message that begins at `position` and fills the rest of `buf`.
 
-    Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for whatever the bytes may be, and
-    `ValueError` for a version that never was.
+    Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for bytes that do not
+    follow the schema, and `ValueError` for an unknown version.
     """
     try:
-        return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are made as they are wanted
+        return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except KeyError:
         _new_codec(cls, version)  # only the first time
         return decode(cls, version, buf, position)
@@ -55,7 +55,7 @@ def encode(msg: Message, version: int) -> bytes:
 
 
 def encode_parts(msg: Message, version: int) -> list[Part]:
-    """The bytes of a message in pieces: what records fields were given stays as it is, all between is joined."""
+    """The bytes of a message in pieces: the values of records fields stay as they are, everything between them is joined."""
     parts: list[Part] = []
     cuts: list[int] = []
     write_parts(msg, version, parts, cuts)
@@ -66,7 +66,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
-    """Append the small pieces of a message to `parts`, and to `cuts` the positions among them of records."""
+    """Append the pieces of a message to `parts`, and the positions of records among them to `cuts`."""
     write = msg.WIRE.writers.get(version) or _new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)

@@ -1,6 +1,6 @@
-"""Turns declarations into plans: how each struct travels in one version. By them kernels, or plain Python, read and write messages.
+"""Turns declarations into plans: how each struct travels in one version. Kernels and plain Python both follow them.
 
-Knows declarations, and what a codec wants to be told of them; of bytes it knows nothing.
+Knows declarations and what a codec needs of them; nothing of bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ottla.wire.codec.sizes import NUMBERS, head_code, least_size
 from ottla.wire.schema import Field, Message, Struct
 
 _KINDS: Final = {"str": "text", "plain": "text"}
-"""What a plan calls a field of variable width, where it is not the name of the schema."""
+"""Kinds of variable width whose name in a plan differs from the schema's."""
 _UNTAGGED: Final = -1
 
 

@@ -1,6 +1,6 @@
-"""Varints, tag sections and limits, as every reader and writer of messages has them.
+"""Varints, tag sections and limits, shared by all readers and writers.
 
-Knows bytes only; of fields and messages it knows nothing.
+Knows bytes only; nothing of fields and messages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ONE_BYTE: Final = [bytes([n]) for n in range(0x80)]
 
 
 class Stop(Exception):
-    """Bytes, or a value, cannot be right. Never leaves `codec`, which finds out what is wrong."""
+    """Bytes or a value cannot be right. Never leaves `codec`, which raises an error that says what is wrong."""
 
 
 def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:

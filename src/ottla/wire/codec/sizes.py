@@ -1,6 +1,6 @@
-"""How wide numbers and lengths are, and how few bytes a struct can take: what every reader and writer must agree on.
+"""Widths of numbers and lengths, and the fewest bytes that a struct can take.
 
-Knows declarations; of bytes it knows nothing.
+Knows declarations; nothing of bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NUMBERS: Final = {
     "?": "boolean",
     "16s": "uuid",
 }
-"""What people call the kinds of fields that have a fixed width."""
+"""Kinds of fixed width, and their names in Kafka's documentation."""
 
 STRINGS: Final = ("str", "plain")
 """Kinds of fields that are text."""

@@ -1,6 +1,6 @@
-"""Finds out what was wrong with bytes that a compiled reader, or a value that a compiled writer, gave up on.
+"""Finds out what is wrong with bytes that a reader rejected, or with a value that a writer rejected.
 
-Slow, and only called then: good input pays nothing for clear errors.
+Slow, and called after a failure only: good input pays nothing for clear errors.
 """
 
 from __future__ import annotations

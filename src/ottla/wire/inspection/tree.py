@@ -1,6 +1,6 @@
-"""A message as a tree of named values with their places, for people who look at bytes; what is broken is read as far as it goes.
+"""A message as a tree of named values and their positions; a broken one is shown up to its fault.
 
-Knows the walk of the grammar. What bytes and records within a message mean, and how a tree is printed, it does not know.
+Knows the walk of the grammar. Does not know what bytes and records within a message mean, nor how a tree is printed.
 """
 
 from __future__ import annotations

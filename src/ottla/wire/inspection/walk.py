@@ -1,7 +1,7 @@
-"""Reads a message field by field, as the protocol's grammar stands, and remembers where each field lies.
+"""Reads a message field by field, as the protocol's grammar defines it, and remembers where each field lies.
 
-Slower than the compiled readers and written independently of them: it says where malformed bytes go wrong, shows a frame as a
-readable tree, and is what the tests hold the compiled readers against.
+Independent of the codec, and slower: it finds the fault in malformed bytes, and shows a frame as a tree. Tests hold the codec
+against it.
 """
 
 from __future__ import annotations
