@@ -160,7 +160,8 @@ class BrokerMachine:
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
-        self.groups.coordinators.settle(now)
+        if self.groups.coordinators.gathering:
+            self.groups.coordinators.settle(now)
         self.later.settle(now)
         self.partitions.syncs.start()
 

@@ -222,14 +222,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _ready(self) -> None:
         """A reply that waited is ready: send it and those behind it, and go on reading."""
-        self._release()
+        while self._owed and self._owed[0].done and not self._closing:
+            self._put(self._owed.popleft().answer)
         if not self._resuming:
             self._resuming = True
             self._owner.resume_soon(self)
-
-    def _release(self) -> None:
-        while self._owed and self._owed[0].done and not self._closing:
-            self._put(self._owed.popleft().answer)
 
     def resume(self) -> None:
         """Send what was released, and serve what came in meanwhile."""
@@ -237,9 +234,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._flush()
-        if not self._blocked:
+        if (self._backlog or not self._reading) and not self._blocked:
             self._go_on()
-        self._close_if_done()
+        if self._heard_all:
+            self._close_if_done()
 
     def _go_on(self) -> None:
         """Serve what came in while a reply waited, then read on."""

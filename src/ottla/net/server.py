@@ -116,19 +116,16 @@ class Server:
         """Settle once every connection that has input was read: what they ask for is stored and synced together."""
         if not self._settling:
             self._settling = True
-            self._loop.call_soon(self._settle_bundle)
+            self._loop.call_soon(self._settle)
 
-    def _settle_bundle(self) -> None:
-        if self.door.failure is None:
-            self._settle(self.broker.clock.now())
-
-    def _settle(self, now: Now) -> None:
+    def _settle(self) -> None:
         """End a bundle of work: start syncs, retry and send woken replies, arm the next deadline.
 
-        Does nothing once the logs are closed, when the disk may still report completions.
+        Does nothing once the broker has ended or its logs are closed, when the disk may still report completions.
         """
-        if self._is_closed:
+        if self._is_closed or self.door.failure is not None:
             return
+        now = self.broker.clock.now()
         self._settling = True  # what is released meanwhile needs no bundle of its own
         try:
             self.broker.settle(now)
@@ -149,7 +146,7 @@ class Server:
         if self.door.failure is None:
             with self.door:
                 call()
-                self._settle(self.broker.clock.now())
+                self._settle()
 
     async def close(self) -> bool:
         """Stop listening, close every connection, then the broker; True if its logs were closed cleanly.

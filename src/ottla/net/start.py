@@ -166,11 +166,8 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
     server: Server | None = None
 
     def post(call: Callable[[], None]) -> None:
-        loop.call_soon_threadsafe(_complete, call)
-
-    def _complete(call: Callable[[], None]) -> None:
         if server is not None:
-            server.completed(call)
+            loop.call_soon_threadsafe(server.completed, call)
 
     try:
         with ExitStack() as held:

@@ -40,7 +40,7 @@ class World:
     def ask(self, name: str, count: int, ms: int = 0) -> Reply:
         reply = self.later.computed(self.steps(name, count, ms))
         if isinstance(reply, Promise):
-            self.later.keep(reply, lambda ready: self.done.append(f"{name} told"))
+            reply.keep(lambda ready: self.done.append(f"{name} told"))
         return reply
 
     def turn(self) -> None:
@@ -82,7 +82,7 @@ def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:
     world = World()
     reply = world.later.computed(world.steps("gone", 1000, ms=1))
     assert isinstance(reply, Promise)
-    world.later.keep(reply, lambda ready: None)
+    reply.keep(lambda ready: None)
     world.turn()
     world.later.forget(reply)
     world.turn()
@@ -191,7 +191,7 @@ def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_ot
     told: list[Ready] = []
     reply = world.later.computed(refused())
     assert isinstance(reply, Promise)
-    world.later.keep(reply, told.append)
+    reply.keep(told.append)
     world.ask("other", 3 * MOST_STEPS)
     for _ in range(10):
         world.turn()

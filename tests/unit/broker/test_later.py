@@ -116,7 +116,7 @@ def test_a_promise_is_fulfilled_when_the_last_of_what_it_waits_for_has_happened(
     for _ in range(2):
         promise.expect()
     assert promise.reply() is promise
-    LaterReplies(Scheduler(SimClock())).keep(promise, replies.append)
+    promise.keep(replies.append)
     promise.happened()
     assert not promise.done
     promise.happened()
@@ -150,7 +150,7 @@ def test_a_promise_that_follows_a_waiting_is_delivered_in_its_place() -> None:
 def test_nobody_wants_a_promise_that_stands_in_for_a_forgotten_one() -> None:
     later = LaterReplies(Scheduler(SimClock()))
     first, second = Promise(blocking=True), Promise(blocking=True)
-    later.keep(first, lambda reply: None)
+    first.keep(lambda reply: None)
     later.hand_in(first, second)
     assert second.is_wanted
     later.forget(first)

@@ -16,11 +16,11 @@ from typing import NoReturn
 import pytest
 
 import ottla
-from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.handlers import list_offsets
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving import router
+from ottla.broker.serving.later import LaterReplies
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import workers
 from ottla.net.janitor import Janitor
@@ -118,7 +118,7 @@ def delete(broker: ottla.Broker) -> None:
 
 MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker], None]]] = {
     "after an append": (Partition, "must_sync", produce),
-    "in a bundle": (Coordinators, "settle", produce),
+    "in a bundle": (LaterReplies, "settle", produce),
     "in a completion": (Partition, "synced", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),

@@ -106,7 +106,8 @@ class Coordinators(Generic[M]):
         self._scheduler = scheduler
         self._changes = changes
         self._held: dict[int, tuple[Partition, Shard[M]]] = {}
-        self._gathering: dict[Shard[M], None] = {}
+        self.gathering: dict[Shard[M], None] = {}
+        """Those that have something for `settle` to append."""
         self._problem: str | None = None
 
     @property
@@ -176,8 +177,8 @@ class Coordinators(Generic[M]):
 
     def settle(self, now: Now) -> None:
         """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""
-        while self._gathering:
-            self._gathering.popitem()[0].settle(now)
+        while self.gathering:
+            self.gathering.popitem()[0].settle(now)
 
     def _ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         topic = self._image.topics.get(self._kind.topic)
@@ -190,7 +191,7 @@ class Coordinators(Generic[M]):
     def _ask_shard(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{request.peer.host}")
         if shard.gathered:
-            self._gathering[shard] = None
+            self.gathering[shard] = None
 
     def _find(self, index: int, now: Now) -> Shard[M] | None:
         """The coordinator of a partition, loaded if it is new; None if its partition can't be used."""

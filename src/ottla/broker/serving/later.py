@@ -120,11 +120,8 @@ class LaterReplies:
     def __len__(self) -> int:
         return len(self._waitings)
 
-    def keep(self, reply: Waiting | Promise, encode: Encode) -> Promise:
-        """The promise of a reply that cannot leave yet."""
-        if isinstance(reply, Promise):
-            reply.keep(encode)
-            return reply
+    def keep(self, reply: Waiting, encode: Encode) -> Promise:
+        """Hold a reply that waits, and return the promise of it."""
         promise = Promise(blocking=reply.blocking)
         promise.keep(encode)
         self._hold(promise, reply)

@@ -90,9 +90,10 @@ class Router:
                 if refused is not None:
                     return refused
             reply = handler(request)
-            if isinstance(reply, Waiting | Promise):
-                return self._later.keep(reply, partial(_encode, request))
-            return _encode(request, reply)
+            if isinstance(reply, Promise):
+                reply.keep(partial(_encode, request))
+                return reply
+            return self._later.keep(reply, partial(_encode, request)) if isinstance(reply, Waiting) else _encode(request, reply)
         except StorageFailed as failure:
             return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
         except CONFLICTS as conflict:
