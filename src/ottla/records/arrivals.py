@@ -6,13 +6,22 @@ no requests; callers say what the topic and the release demand.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
 from ottla.records import codecs, kernel, kernel_legacy
-from ottla.records.batch import CODEC_MASK, LOG_APPEND_TIME, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, BatchHeader, batches, stamp
+from ottla.records.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME,
+    MAGIC_POSITION,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    BatchHeader,
+    batches,
+    stamp,
+)
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns
 from ottla.records.convert import PIECE_BYTES, up_convert_slowly
@@ -83,8 +92,21 @@ class Untakable(ValueError):
         self.error_code = error_code
 
 
-def arrive(view: Buffer, terms: Terms) -> Generator[None, None, Arrived]:
-    """What an old client produced to one partition, as batches; a pause after each piece of the work.
+Arrival = Generator[None, None, Arrived]
+"""What a client produced to one partition, on its way to become batches; a pause after each piece of the work."""
+
+FORMATS: Final[dict[int, Callable[[memoryview, Terms], Arrival]]] = {}
+"""Magic -> how records of that format become batches. Message sets, of magic 0 and 1, are what any other magic is taken for."""
+
+
+def arrive(view: Buffer, terms: Terms) -> Arrival:
+    """What a client produced in another format than that of the log, as batches."""
+    view = memoryview(view)
+    return FORMATS.get(view[MAGIC_POSITION] if len(view) > MAGIC_POSITION else 0, _message_set)(view, terms)
+
+
+def _message_set(view: memoryview, terms: Terms) -> Arrival:
+    """Messages of magic 0 and 1 as batches.
 
     A message torn at the end is cut off; where nothing is left, there are no batches.
 
@@ -96,7 +118,6 @@ def arrive(view: Buffer, terms: Terms) -> Generator[None, None, Arrived]:
     - UNSUPPORTED_COMPRESSION_TYPE: zstd, which these formats do not have, or a codec that came later than the release.
     """
     try:
-        view = memoryview(view)
         entries = yield from _entries(view, terms)
         codec = terms.codec if terms.codec is not None else next((e.codec for e in reversed(entries) if e.codec), codecs.NONE)
         out = bytearray()

@@ -9,11 +9,14 @@ import pytest
 from ottla.broker.settings import Setting, TopicSettings
 from ottla.broker.settings.kinds import INT, at_least
 from ottla.ports import Buffer, Disk, File, StorageFailed, Syncable
+from ottla.records.arrivals import FORMATS, Arrival, Arrived, Terms
+from ottla.records.batch import MAGIC_POSITION, read_header
+from ottla.records.build import build
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
-from ottla.wire.errors import INVALID_CONFIG
+from ottla.wire.errors import INVALID_CONFIG, NONE
 from tests.support.machine import Machine
-from tests.support.producing import create, produce, values
+from tests.support.producing import PRODUCE, create, produce, request, values
 from tools.settings_page import page
 
 CREATE_TOPICS, DESCRIBE_CONFIGS, TOPIC = 19, 32, 2
@@ -156,6 +159,26 @@ def test_a_storage_backend_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     produce(machine, b"three")
     machine.kill()
     assert values(machine) == [b"one", b"two", b"three"]
+
+
+MAGIC_OF_LINES = 9
+
+
+def lines(view: memoryview, terms: Terms) -> Arrival:
+    """A toy record format: what stands after the magic is text, and each of its lines is a record."""
+    batch = bytearray(build(None, bytes(view[MAGIC_POSITION + 1 :]).split(b"\n"), terms.now_ms))
+    yield
+    return Arrived(NONE, view=batch, headers=(read_header(batch),))
+
+
+def test_a_record_format_is_a_way_to_make_batches_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, MAGIC_OF_LINES, lines)
+    machine = Machine()
+    create(machine, "t")
+    sent = bytes(MAGIC_POSITION) + bytes((MAGIC_OF_LINES,)) + b"one\ntwo"
+    response = machine.ask(PRODUCE, 2, request(sent))
+    assert response.responses[0].partition_responses[0].error_code == NONE
+    assert values(machine) == [b"one", b"two"]
 
 
 @pytest.fixture
