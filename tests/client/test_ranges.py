@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import pickle
 import threading
 import time
@@ -175,6 +176,23 @@ def test_reading_starts_no_thread_and_can_be_left_in_the_middle(broker: Peer, to
     assert next(found)
     assert threading.enumerate() == before
     found.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+def test_a_task_that_writes_leaves_no_thread_behind_even_if_it_fails(broker: Peer, topic: str) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[arrow]'")
+    sending = importlib.import_module("ottla.spark.sending")
+
+    def task(value: bytes, fails: int) -> None:
+        with sending.TaskProducer(ProducerSettings(bootstrap_servers=broker.address)) as producer:
+            producer.send(ottla.TopicPartition(topic, 0), build(None, [value], 0))
+            assert 1 // (1 - fails)
+
+    before = threading.enumerate()
+    task(b"x", fails=0)
+    with pytest.raises(ZeroDivisionError):
+        task(b"never sent", fails=1)
+    assert threading.enumerate() == before
+    assert values(reading(broker), topic, 0, 0, 1) == [b"x"]
 
 
 def test_writing_survives_a_broker_that_is_killed(own_broker: Peer) -> None:
