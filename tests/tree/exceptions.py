@@ -1,4 +1,4 @@
-"""What is too long today, and how long: a ratchet. An entry may only shrink; when it is short enough it must go."""
+"""What the tests of the tree let pass: lengths, as a ratchet that only shrinks, and what is there for tests alone."""
 
 from __future__ import annotations
 
