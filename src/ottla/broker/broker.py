@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.groups import GroupCoordinators
@@ -71,9 +71,12 @@ class BrokerMachine:
         self.image = ClusterImage()
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
-        self.topics = self._topics()
-        self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
+        commits = Commits(registry, self.image, self.changes)
+        self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
+        self.logs = self._logs(commits)
+        self.topics = self._topics(commits)
         self.groups = self._groups(assignors)
+        self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes)
@@ -82,19 +85,25 @@ class BrokerMachine:
         self.refuse = self._router.refuse
         self.forget = self.later.forget
 
-    def _topics(self) -> Topics:
-        settings, image = self.settings_in_force, self.image
-        commits = Commits(self.registry, image, self.changes)
-        self.configs = DynamicConfigs(image, commits, settings, self.node_id, self.partitions.configure)
-        self.logs = LogReconciler(
-            image, commits, self.partitions, self.directories, self.deletions, settings, self.scheduler, self.later.wake
+    def _logs(self, commits: Commits) -> LogReconciler:
+        return LogReconciler(
+            self.image,
+            commits,
+            self.partitions,
+            self.directories,
+            self.deletions,
+            self.settings_in_force,
+            self.scheduler,
+            self.later.wake,
         )
+
+    def _topics(self, commits: Commits) -> Topics:
         return Topics(
-            image,
+            self.image,
             commits,
             self.logs,
             self.deletions,
-            settings,
+            self.settings_in_force,
             self.random_bytes,
             changed=self._topics_changed,
             deleted=self._topics_deleted,
@@ -168,10 +177,6 @@ class BrokerMachine:
     def run_timers(self, now: Now) -> None:
         self.scheduler.run_due(now)
         self.settle(now)
-
-    def wake(self, key: Hashable) -> None:
-        """Retry the replies that wait on this key, when the request at hand is done."""
-        self.later.wake(key)
 
     def _is_controller(self) -> bool:
         return self.image.controller_id == self.node_id
