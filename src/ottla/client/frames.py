@@ -12,7 +12,8 @@ from ottla.ports import Buffer
 STAGING_BYTES = 1 << 16
 SIZE_BYTES = 4
 
-KEPT_BUFFERS = 2
+KEPT_BUFFERS = 3
+"""A reader still holds two frames when the next begins to arrive."""
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 STEP_BYTES = 256 * 1024
 
