@@ -18,6 +18,7 @@ from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import Authorizer, Guard
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
@@ -142,6 +143,7 @@ class BrokerMachine:
             Addresses: Addresses(identity, self.settings_in_force, self.image),
             RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
             NoTransactions: NoTransactions(),
+            PartitionDescriber: PartitionDescriber(identity, self.partitions),
         }
 
     @property

@@ -58,7 +58,7 @@ def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
     def lost(request: Request[ListTransactionsRequest], attic: bytes) -> Reply:
         return ListTransactionsResponse()
 
-    with pytest.raises(TypeError, match="attic: <class 'bytes'>"):
+    with pytest.raises(TypeError, match="takes a room that this broker has not: attic"):
         OpenMachine(routes=[lost])
 
 

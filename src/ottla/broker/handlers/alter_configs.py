@@ -38,29 +38,24 @@ A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalA
 R = TypeVar("R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
 
 
-class _AlterRooms(NamedTuple):
+class AlterRooms(NamedTuple):
+    """What settings are altered through."""
+
     identity: BrokerIdentity
     cluster: ClusterImage
     settings: SettingsInForce
     configs: DynamicConfigs
 
 
-Alter = Callable[[_AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
+Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
 """Makes the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
 
 
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
-def alter_configs(
-    request: Request[AlterConfigsRequest],
-    identity: BrokerIdentity,
-    cluster: ClusterImage,
-    settings: SettingsInForce,
-    configs: DynamicConfigs,
-) -> Reply:
+def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
-    rooms, body = _AlterRooms(identity, cluster, settings, configs), request.body
     results = []
-    for resource, times in _counted(body.resources):
+    for resource, times in _counted(request.body.resources):
         changes = [ConfigChange(config.name, SET, config.value) for config in resource.configs]
         decision = _altered(rooms, request, resource, changes, {}, times)
         results.append(_result(Altered, resource, decision))
@@ -68,17 +63,10 @@ def alter_configs(
 
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
-def incremental_alter_configs(
-    request: Request[IncrementalAlterConfigsRequest],
-    identity: BrokerIdentity,
-    cluster: ClusterImage,
-    settings: SettingsInForce,
-    configs: DynamicConfigs,
-) -> Reply:
+def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
-    rooms, body = _AlterRooms(identity, cluster, settings, configs), request.body
     results = []
-    for resource, times in _counted(body.resources):
+    for resource, times in _counted(request.body.resources):
         changes = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
         decision = _altered(rooms, request, resource, changes, None, times)
         results.append(_result(IncrementallyAltered, resource, decision))
@@ -102,7 +90,7 @@ def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
 
 
 def _altered(
-    rooms: _AlterRooms,
+    rooms: AlterRooms,
     request: Altering,
     resource: AlteredResource,
     changes: list[ConfigChange],
@@ -154,7 +142,7 @@ def _check_lists(changes: list[ConfigChange], declared: type[SettingsOf], senten
 
 
 def _alter_topic(
-    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed: name a topic.")
@@ -166,7 +154,7 @@ def _alter_topic(
 
 
 def _alter_group(
-    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default group resources are not allowed: name a group.")
@@ -178,7 +166,7 @@ def _alter_group(
 
 
 def _alter_broker(
-    rooms: _AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
     node_id = named_broker(rooms.identity, name, "Node id", "")
     settings = rooms.settings.value

@@ -30,21 +30,17 @@ Described = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
-class _DescribeRooms(NamedTuple):
+class DescribeRooms(NamedTuple):
+    """What settings are described from."""
+
     identity: BrokerIdentity
     cluster: ClusterImage
     settings: SettingsInForce
 
 
 @serves(DescribeConfigsRequest, Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"))
-def describe_configs(
-    request: Request[DescribeConfigsRequest],
-    identity: BrokerIdentity,
-    cluster: ClusterImage,
-    settings: SettingsInForce,
-) -> Reply:
+def describe_configs(request: Request[DescribeConfigsRequest], rooms: DescribeRooms) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
-    rooms = _DescribeRooms(identity, cluster, settings)
     response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
@@ -52,7 +48,7 @@ def describe_configs(
     return response
 
 
-def _described(rooms: _DescribeRooms, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
+def _described(rooms: DescribeRooms, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
     body = request.body
     kind, name = resource.resource_type, resource.resource_name
     try:
@@ -64,7 +60,7 @@ def _described(rooms: _DescribeRooms, resource: DescribedResource, request: Requ
     return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
 
 
-def _rows(rooms: _DescribeRooms, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
+def _rows(rooms: DescribeRooms, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
     told = as_told(rooms.settings.value, request.release)
     if kind == TOPIC:
         return described_topic(told, topic_configs(rooms.cluster, name))
@@ -80,7 +76,7 @@ def _rows(rooms: _DescribeRooms, kind: int, name: str, request: Request[Describe
     return described_broker(_with_addresses(told, rooms, request))
 
 
-def _with_addresses(settings: BrokerSettings, rooms: _DescribeRooms, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
+def _with_addresses(settings: BrokerSettings, rooms: DescribeRooms, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
     """What is in force without having been set: the numbers and the address that start-up found."""
     peer = request.peer
     listener = Listener(peer.listener, peer.local_host, peer.local_port)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from ottla.broker.identity import BrokerIdentity
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
@@ -27,14 +26,13 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 
 @serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], identity: BrokerIdentity, cluster: ClusterImage, partitions: Partitions
+    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
     body = request.body
-    describer = PartitionDescriber(identity, partitions)
     wanted = sorted({topic.name for topic in body.topics})
     names = _from_cursor(body, wanted or sorted(cluster.topics))
     if names is None:
@@ -80,7 +78,7 @@ def _described(describer: PartitionDescriber, topic: TopicImage, first: int, end
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
-            describer.describe(topic.name, partition, PartitionResponse(eligible_leader_replicas=[], last_known_elr=[]))
+            describer.describe(topic.name, partition, partial(PartitionResponse, eligible_leader_replicas=[], last_known_elr=[]))
             for partition in topic.partitions[first:end]
         ],
         topic_authorized_operations=OPERATIONS[Resource.TOPIC],

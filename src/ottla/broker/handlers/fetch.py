@@ -46,7 +46,7 @@ FetchPartition = FetchRequest.FetchPartition
 Asked = FetchPartition | Held
 
 
-class _FetchRooms(NamedTuple):
+class FetchRooms(NamedTuple):
     """What a fetch reads from."""
 
     partitions: Partitions
@@ -57,16 +57,9 @@ class _FetchRooms(NamedTuple):
 
 
 @serves(FetchRequest, Need(Operation.READ, Resource.TOPIC, "topics.topic"))
-def fetch(
-    request: Request[FetchRequest],
-    partitions: Partitions,
-    cluster: ClusterImage,
-    settings: SettingsInForce,
-    sessions: FetchSessions,
-    later: LaterReplies,
-) -> Reply:
+def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
-    body, rooms = request.body, _FetchRooms(partitions, cluster, settings, sessions, later)
+    body = request.body
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = _Fetch(rooms, request)
     else:
@@ -80,7 +73,7 @@ def fetch(
     return Waiting(reading.keys(), request.now.mono_ms + body.max_wait_ms, reading.attempt)
 
 
-def _begun(rooms: _FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
+def _begun(rooms: FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
     """The fetch that a request begins: full, with a session afterwards or without, or incremental. Or the error code (KIP-227)."""
     body, sessions = request.body, rooms.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
@@ -113,7 +106,7 @@ class _Fetch:
         "version",
     )
 
-    def __init__(self, rooms: _FetchRooms, request: Request[FetchRequest]) -> None:
+    def __init__(self, rooms: FetchRooms, request: Request[FetchRequest]) -> None:
         self.rooms = rooms
         self.body = request.body
         self.version = request.version
@@ -265,7 +258,7 @@ class _IncrementalFetch(_Fetch):
 
     __slots__ = ("_epoch", "_session")
 
-    def __init__(self, rooms: _FetchRooms, request: Request[FetchRequest], session: FetchSession) -> None:
+    def __init__(self, rooms: FetchRooms, request: Request[FetchRequest], session: FetchSession) -> None:
         super().__init__(rooms, request)
         rooms.sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
         rooms.sessions.advance(session, request.now.mono_ms)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import Reply
@@ -39,13 +38,12 @@ def metadata(
     identity: BrokerIdentity,
     topics: Topics,
     cluster: ClusterImage,
-    partitions: Partitions,
     settings: SettingsInForce,
     addresses: Addresses,
+    describer: PartitionDescriber,
 ) -> Reply:
     """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
     body = request.body
-    describer = PartitionDescriber(identity, partitions)
     if body.topics is None or (request.version == 0 and not body.topics):
         unseen = _unseen(topics, request)
         told = [_described(describer, topic) for topic in cluster.topics.values() if topic.name not in unseen]
@@ -117,5 +115,5 @@ def _described(describer: PartitionDescriber, topic: TopicImage) -> TopicRespons
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[describer.describe(topic.name, partition, PartitionResponse()) for partition in topic.partitions],
+        partitions=[describer.describe(topic.name, partition, PartitionResponse) for partition in topic.partitions],
     )

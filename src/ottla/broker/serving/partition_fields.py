@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.image import NO_LEADER, PartitionImage
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE
 
-
-class PartitionFields(Protocol):
-    """The fields that both responses have for a partition."""
-
-    error_code: int
-    partition_index: int
-    leader_id: int
-    leader_epoch: int
-    replica_nodes: list[int]
-    isr_nodes: list[int]
-    offline_replicas: list[int]
-
-
-F = TypeVar("F", bound=PartitionFields)
+P = TypeVar("P")
 
 
 class PartitionDescriber:
-    """Fills in these fields. A leader whose log is offline is none."""
+    """Makes what both responses say of a partition. A leader whose log is offline is none."""
 
     def __init__(self, identity: BrokerIdentity, partitions: Partitions) -> None:
         self._node_id = identity.node_id
         self._partitions = partitions
 
-    def describe(self, topic: str, image: PartitionImage, fields: F) -> F:
-        """Fill in what is known of a partition, and return `fields`."""
+    def describe(self, topic: str, image: PartitionImage, make: Callable[..., P]) -> P:
+        """What is known of a partition, as the struct that `make` makes of the fields which both responses have."""
         held = self._partitions.get(topic, image.index)
         is_offline = held is not None and held.offline is not None
         leader = NO_LEADER if is_offline and image.leader == self._node_id else image.leader
-        fields.error_code = LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE
-        fields.partition_index = image.index
-        fields.leader_id = leader
-        fields.leader_epoch = image.leader_epoch
-        fields.replica_nodes = list(image.replicas)
-        fields.isr_nodes = list(image.isr)
-        fields.offline_replicas = [self._node_id] if is_offline else []
-        return fields
+        return make(
+            error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
+            partition_index=image.index,
+            leader_id=leader,
+            leader_epoch=image.leader_epoch,
+            replica_nodes=list(image.replicas),
+            isr_nodes=list(image.isr),
+            offline_replicas=[self._node_id] if is_offline else [],
+        )

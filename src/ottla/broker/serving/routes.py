@@ -1,6 +1,7 @@
 """Which handler serves which API, in which versions, and what it needs: declared beside each handler by `serves`, found here.
 
-A handler is a function of a request and of the rooms that it takes: each further parameter is given the room of its annotated type.
+A handler is a function of a request and of the rooms that it takes: each further parameter is given the room of its annotated type,
+or a `NamedTuple` of rooms. They are found once, at start-up.
 Knows how messages are declared, and no handler by name.
 """
 
@@ -43,10 +44,16 @@ class Route:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
         hints = {name: hint for name, hint in get_type_hints(self.handler).items() if name != "return"}
         taken = {name: hint for name, hint in hints.items() if get_origin(hint) is not Request}
-        missing = [f"{name}: {hint}" for name, hint in taken.items() if hint not in rooms]
-        if missing:
-            raise TypeError(f"{self.handler.__qualname__} takes rooms that this broker has not: {', '.join(missing)}")
-        return partial(self.handler, **{name: rooms[hint] for name, hint in taken.items()})
+        return partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()})
+
+    def _room(self, name: str, hint: object, rooms: Mapping[object, object]) -> object:
+        if hint in rooms:
+            return rooms[hint]
+        if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+            fields: dict[str, object] = {field: self._room(field, inner, rooms) for field, inner in get_type_hints(hint).items()}
+            grouped: object = hint(**fields)
+            return grouped
+        raise TypeError(f"{self.handler.__qualname__} takes a room that this broker has not: {name}: {hint}")
 
 
 def serves(
