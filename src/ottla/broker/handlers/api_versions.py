@@ -1,18 +1,20 @@
-"""ApiVersions: what is served, taken from the handlers' own tables. Its replies must be readable before anything is agreed."""
+"""ApiVersions: what is served, as the handlers register it. Its replies must be readable before anything is agreed."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.releases import Release
+from ottla.broker.releases import TODAY, find
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Served, serves
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 
-PRODUCE = 0
+PRODUCE = ProduceRequest.WIRE.key
 NAMED_FROM = 3
 FEATURES_FROM_0_FROM = 4
 ADDRESSED_FROM = 5
@@ -27,7 +29,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 @serves(ApiVersionsRequest)
 def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served) -> Reply:
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
-    body, told = request.body, _told(served, request.release)
+    body, told = request.body, _told(served, request.release.name)
     if request.asked_version != request.version:
         told = [each for each in told if request.release.announces_to_newer(each.api_key)]
         return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=told)
@@ -72,10 +74,12 @@ def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> 
     return NONE
 
 
-def _told(served: Served, release: Release) -> list[ApiVersionsResponse.ApiVersion]:
+@lru_cache(64)
+def _told(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
     """What a release announces. Without one, all that is served, from version 0 on: as Kafka did until 3.9, so that clients of
     0.10 to 2.0, which ask and know no Fetch above 3 or 8, find what they need; newer ones take the highest.
     """
+    release = find(name) if name else TODAY
     # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off; that is
     # why Kafka 4 announces what it does not serve.
     return [

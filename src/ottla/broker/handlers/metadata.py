@@ -52,7 +52,8 @@ def metadata(
     else:
         makes = body.allow_auto_topic_creation and settings.value.auto_create_topics_enable
         refused = _make_missing(topics, cluster, body.topics, request.now) if makes else {}
-        refused |= _unseen(topics, request)
+        if topics.made_by_default:
+            refused |= _unseen(topics, request)
         told = [_answered(describer, cluster, asked, refused) for asked in _distinct(body.topics)]
     if body.include_topic_authorized_operations:
         for topic in told:

@@ -19,6 +19,7 @@ from ottla.broker.serving.request import NO_REPLY, Answer, Close, Peer, Ready, R
 from ottla.broker.serving.routes import Route, Served
 from ottla.ports import Buffer, Now, StorageFailed
 from ottla.wire import Malformed, Unencodable
+from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
 from ottla.wire.framing import decode_request, encode_response
 from ottla.wire.schema import Message
@@ -27,7 +28,7 @@ log = logging.getLogger("ottla.broker")
 
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
-API_VERSIONS = 18
+API_VERSIONS = ApiVersionsRequest.WIRE.key
 
 Handler = Callable[[Request[Message]], Reply]
 
