@@ -66,6 +66,17 @@ def test_siblings_never_import_each_other(package: str) -> None:
     assert not found
 
 
+def test_no_room_of_the_broker_is_handed_the_whole_broker() -> None:
+    """`broker.broker` wires the rooms; each takes what it uses, and knows no more."""
+    found = [
+        f"{source.path}:{line} imports {name}: take the room that is used, or a call that it gives"
+        for source in in_packages("broker")
+        for line, name in source.imports()
+        if name.startswith("ottla.broker.broker.")
+    ]
+    assert not found
+
+
 def kernels(package: str) -> set[str]:
     return {source.path for source in in_packages(package) if Path(source.path).name.startswith("kernel")}
 
