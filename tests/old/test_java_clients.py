@@ -8,7 +8,7 @@ import pytest
 
 from tests.old.conftest import TODAY, ManyReleases
 from tests.old.java_clients import CLIENTS, SCALA, JavaClients, java_clients
-from tests.old.today import COUNT, consume_today, produce_today, written
+from tests.old.today import COUNT, consume_today, find_coordinator_today, produce_today, written
 
 pytestmark = pytest.mark.java
 Unique = Callable[[str], str]
@@ -74,6 +74,7 @@ def test_the_scala_consumer_finds_and_commits_offsets_in_two_separate_stores(
     clients: tuple[str, JavaClients], listener: str, releases: ManyReleases, unique: Unique
 ) -> None:
     topic, group = unique("offsets"), unique("scala-group")
+    find_coordinator_today(releases.addresses[TODAY], group)
     produce_today(releases.addresses[TODAY], topic, "none")
     assert clients[1].run("ScalaClients", "offsets", listener, group, topic) == [
         ["before -1", str(COUNT)],

@@ -20,6 +20,14 @@ def produce_today(address: str, topic: str, codec: str) -> None:
     assert producer.flush(30) == 0
 
 
+def find_coordinator_today(address: str, group: str) -> None:
+    """Look for a group's coordinator, as old clients may not: the first who does has `__consumer_offsets` created."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+    (found,) = consumer.committed([TopicPartition("nothing", 0)], timeout=30)
+    consumer.close()
+    assert found.error is None
+
+
 def consume_today(address: str, topic: str) -> list[list[str]]:
     """The first records of a topic, as `written` has them."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "today", "enable.auto.commit": False})
