@@ -268,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is ready, then close. Logs once who was closed and why."""
         if self._closing:
             return
-        log.warning("closed the connection of %s: %s", self, reason)
+        log.warning("closed the connection of %s: %s", self, reason, extra={"cause": "closed connection"})
         self._flush()
         self.close()
 

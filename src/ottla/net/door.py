@@ -62,7 +62,7 @@ class Door:
                 self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")
                 return None
             self.unexpected += 1
-            log.error(REFUSED, peer, _shown(frame), exc_info=error)
+            log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
             return self._broker.refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
 
     def fail(self, error: Exception, where: str) -> None:

@@ -1,13 +1,67 @@
-"""How Ottla logs: one readable line per event, or one JSON object for programs."""
+"""How Ottla logs: one readable line per event, or one JSON object for programs; lines that repeat are counted.
+
+A peer or a full disk can cause the same line again and again. A record logged with `extra={"cause": "<key>"}` is let through once
+per cause and second; the next line of that cause tells how many were left out. Knows no event by name.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import threading
 from datetime import UTC, datetime
 
 FORMATS = ("text", "json")
+
+LIMITED = ("ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records")
+"""The loggers of a broker: a filter holds for the logger that it was added to, not for those below."""
+
+MOST_CAUSES = 1000
+
+
+class Limiter(logging.Filter):
+    """Lets one record per cause and second through; a record without a cause always passes. Any thread may log.
+
+    Seconds are those of the records. Of more than `MOST_CAUSES` the one that was met first is forgotten.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Let the next record of every cause through."""
+        with self._lock:
+            self._told.clear()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        cause: str | None = getattr(record, "cause", None)
+        if cause is None:
+            return True
+        with self._lock:
+            told_s, left_out = self._told.get(cause, (-1.0, 0))
+            if 0 <= record.created - told_s < 1:
+                self._told[cause] = told_s, left_out + 1
+                return False
+            self._told[cause] = record.created, 0
+            if len(self._told) > MOST_CAUSES:
+                del self._told[next(iter(self._told))]
+        if left_out:
+            record.msg = f"{record.getMessage()} ({left_out} more of the kind were left out since the last line)"
+            record.args = ()
+        return True
+
+
+_LIMITER = Limiter()
+
+
+def limit() -> None:
+    """Limit the lines of all brokers of this process. A broker that starts begins with nothing left out."""
+    _LIMITER.forget()
+    for name in LIMITED:
+        logging.getLogger(name).addFilter(_LIMITER)
 
 
 def set_up(log_format: str = "text", level: str = "INFO") -> None:

@@ -94,7 +94,8 @@ class Server:
         self._count += 1
         self._connections.add(connection)
         if len(self._connections) > self.broker.settings.max_connections:
-            log.warning("refused a connection: max.connections (%d) are open", self.broker.settings.max_connections)
+            most = self.broker.settings.max_connections
+            log.warning("refused a connection: max.connections (%d) are open", most, extra={"cause": "max.connections"})
             self._loop.call_soon(connection.close)
         self._size_buffers(transport)
         host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
@@ -185,11 +186,12 @@ class Server:
         if not self._listens and "_start_serving" in str(context["message"]):
             return  # after a failed accept asyncio tries again a second later, even if the listener is closed by then
         if isinstance(error, OSError) and "socket" in context:
-            log.warning("a connection could not be taken: %s; allow more open files, or fewer max.connections", error.strerror)
+            sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
+            log.warning(sentence, error.strerror, extra={"cause": "accept"})
         elif isinstance(error, Exception):
             self.door.fail(error, f"a callback ({context['message']})")
         else:
-            log.error("%s", context["message"])
+            log.error("%s", context["message"], extra={"cause": "asyncio"})
 
     def _size_buffers(self, transport: asyncio.Transport) -> None:
         peer: socket.socket | None = transport.get_extra_info("socket")
@@ -205,7 +207,7 @@ class Server:
         idle_since = self.broker.clock.now().mono_ms - self.broker.settings.connections_max_idle_ms
         for connection in tuple(self._connections):
             if connection.idle and connection.active_ms < idle_since:
-                log.info("closed the idle connection of %s", connection)
+                log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
                 connection.close()
 
     def _arm(self, now: Now) -> None:

@@ -22,6 +22,7 @@ from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_server import SECURE
 from ottla.cluster.image import RegistryDamaged
 from ottla.coord.consumer.assign import Assignor
+from ottla.net import logs
 from ottla.net.assignors import assignors as named
 from ottla.net.clock import RealClock
 from ottla.net.datadir import REGISTRY, DataDirectory, DataDirectoryError
@@ -126,6 +127,7 @@ async def start(
     writable, of a newer format) and `CannotListen`, each with one sentence.
     """
     began = time.perf_counter()
+    logs.limit()
     settings = matched(settings, [where.name for where in listen])
     if settings.idle:
         log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))

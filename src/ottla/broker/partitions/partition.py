@@ -204,9 +204,8 @@ class Partition:
         try:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
         except StorageFailed as failure:
-            log.error(
-                "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later", self, failure
-            )
+            sentence = "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later"
+            log.error(sentence, self, failure, extra={"cause": "append"})
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
             self.high_watermark = self.log.log_end_offset  # no other replica has to have it

@@ -127,7 +127,8 @@ class Router:
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             return self._serve(request, handler, route)
         if release.is_silent_on(key, known=False):
-            log.info("%s: API %d version %d is passed over in silence, as %s does", peer, key, version, release)
+            sentence = "%s: API %d version %d is passed over in silence, as %s does"
+            log.info(sentence, peer, key, version, release, extra={"cause": "silence"})
             return None
         served = self._served.versions(release).get(key)
         known = f"{key} is served in versions {served.start} to {served.stop - 1}" if served else f"{key} is not served"
@@ -135,7 +136,8 @@ class Router:
 
     def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Answer:
         """Answer a failure that its handler did not answer itself."""
-        log.error("%s: %s: %s", request.peer, request.api.name, sentence)
+        cause = {"cause": f"failed {request.api.name} {error_code}"}
+        log.error("%s: %s: %s", request.peer, request.api.name, sentence, extra=cause)
         return self.refuse(error_code, sentence)
 
 
