@@ -165,10 +165,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._filled < len(self._frame):
             return
         frame, self._frame, self._filled = self._frame, None, 0
-        self._take(memoryview(frame), now)
+        self._take(memoryview(frame), now, owned=True)
 
-    def _take(self, view: memoryview, now: Now) -> None:
-        """Serve the whole frames in `view`; keep the rest."""
+    def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
+        """Serve the whole frames in `view`; keep the rest. `owned`: the memory of `view` is not used for anything else."""
         position, end = 0, len(view)
         while end - position >= 4:
             if self._blocked:
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if end - position - 4 < size:
                 break
-            self._serve(view[position + 4 : position + 4 + size], now)
+            self._serve(view[position + 4 : position + 4 + size], now, owned)
             position += 4 + size
         if position < end and not self._closing:
             self._keep(view[position:])
@@ -201,15 +201,15 @@ class Connection(asyncio.BufferedProtocol):
             self._mind_backlog()
         else:
             backlog, self._backlog = self._backlog, bytearray()
-            self._take(memoryview(backlog), now)
+            self._take(memoryview(backlog), now, owned=True)
 
     def _mind_backlog(self) -> None:
         if self._blocked and len(self._backlog) >= BACKLOG_BYTES and self._reading and not self._closing:
             self._reading = False
             self._transport.pause_reading()
 
-    def _serve(self, frame: memoryview, now: Now) -> None:
-        answer = self._door.receive(frame, self.peer, now)
+    def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:
+        answer = self._door.receive(frame, self.peer, now, owned)
         if isinstance(answer, Promise):
             answer.ready = self._ready
             self._owed.append(answer)

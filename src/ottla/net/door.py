@@ -53,10 +53,10 @@ class Door:
         self._broker = broker
         self._end = end
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
-        """Serve a request. A bug is answered with an error where the API has a place for it."""
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+        """Serve a request. A bug is answered with an error where the API has a place for it. `owned`: see `Router.receive`."""
         try:
-            return self._broker.receive(frame, peer, now)
+            return self._broker.receive(frame, peer, now, owned)
         except Exception as error:
             if self._broker.changes.made:
                 self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")

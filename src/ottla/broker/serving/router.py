@@ -60,11 +60,12 @@ class Router:
             self._handlers |= {(key, version): (handler, route) for version in route.versions}
         self._at_hand: Request[Message] | None = None
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
         """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
 
-        The frame may be overwritten as soon as this returns: nothing of it is kept. An exception that leaves this is a mistake: one
-        for `refuse` if `changes.made` is false, and the end of this broker if it is true.
+        An `owned` frame is the request's for good: nobody overwrites it, and whoever serves it may keep it. Any other may be
+        overwritten as soon as this returns: nothing of it is kept. An exception that leaves this is a mistake: one for `refuse` if
+        `changes.made` is false, and the end of this broker if it is true.
         """
         self._at_hand, self._changes.made = None, False
         if len(frame) < _ROUTE.size:
