@@ -1,7 +1,7 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | soak | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
+# Longer than a test run: make sim | soak | siege | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
 # bench-fetch-sessions
-.PHONY: sim soak torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
+.PHONY: sim soak siege torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -43,6 +43,11 @@ sim: .venv/ready
 SOAK_MINUTES ?= 30
 soak: .venv/ready
 	$(BIN)/python -m tests.torture.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+# SIEGE_SECONDS=20 for each attack, on Ottla and on Apache Kafka; of a few alone: python -m tests.siege --only NAME --no-kafka
+SIEGE_SECONDS ?= 20
+siege: .venv/ready
+	$(BIN)/python -m tests.siege --seconds $(SIEGE_SECONDS)
 
 torture: .venv/ready
 	$(BIN)/python -m tests.torture.kills --rounds 200

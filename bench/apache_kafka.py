@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -89,14 +89,24 @@ def answers(host: str, port: int) -> bool:
 
 
 class ApacheKafka:
-    """A broker and controller in one JVM. A context manager: entering starts it with empty data, leaving removes it."""
+    """A broker and controller in one JVM. A context manager: entering starts it with empty data, leaving removes it.
 
-    def __init__(self, home: Path | str | None = None, settings: Mapping[str, object] | None = None) -> None:
+    `prepare` is called in its process before Java is.
+    """
+
+    def __init__(
+        self,
+        home: Path | str | None = None,
+        settings: Mapping[str, object] | None = None,
+        *,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
         self.java, self.class_path = java(), class_path()
         self.home = Path(home) if home else Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.host, self.port, self.controller_port = "127.0.0.1", free_port(), free_port()
         self.settings = dict(settings or {})
         self.started_in_s = 0.0
+        self._prepare = prepare
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -155,7 +165,7 @@ class ApacheKafka:
         command = [self.java, *JVM_OPTIONS, "-cp", self.class_path, "kafka.Kafka", str(self.home / "server.properties")]
         began = time.monotonic()
         with (self.home / "kafka.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._prepare)
         while not answers(self.host, self.port):
             if self._process.poll() is not None or time.monotonic() - began > 60:
                 self.kill()

@@ -1,0 +1,1 @@
+"""Attacks on a broker while an innocent client goes on writing: `make siege`."""

@@ -1,0 +1,162 @@
+"""The brokers that are besieged, as processes seen from outside. Knows how each is started and stopped, and where its log is."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from bench.apache_kafka import VERSION, ApacheKafka
+from ottla.testing import BrokerProcess
+
+STOP_S = 20.0
+
+
+class Besieged(Protocol):
+    """One broker at a time, with empty data at each `start`."""
+
+    name: str
+    starts_quickly: bool
+    """Whether each attack may have a broker of its own: no warm-up is lost with it."""
+
+    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None: ...
+    def stop(self) -> float | None:
+        """Seconds from SIGTERM to a good end; None if it had to be killed, or ended badly."""
+        ...
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def log(self) -> bytes: ...
+    @property
+    def is_running(self) -> bool: ...
+
+
+def limiting(open_files: tuple[int, int] | None) -> Callable[[], None] | None:
+    """What a new process calls to limit its open files."""
+    return partial(resource.setrlimit, resource.RLIMIT_NOFILE, open_files) if open_files else None
+
+
+class BesiegedOttla:
+    """`ottla serve`, with default settings unless the attack has some."""
+
+    name = "Ottla"
+    starts_quickly = True
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="ottla-siege-"))
+        self._count = 0
+        self._broker: BrokerProcess | None = None
+
+    @property
+    def _started(self) -> BrokerProcess:
+        if self._broker is None:
+            raise RuntimeError("start the broker first")
+        return self._broker
+
+    @property
+    def address(self) -> str:
+        return self._started.address
+
+    @property
+    def pid(self) -> int:
+        return self._started.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._broker is not None and self._broker.is_running
+
+    @property
+    def log(self) -> bytes:
+        path = self._started.log_path
+        return path.read_bytes() if path.exists() else b""
+
+    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
+        self._count += 1
+        self._broker = BrokerProcess(self._home / f"data-{self._count}", settings, prepare=limiting(open_files))
+        self._broker.start()
+
+    def stop(self) -> float | None:
+        broker, self._broker = self._started, None
+        began = time.perf_counter()
+        try:
+            code = broker.stop(STOP_S)
+        except subprocess.TimeoutExpired:
+            code = -1
+        took_s = time.perf_counter() - began
+        shutil.rmtree(broker.data_dir, ignore_errors=True)
+        return None if code else took_s
+
+
+class BesiegedKafka:
+    """Apache Kafka with the JVM options of `bench.apache_kafka`."""
+
+    name = f"Apache Kafka {VERSION}"
+    starts_quickly = False
+
+    def __init__(self) -> None:
+        self._kafka: ApacheKafka | None = None
+
+    @property
+    def _started(self) -> ApacheKafka:
+        if self._kafka is None:
+            raise RuntimeError("start the broker first")
+        return self._kafka
+
+    @property
+    def address(self) -> str:
+        return self._started.address
+
+    @property
+    def pid(self) -> int:
+        return self._started.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._kafka is not None and psutil.pid_exists(self._kafka.pid)
+
+    @property
+    def log(self) -> bytes:
+        return self._started.log.encode()
+
+    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
+        self._kafka = ApacheKafka(settings=settings, prepare=limiting(open_files))
+        self._kafka.start()
+
+    def stop(self) -> float | None:
+        kafka, self._kafka = self._started, None
+        began = time.perf_counter()
+        kafka.stop(STOP_S)
+        shutil.rmtree(kafka.home, ignore_errors=True)
+        return time.perf_counter() - began
+
+
+class Given:
+    """A broker that somebody else started: it is neither stopped nor looked into."""
+
+    starts_quickly = False
+    pid = 0
+    log = b""
+    is_running = True
+
+    def __init__(self, address: str) -> None:
+        host = address.rpartition(":")[0]
+        if host not in ("127.0.0.1", "localhost"):
+            raise ValueError(f"{host} may be another machine: a siege is for 127.0.0.1 alone")
+        self.name = self.address = address
+
+    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
+        return
+
+    def stop(self) -> float | None:
+        return 0.0

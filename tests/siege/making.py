@@ -1,0 +1,104 @@
+"""What attacks are made of: topics that are there before, batches that are small and open large, requests by the name of an API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bench.raw import batch
+from ottla.records.batch import HEADER_BYTES, BatchHeader
+from ottla.records.build import seal, zigzag
+from ottla.wire.api.create_topics import CreateTopicsRequest
+from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.produce import ProduceRequest
+from tests.siege.site import Site, framed
+
+NOW_MS = 1_780_000_000_000
+TOPICS_AT_ONCE = 500
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+Creatable = CreateTopicsRequest.CreatableTopic
+Named = MetadataRequest.MetadataRequestTopic
+Data = ProduceRequest.PartitionProduceData
+TopicData = ProduceRequest.TopicProduceData
+
+
+def create_topic(site: Site, name: str, partitions: int = 1, **configs: str) -> None:
+    """A topic with settings, by Kafka's names with underscores. Raises RuntimeError."""
+    settings = [CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    _create(site, [Creatable(name=name, num_partitions=partitions, replication_factor=1, configs=settings)])
+
+
+def create_many_topics(site: Site, count: int) -> list[str]:
+    """So many topics of one partition; their names. Raises RuntimeError."""
+    names = [site.named(number) for number in range(count)]
+    for start in range(0, count, TOPICS_AT_ONCE):
+        some = names[start : start + TOPICS_AT_ONCE]
+        _create(site, [Creatable(name=name, num_partitions=1, replication_factor=1) for name in some])
+    return names
+
+
+def _create(site: Site, topics: list[Creatable]) -> None:
+    answer = site.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 4)
+    if codes := {topic.error_code for topic in answer.topics} - {0, 36}:
+        raise RuntimeError(f"topics could not be created: error {sorted(codes)}")
+
+
+def metadata(names: Iterable[str] | None, *, version: int = 4, creates: bool = False, client_id: str = "s") -> bytes:
+    """A request for these topics, or for all."""
+    wanted = None if names is None else [Named(name=name) for name in names]
+    allow = creates or version < 4  # before, it could not be said
+    return framed(MetadataRequest(topics=wanted, allow_auto_topic_creation=allow), version, client_id)
+
+
+def produce(topic: str, records: bytes, *, partition: int = 0, acks: int = 1, version: int = 7) -> bytes:
+    """A request with one batch."""
+    return produce_many(topic, [(partition, records)], acks=acks, version=version)
+
+
+def produce_many(topic: str, data: Iterable[tuple[int, bytes]], *, acks: int = 1, version: int = 7) -> bytes:
+    """A request with batches for these partitions."""
+    parts = [Data(index=partition, records=records) for partition, records in data]
+    topics = [TopicData(name=topic, partition_data=parts)]
+    return framed(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics), version)
+
+
+def bomb(codec: int, opened_bytes: int) -> bytes:
+    """A batch of one record of so many zeros."""
+    body = b"\x00\x00\x00\x01" + zigzag(opened_bytes) + bytes(opened_bytes) + b"\x00"
+    return packed(zigzag(len(body)) + body, 1, codec=codec)
+
+
+def many_records(count: int, codec: int = NONE) -> bytes:
+    """A batch of records with nothing in them."""
+    records = []
+    for number in range(count):
+        body = b"\x00\x00" + zigzag(number) + b"\x01\x01\x00"
+        records.append(zigzag(len(body)) + body)
+    return packed(b"".join(records), count, codec=codec)
+
+
+def packed(
+    records: bytes, count: int, *, codec: int = NONE, producer: tuple[int, int, int] = (-1, -1, -1), magic: int = 2
+) -> bytes:
+    """A batch around these encoded records; `producer` is its id, epoch and first sequence."""
+    producer_id, producer_epoch, base_sequence = producer
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=-1,
+        magic=magic,
+        crc=0,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        base_timestamp=NOW_MS,
+        max_timestamp=NOW_MS,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=count,
+    )
+    return bytes(seal(header, bytearray(HEADER_BYTES) + records))
+
+
+def one_record(size: int = 100) -> bytes:
+    """An ordinary batch of one record."""
+    return batch(bytes(size))
