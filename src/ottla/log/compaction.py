@@ -8,9 +8,10 @@ and a crash leaves either the old segments or the new one.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ottla.log.compaction_batches import Filter
@@ -23,7 +24,7 @@ from ottla.log.scan import damaged
 from ottla.log.segment import LARGEST_RELATIVE, Segment
 from ottla.log.swap import remove_cleaned
 from ottla.log.transactions import TransactionsInOrder
-from ottla.ports import Disk, Now, StorageFailed, Syncable
+from ottla.ports import Buffer, Disk, Now, StorageFailed, Syncable
 from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
@@ -78,11 +79,12 @@ class Compaction:
             yield [segment.file for segment in self._dirty() if segment.size]
         yield from self._map_keys()
         end = self.result.cleaned_offset
-        segments = [segment for segment in self.log.segments[:-1] if segment.base_offset < end]
-        filter = Filter(self._map, self._now.wall_ms, self.log.config.delete_retention_ms, self._transactions(segments))
+        left = deque((segment, after.base_offset) for segment, after in pairwise(self.log.segments) if segment.base_offset < end)
+        transactions = self._transactions([segment for segment, _ in left])
+        filter = Filter(self._map, self._now.wall_ms, self.log.config.delete_retention_ms, transactions)
         filter.note_last_batches(self.log.producers)
-        for group in groups(segments, self.log.config.segment_bytes, self.log.config.segment_index_bytes):
-            yield from self._compact(group, filter)
+        while left:
+            yield from self._compact(left, filter)
         self.result.is_done = True
 
     def _map_keys(self) -> Pauses:
@@ -122,16 +124,24 @@ class Compaction:
             return TransactionsInOrder(())
         return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
 
-    def _compact(self, group: Sequence[Segment], filter: Filter) -> Pauses:
-        """Write what remains of these segments into one, and put it in their place."""
-        new = Segment(self._disk, group[0].directory, group[0].base_offset, 0, new=True, ending=CLEANED)
+    def _compact(self, left: deque[tuple[Segment, int]], filter: Filter) -> Pauses:
+        """Write what remains of the first of these segments, and of those behind it that fit, into one; put it in their place.
+
+        Each comes with the offset where it ends.
+        """
+        new = Segment(self._disk, self.log.path, left[0][0].base_offset, 0, new=True, ending=CLEANED)
         remove_cleaned(self._disk, new)
+        group: list[Segment] = []
         replaced = False
+        filter.has_changed = False
         try:
-            yield from self._fill(new, group, filter)
-            if len(group) > 1 or filter.has_changed:
-                indexes = new.flush_indexes(final=True)
-                yield [new.file, *indexes]
+            while left and (not group or self._fits(*left[0], new)):
+                group.append(left.popleft()[0])
+                yield from self._fill(new, group[-1], filter)
+            self._write(new, *filter.ending())
+            self.result.bytes_written += new.size
+            if new.size and (len(group) > 1 or filter.has_changed):
+                yield [new.file, *new.flush_indexes(final=True)]
                 replaced = self.log.replace_segments(group, new, self._now)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
@@ -142,52 +152,37 @@ class Compaction:
             if not replaced:
                 remove_cleaned(self._disk, new)
 
-    def _fill(self, new: Segment, group: Sequence[Segment], filter: Filter) -> Pauses:
-        interval = self.log.config.index_interval_bytes
-        filter.has_changed = False
+    def _fits(self, segment: Segment, end_offset: int, new: Segment) -> bool:
+        """Whether all of a segment could still come into the new one."""
+        config = self.log.config
+        entries = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
+        return (
+            new.size + segment.size <= config.segment_bytes
+            and new.index_bytes + entries <= config.segment_index_bytes
+            and end_offset - new.base_offset <= LARGEST_RELATIVE
+        )
+
+    def _fill(self, new: Segment, segment: Segment, filter: Filter) -> Pauses:
         unsynced = 0
-        for segment in group:
-            left = segment.size
-            for view in chunks(segment, 0):
-                left -= len(view)
-                try:
-                    parts, headers = filter.retained(view, keep_last=segment is group[-1] and not left)
-                except (BadBatch, CodecFailed) as failure:
-                    raise _unreadable(segment, failure) from failure
-                if parts:
-                    new.extend(parts, headers, interval)
-                unsynced += sum(map(len, parts))
-                self.result.bytes_read += len(view)
-                self.result.records_read += filter.records_read
-                filter.records_read = 0
-                if unsynced > SYNC_BYTES:
-                    unsynced = 0
-                    yield [new.file]
-                else:
-                    yield None
-        self.result.bytes_written += new.size
+        for view in chunks(segment, 0):
+            try:
+                parts, headers = filter.retained(view)
+            except (BadBatch, CodecFailed) as failure:
+                raise _unreadable(segment, failure) from failure
+            self._write(new, parts, headers)
+            unsynced += sum(map(len, parts))
+            self.result.bytes_read += len(view)
+            self.result.records_read += filter.records_read
+            filter.records_read = 0
+            if unsynced > SYNC_BYTES:
+                unsynced = 0
+                yield [new.file]
+            else:
+                yield None
 
-
-def groups(segments: Sequence[Segment], segment_bytes: int, index_bytes: int) -> Iterator[list[Segment]]:
-    """Group neighbours that fit into one segment; others stay alone. Empty segments (after a crash) are skipped.
-
-    Returns none at all if retention deleted them while their keys were read.
-    """
-    group: list[Segment] = []
-    size = entries = 0
-    for segment, after in zip_longest(segments, segments[1:]):
-        more = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
-        span = (after or segment).base_offset - (group[0] if group else segment).base_offset
-        too_much = size + segment.size > segment_bytes or entries + more > index_bytes or span > LARGEST_RELATIVE
-        if group and (too_much or not segment.size):
-            yield group
-            group, size, entries = [], 0, 0
-        if segment.size:
-            group.append(segment)
-            size += segment.size
-            entries += more
-    if group:
-        yield group
+    def _write(self, new: Segment, parts: list[Buffer], headers: list[BatchHeader]) -> None:
+        if parts:
+            new.extend(parts, headers, self.log.config.index_interval_bytes)
 
 
 def chunks(segment: Segment, position: int) -> Iterator[memoryview]:

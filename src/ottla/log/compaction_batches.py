@@ -25,9 +25,13 @@ NOTHING = memoryview(bytearray())
 
 
 class Filter:
-    """Passes on batches in order, unchanged or with fewer records. `has_changed` says whether any were left out."""
+    """Passes on batches in order, unchanged or with fewer records. `has_changed` says whether any were left out.
+
+    A last batch of which nothing remains is held back: it goes if more follow, and otherwise it says where the segment ends.
+    """
 
     __slots__ = (
+        "_held",
         "_last_offsets",
         "_map",
         "_now_ms",
@@ -45,6 +49,7 @@ class Filter:
         self._transactions = transactions
         self._last_offsets: dict[int, int] = {}
         self._only_markers: dict[int, int] = {}
+        self._held: tuple[BatchHeader, memoryview] | None = None
         self.has_changed = False
         self.records_read = 0
 
@@ -56,9 +61,10 @@ class Filter:
             else:
                 self._only_markers[producer_id] = producer.epoch
 
-    def retained(self, view: memoryview, *, keep_last: bool) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return what remains of the whole batches in `view`; at least the header of the last one if `keep_last`."""
+    def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
+        """Return what remains of the whole batches in `view`, but the last one if nothing remains of that."""
         found = list(batches(view))
+        self.drop_held()
         gone = {header.base_offset for _, header in found if self._is_over(header)}
 
         def to_be_opened(header: BatchHeader) -> bool:
@@ -69,9 +75,10 @@ class Filter:
         rows, deltas = _room(columns)
         parts: list[Buffer] = []
         headers: list[BatchHeader] = []
-        for number, (position, header) in enumerate(found):
+        for position, header in found:
+            self.drop_held()
             whole = view[position : position + header.size]
-            needed = self._is_last_of_producer(header) or (keep_last and number + 1 == len(found))
+            needed = self._is_last_of_producer(header)
             part: Buffer | None
             if not header.record_count:
                 part = whole if needed else None
@@ -83,13 +90,32 @@ class Filter:
                 part = None
             if part is None and needed:
                 part = _emptied(header)
+            if part is None:
+                self._held = header, whole
+                continue
+            parts.append(part)
+            headers.append(header if part is whole else next(batches(part))[1])
             if part is not whole:
                 self.has_changed = True
-            if part is not None:
-                parts.append(part)
-                headers.append(header if part is whole else next(batches(part))[1])
         self.records_read += len(columns)
         return parts, headers
+
+    def drop_held(self) -> None:
+        """Leave out the batch held back: another one follows."""
+        if self._held is not None:
+            self._held = None
+            self.has_changed = True
+
+    def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
+        """Return the batch held back, without records: no other one follows, and a segment leads up to the next one."""
+        if self._held is None:
+            return [], []
+        (header, whole), self._held = self._held, None
+        if not header.record_count:
+            return [whole], [header]
+        self.has_changed = True
+        part = _emptied(header)
+        return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
         """Whether a batch was aborted, or ends a transaction of which no batch remains. To be asked in order."""

@@ -249,11 +249,13 @@ class Log:
         if offset >= until_offset or offset < self.log_start_offset:
             return None
         place = self._places.get(offset) if self._places else None
-        if place is None or place[1] >= place[0].size:  # the segment was sealed there, and the next one goes on
-            place = self._locate(offset)
+        if place is None or (place[0] is not self._active and place[1] >= place[0].records_end):  # the next segment goes on
+            place = self._locate(offset, until_offset)
         segment, start = place
         if until_offset >= self.log_end_offset or until_offset >= self._end_offset(segment):
             end, next_offset = segment.size, self._end_offset(segment)
+            if next_offset < until_offset and start < segment.records_end < end:
+                end, next_offset = segment.records_end, NO_OFFSET  # a reply of empty batches alone confuses clients
         else:
             end, next_offset = self._position_of(until_offset, segment), until_offset
         if end - start > max_bytes:
@@ -459,20 +461,27 @@ class Log:
 
     def _end_offset(self, segment: Segment) -> int:
         """Return where the segment after `segment` begins."""
-        if segment is self._active:
-            return self.log_end_offset
-        return self.segments[self._number(segment.base_offset) + 1].base_offset
+        number = self._number(segment.base_offset) + 1
+        return self.log_end_offset if segment is self._active else self.segments[number].base_offset
 
     def _number(self, offset: int) -> int:
         return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
 
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        """Find the segment and position of the batch with `offset`, or of the next one in a compacted log."""
+    def _locate(self, offset: int, until_offset: int) -> tuple[Segment, int]:
+        """Find the segment and position of the batch with `offset`, or of the next one in a compacted log.
+
+        Empty batches at a segment's end count only if no others are below `until_offset`: readers have to get there.
+        """
+        empty: tuple[Segment, int] | None = None
         for segment in self.segments[self._number(offset) :]:
+            if segment.base_offset >= until_offset:
+                break
             position = segment.locate(offset) if segment.size else 0
-            if position < segment.size:
+            if position < (segment.size if segment is self._active else segment.records_end):
                 return segment, position
-        return self._active, self._active.size
+            if empty is None and position < segment.size:
+                empty = segment, position
+        return empty or (self._active, self._active.size)
 
     def _position_of(self, offset: int, segment: Segment) -> int:
         place = self._places.get(offset) if self._places else None

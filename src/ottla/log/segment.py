@@ -33,6 +33,7 @@ class Segment:
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_records_end",
         "_reserved",
         "_transactions",
         "base_offset",
@@ -59,6 +60,7 @@ class Segment:
         self._first_timestamp = UNKNOWN
         self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
         self._max_timestamp_offset = base_offset
+        self._records_end = UNKNOWN
         self._reserved = False
 
     def path(self, suffix: str) -> str:
@@ -181,6 +183,28 @@ class Segment:
         end, next_offset = last_boundary(self.file, position, min(limit, self.size))
         return end, next_offset
 
+    @property
+    def records_end(self) -> int:
+        """Where the last batch with records ends, in a sealed segment: compaction may leave empty batches behind it."""
+        if self._records_end == UNKNOWN:
+            self._records_end = self._find_records_end()
+        return self._records_end
+
+    def _find_records_end(self) -> int:
+        """All of it counts where a batch is not whole: damage is for readers to meet, not to be passed over."""
+        end = self.size
+        while end:
+            entry = self.index.floor_second(end - 1)
+            start = entry[1] if entry else 0
+            found = [(at + header.size, header.record_count) for at, header in headers(self.file, start, end)]
+            if not found or found[-1][0] != end:
+                return self.size
+            for batch_end, record_count in reversed(found):
+                if record_count:
+                    return batch_end
+            end = start
+        return 0
+
     def batch_size(self, position: int) -> int:
         return batch_size(self.file, position)
 
@@ -259,6 +283,7 @@ class Segment:
         if size < self.size:
             self.file.truncate(size)
             self.size = size
+            self._records_end = UNKNOWN
 
     def remove(self) -> None:
         """Remove the files."""

@@ -23,6 +23,9 @@ from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
+PASSED_AT_ONCE = 500
+"""Partitions that are looked at between two pauses, if there is nothing to be done for them: far below a millisecond."""
+
 
 class Cleaner:
     """Compacts one log at a time, the dirtiest first."""
@@ -69,7 +72,7 @@ class Cleaner:
         yield from self._forget_gone()
         while self._settings.value.log_cleaner_enable:
             now = self._clock.now()
-            found = self._dirtiest(now)
+            found = yield from self._dirtiest(now)
             if found is None:
                 return
             partition, dirt = found
@@ -89,23 +92,29 @@ class Cleaner:
                 return
             yield from self._finish(partition, compaction.result)
 
-    def _dirtiest(self, now: Now) -> tuple[Partition, Dirtiness] | None:
-        candidates = []
-        for partition in self._partitions:
+    def _dirtiest(self, now: Now) -> Steps[tuple[Partition, Dirtiness] | None]:
+        """Look at one partition after the other; topics that are not compacted are passed over many at a time."""
+        found: tuple[bool, float, Partition, Dirtiness] | None = None
+        for number, partition in enumerate(list(self._partitions)):
+            if not number % PASSED_AT_ONCE:
+                yield None
             if not partition.config.compacts or partition.offline is not None or partition in self._unreadable:
                 continue
-            try:
-                roll_if_overdue(partition.log, now)
-                dirt = dirtiness(partition.log, self.cleaned_offset(partition), now)
-            except StorageFailed as failure:
-                log.error("%s cannot be compacted now: %s", partition, failure)
-                continue
-            if is_due(partition.log, dirt):
-                candidates.append((dirt.is_overdue, dirt.ratio, partition, dirt))
-        if not candidates:
+            dirt = self._due(partition, now)
+            if dirt is not None and (found is None or (dirt.is_overdue, dirt.ratio) > found[:2]):
+                found = dirt.is_overdue, dirt.ratio, partition, dirt
+            yield None
+        return None if found is None else found[2:]
+
+    def _due(self, partition: Partition, now: Now) -> Dirtiness | None:
+        """What a compaction would find, if the settings ask for one."""
+        try:
+            roll_if_overdue(partition.log, now)
+            dirt = dirtiness(partition.log, self.cleaned_offset(partition), now)
+        except StorageFailed as failure:
+            log.error("%s cannot be compacted now: %s", partition, failure)
             return None
-        _, _, partition, dirt = max(candidates, key=lambda one: one[:2])
-        return partition, dirt
+        return dirt if is_due(partition.log, dirt) else None
 
     def _compact(self, partition: Partition, compaction: Compaction) -> Steps[None]:
         """Go through with one pass, or as far as the partition may still be compacted. Raises `Damaged` and `StorageFailed`."""

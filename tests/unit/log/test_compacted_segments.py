@@ -1,0 +1,127 @@
+"""What a pass of compaction leaves: few segments, which lead one to the next, and no empty batches for readers to trip over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.log.compaction import Compaction
+from ottla.log.dirtiness import dirtiness
+from ottla.log.log import Log, LogConfig
+from ottla.ports import FileSlice
+from ottla.records.batch import BatchHeader, batches
+from ottla.records.build import build
+from ottla.sim.disk import SimDisk
+from ottla.sim.invariants import stored_records
+from tests.unit.log.batches import NOW, append, sync
+
+CONFIG = LogConfig(cleanup_policy="compact", segment_bytes=1000, index_interval_bytes=0, file_delete_delay_ms=0)
+ROUNDS = 60
+
+
+def written(disk: SimDisk, *, keys: int = 1) -> Log:
+    """The same keys again and again, in many segments, all of them sealed."""
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for number in range(ROUNDS):
+        append(log, build([b"key-%d" % (number % keys)], [b"%0400d" % number], NOW.wall_ms))
+    log.roll()
+    sync(log)
+    return log
+
+
+def compact(log: Log, disk: SimDisk) -> None:
+    for files in Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run():
+        for file in files or ():
+            file.sync()
+
+
+def replies(log: Log, until_offset: int) -> list[list[BatchHeader]]:
+    """What a consumer gets from one fetch after the other, to the end."""
+    found = []
+    offset = log.log_start_offset
+    while (part := log.read(offset, 600, until_offset=until_offset, min_one_batch=True)) is not None:
+        found.append(headers(part))
+        offset = found[-1][-1].next_offset
+    assert offset == until_offset
+    return found
+
+
+def headers(part: FileSlice) -> list[BatchHeader]:
+    return [header for _, header in batches(memoryview(part.read()))]
+
+
+def test_segments_that_shrink_become_one() -> None:
+    disk = SimDisk()
+    log = written(disk)
+    assert len(log.segments) > 20
+    compact(log, disk)
+    assert len(log.segments) == 2
+    assert [record.offset for record in stored_records(log)] == [ROUNDS - 1]
+    assert log.segments[0].base_offset == 0
+
+
+def test_what_is_left_is_never_more_than_a_segment_may_hold() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=ROUNDS)
+    log.config = replace(CONFIG, segment_bytes=2000)
+    compact(log, disk)
+    assert len(log.segments) < 20
+    assert max(segment.size for segment in log.segments) <= 2000
+
+
+def test_each_segment_leads_to_the_next_one() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=7)
+    for number in range(40):
+        append(log, build([b"key-%d" % (number % 7)], [b"%0400d" % number], NOW.wall_ms))
+    sync(log)
+    compact(log, disk)
+    ends = [segment.load_end(0)[1] for segment in log.segments]
+    assert ends == [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+
+
+def test_a_reader_gets_no_reply_of_empty_batches_before_the_end() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for _ in range(20):  # each segment keeps its first record, and loses its last ones
+        append(log, build([b"%d" % log.log_end_offset], [b"%0300d" % 1], NOW.wall_ms))
+        append(log, build([b"same"], [b"%0400d" % 1], NOW.wall_ms))
+        log.roll()
+    append(log, build([b"same"], [b"newest"], NOW.wall_ms))
+    sync(log)
+    log.config = replace(CONFIG, segment_bytes=500)  # so that they stay apart
+    compact(log, disk)
+    assert len(log.segments) == 21
+    read = replies(log, log.log_end_offset)
+    assert all(reply[-1].record_count for reply in read)
+
+
+def test_a_reader_gets_to_the_end_though_nothing_but_empty_batches_is_there() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=2)
+    append(log, build([b"key-0", b"key-1"], [b"new", b"new"], NOW.wall_ms))
+    log.roll()
+    sync(log)
+    compact(log, disk)
+    assert replies(log, log.log_end_offset)[-1][-1].next_offset == log.log_end_offset
+
+
+def test_a_batch_that_is_not_whole_at_the_end_of_a_segment_is_not_passed_over() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=ROUNDS)
+    log.close()
+    path = f"t-0/{0:020}.log"
+    data = bytearray(disk.read_file(path))
+    at = [position for position, _ in batches(data)][-1]
+    data[at + 8 : at + 12] = bytes(4)
+    disk.write_file(path, data)
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=True)
+    assert log.segments[0].records_end == log.segments[0].size
+
+
+def test_a_second_pass_finds_nothing_to_change() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=5)
+    compact(log, disk)
+    before = [(segment, segment.size) for segment in log.segments]
+    compact(log, disk)
+    assert [(segment, segment.size) for segment in log.segments] == before
