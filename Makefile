@@ -1,7 +1,7 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | soak | siege | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
+# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
 # bench-fetch-sessions
-.PHONY: sim soak siege torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
+.PHONY: sim bitrot soak siege torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -38,6 +38,11 @@ sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000
 	$(BIN)/python -m ottla.sim.groups --seeds 5000
 	$(BIN)/python -m ottla.sim.brokers --seeds 500
+
+# Each kind of damage to each kind of file; BITROT_EVERY=1 for all cases instead of a share of some thousands.
+BITROT_EVERY ?= 8
+bitrot: .venv/ready
+	$(BIN)/python -m tests.bitrot --every $(BITROT_EVERY)
 
 # SOAK_MINUTES=30 unless given; SOAK_SEED=7 to have the same things happen at the same times again.
 SOAK_MINUTES ?= 30
