@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.raw import batch
-from ottla.records.batch import HEADER_BYTES, BatchHeader
-from ottla.records.build import seal, zigzag
+from ottla.records.batch import LOG_OVERHEAD_BYTES, write_crc
+from ottla.records.build import build
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
@@ -63,40 +63,15 @@ def produce_many(topic: str, data: Iterable[tuple[int, bytes]], *, acks: int = 1
 
 def bomb(codec: int, opened_bytes: int) -> bytes:
     """A batch of one record of so many zeros."""
-    body = b"\x00\x00\x00\x01" + zigzag(opened_bytes) + bytes(opened_bytes) + b"\x00"
-    return packed(zigzag(len(body)) + body, 1, codec=codec)
+    return bytes(build(None, [bytes(opened_bytes)], NOW_MS, codec=codec))
 
 
-def many_records(count: int, codec: int = NONE) -> bytes:
-    """A batch of records with nothing in them."""
-    records = []
-    for number in range(count):
-        body = b"\x00\x00" + zigzag(number) + b"\x01\x01\x00"
-        records.append(zigzag(len(body)) + body)
-    return packed(b"".join(records), count, codec=codec)
-
-
-def packed(
-    records: bytes, count: int, *, codec: int = NONE, producer: tuple[int, int, int] = (-1, -1, -1), magic: int = 2
-) -> bytes:
-    """A batch around these encoded records; `producer` is its id, epoch and first sequence."""
-    producer_id, producer_epoch, base_sequence = producer
-    header = BatchHeader(
-        base_offset=0,
-        batch_length=0,
-        leader_epoch=-1,
-        magic=magic,
-        crc=0,
-        attributes=codec,
-        last_offset_delta=count - 1,
-        base_timestamp=NOW_MS,
-        max_timestamp=NOW_MS,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=count,
-    )
-    return bytes(seal(header, bytearray(HEADER_BYTES) + records))
+def resealed(data: bytes) -> bytes:
+    """A batch that was changed behind its header's first fields, with the length and the checksum that it needs."""
+    out = bytearray(data)
+    out[8:12] = (len(out) - LOG_OVERHEAD_BYTES).to_bytes(4, "big")
+    write_crc(out, 0, len(out))
+    return bytes(out)
 
 
 def one_record(size: int = 100) -> bytes:

@@ -58,6 +58,11 @@ class Site:
         """A topic of four partitions of this attack's own."""
         return self.named("topic")
 
+    @property
+    def innocent_topic(self) -> str:
+        """The topic of one partition to which the innocent client writes."""
+        return f"innocent-{self.name}"
+
     def named(self, what: object) -> str:
         return f"{self.name}-{what}"
 
