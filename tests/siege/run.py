@@ -24,6 +24,7 @@ PREPARE_S = 180.0
 CALM_S = 0.5
 AFTER_S = 2.0
 ANSWERS_S = 35.0
+ONLINE_S = 5.0
 TOPIC_ALREADY_EXISTS = 36
 
 
@@ -131,4 +132,7 @@ def _look(broker: Besieged, innocent: Innocent, figures: Figures) -> None:
     samples = list(innocent.samples())
     figures.acknowledged = sum(sample.is_good for sample in samples)
     figures.lost = len(looks.lost(broker.address, innocent.topic, samples))
-    figures.offline = looks.offline(broker.address)
+    deadline = time.monotonic() + ONLINE_S  # topics that were asked for may still be made
+    while (found := looks.offline(broker.address)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    figures.offline = found

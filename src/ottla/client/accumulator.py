@@ -24,12 +24,16 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 
 
 class PendingBatch:
-    """The records of one batch, and once it is `done`, their outcome. `size` is an upper bound in bytes, before compression."""
+    """The records of one batch, and once it is `done`, their outcome. `size` is an upper bound in bytes, before compression.
+
+    It lingers until `close_ms`, and is to be written by `deadline_ms`.
+    """
 
     __slots__ = (
         "_watchers",
         "base_offset",
         "close_ms",
+        "deadline_ms",
         "done",
         "error",
         "headers",
@@ -41,7 +45,7 @@ class PendingBatch:
         "where",
     )  # fmt: skip
 
-    def __init__(self, where: TopicPartition, close_ms: int) -> None:
+    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int) -> None:
         self.where = where
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
@@ -49,6 +53,7 @@ class PendingBatch:
         self.headers: list[Headers] | None = None
         self.size = BATCH_OVERHEAD_BYTES
         self.close_ms = close_ms
+        self.deadline_ms = deadline_ms
         self.done = False
         self.error: KafkaError | None = None
         self.base_offset = self.log_append_time_ms = -1
@@ -97,16 +102,22 @@ def headers_size(headers: Headers) -> int:
 
 
 class Accumulator:
-    """The batches of all partitions. `pending_bytes` counts what is not done; `needs_pump` is set when a batch is opened."""
+    """The batches of all partitions. `pending_bytes` counts what is not done; `needs_pump` is set when a batch is opened.
 
-    def __init__(self, *, batch_size: int, linger_ms: int, max_record_bytes: int, partitioner: Partitioner) -> None:
+    A batch is to be written within `delivery_timeout_ms` of its first record, and lingers for half of that at most.
+    """
+
+    def __init__(
+        self, *, batch_size: int, linger_ms: int, delivery_timeout_ms: int, max_record_bytes: int, partitioner: Partitioner
+    ) -> None:
         self.pending_bytes = 0
         self.needs_pump = False
         self.unfinished: set[PendingBatch] = set()
         self._open: dict[tuple[str, int], PendingBatch] = {}
         self._full: list[PendingBatch] = []
         self._batch_size = batch_size
-        self._linger_ms = linger_ms
+        self._linger_ms = min(linger_ms, delivery_timeout_ms // 2)
+        self._delivery_timeout_ms = delivery_timeout_ms
         self._max_record_bytes = max_record_bytes
         self.partitioner = partitioner
 
@@ -149,17 +160,19 @@ class Accumulator:
         full = self._open.pop((topic, partition), None)
         if full is not None:
             self._full.append(full)
-        batch = self._open[topic, partition] = PendingBatch(TopicPartition(topic, partition), now_ms + self._linger_ms)
+        where = TopicPartition(topic, partition)
+        batch = PendingBatch(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
+        self._open[topic, partition] = batch
         self.unfinished.add(batch)
         self.pending_bytes += batch.size
         self.needs_pump = True
         return batch
 
     def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> list[PendingBatch]:
-        """Take the batches that are full, and those that have lingered; partitions on `hold` let theirs grow further."""
+        """Take the batches that are full, and those that have lingered; partitions on `hold` let theirs grow until its deadline."""
         closed, self._full = self._full, []
         for key, batch in list(self._open.items()):
-            if batch.close_ms <= now_ms and not hold(batch.where):
+            if batch.close_ms <= now_ms and (batch.deadline_ms <= now_ms or not hold(batch.where)):
                 closed.append(self._open.pop(key))
         for batch in closed:
             self.partitioner.leave(*batch.where)
@@ -171,8 +184,9 @@ class Accumulator:
             batch.close_ms = 0
 
     def next_close_ms(self, now_ms: int) -> int | None:
-        """When the next open batch will have lingered. Those that have already are waiting for something else."""
-        return min((batch.close_ms for batch in self._open.values() if batch.close_ms > now_ms), default=None)
+        """When the next open batch will have lingered, or one that has already will be too late."""
+        times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
+        return min(times, default=None)
 
     def finished(self, batch: PendingBatch) -> None:
         """`batch` is done: its memory is free."""

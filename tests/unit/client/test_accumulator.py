@@ -13,13 +13,25 @@ from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.columns import build, murmur2, open_batches
 
 
-def accumulator(batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None) -> Accumulator:
+def accumulator(
+    batch_size: int = 1000, linger_ms: int = 5, partitioner: Partitioner | None = None, delivery_timeout_ms: int = 1000
+) -> Accumulator:
     chosen = partitioner or Partitioner(lambda count: 0)
-    return Accumulator(batch_size=batch_size, linger_ms=linger_ms, max_record_bytes=10_000, partitioner=chosen)
+    return Accumulator(
+        batch_size=batch_size,
+        linger_ms=linger_ms,
+        delivery_timeout_ms=delivery_timeout_ms,
+        max_record_bytes=10_000,
+        partitioner=chosen,
+    )
 
 
 def never(where: TopicPartition) -> bool:
     return False
+
+
+def always(where: TopicPartition) -> bool:
+    return True
 
 
 def test_a_batch_lingers_until_its_time_has_come() -> None:
@@ -46,6 +58,28 @@ def test_what_would_only_queue_may_grow_beyond_its_time() -> None:
     assert made.close(200, lambda where: True) == []
     assert made.append("t", 0, None, b"w", None, 1, 200) is batch
     assert made.close(200, never) == [batch]
+
+
+def test_the_time_to_deliver_a_batch_begins_with_its_first_record() -> None:
+    made = accumulator(delivery_timeout_ms=4000)
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    made.append("t", 0, None, b"v", None, 1, 3000)
+    assert made.close(3900, never) == [batch]
+    assert batch.deadline_ms == 4100
+
+
+def test_a_batch_behind_others_is_held_until_its_time_is_up_and_no_longer() -> None:
+    made = accumulator(linger_ms=5, delivery_timeout_ms=4000)
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    assert made.close(4099, always) == []
+    assert made.next_close_ms(4099) == 4100, "whoever waits for it alone hears of it"
+    assert made.close(4100, always) == [batch]
+
+
+def test_lingering_leaves_time_to_deliver() -> None:
+    made = accumulator(linger_ms=10_000, delivery_timeout_ms=4000)
+    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    assert made.close(2100, never) == [batch]
 
 
 def test_nothing_lingers_once_that_is_ended() -> None:

@@ -33,6 +33,7 @@ class ProduceDriver:
         self.accumulator = Accumulator(
             batch_size=settings.batch_size,
             linger_ms=settings.linger_ms,
+            delivery_timeout_ms=settings.delivery_timeout_ms,
             max_record_bytes=settings.max_request_size,
             partitioner=Partitioner(random.randrange),
         )
@@ -124,13 +125,12 @@ class ProduceDriver:
         with self._lock:
             batches = self.accumulator.close(now, self._sender.has_backlog)
         for batch in batches:
-            self._hand_over(batch, now)
+            self._hand_over(batch)
         self._sender.send_ready(now, self.accumulator.next_close_ms(now))
 
-    def _hand_over(self, batch: PendingBatch, now: int) -> None:
+    def _hand_over(self, batch: PendingBatch) -> None:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
-        deadline_ms = now + self.settings.delivery_timeout_ms
-        self._sender.add(Outgoing(batch.where, data, len(batch.values), deadline_ms, lambda sent: self._done(batch, sent)))
+        self._sender.add(Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent)))
 
     def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
         with self._lock:
