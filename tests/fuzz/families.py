@@ -75,7 +75,7 @@ def message_reader(cls: type[Message], version: int) -> Callable[[bytes], None]:
     """Reads as `decode` does, and does not look for the words of a fault, which takes five times as long."""
     with suppress(Malformed):
         decode(cls, version, b"")  # or there is no reader yet
-    refusals, reader = messages._DECODING, cls.WIRE.readers[version]
+    refusals, reader = messages.DECODING, cls.WIRE.readers[version]
 
     def read(data: bytes) -> None:
         try:

@@ -13,6 +13,7 @@ PACKAGES = ("broker", "log", "coord", "cluster", "records", "wire", "net", "sim"
 BROAD = {"Exception", "BaseException"}
 REASONS = {
     "src/ottla/net/door.py": "the one door",
+    "src/ottla/broker/serving/router.py": "a part of a large request, long after the door: it costs that request alone",
     "src/ottla/coord/consumer/assign/checked.py": "a user's own assignor may raise anything; its group stays as it is",
 }
 """Files that catch everything, and why they may."""

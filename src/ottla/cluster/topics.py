@@ -31,6 +31,7 @@ from ottla.wire.errors import (
 MOST_PARTITIONS = 10_000
 """Partitions that one request may create, as in Kafka."""
 
+TWICE = "Duplicate topic name: the request names {} more than once."
 _TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
@@ -52,18 +53,19 @@ class TopicSpec:
 
 
 def create(
-    image: ClusterImage, wanted: Sequence[TopicSpec], new_id: Callable[[], bytes], config_error: ConfigError
+    image: ClusterImage,
+    wanted: Sequence[TopicSpec],
+    new_id: Callable[[], bytes],
+    config_error: ConfigError,
+    room: int = MOST_PARTITIONS,
 ) -> list[Decision]:
-    """Decide each of these topics, in order; a name that occurs twice is refused each time."""
+    """Decide each of these topics, in order; a name that occurs twice is refused each time. `room` is for how many partitions."""
     twice = {name for name, times in Counter(topic.name for topic in wanted).items() if times > 1}
     claimed: dict[str, str] = {}
-    room = MOST_PARTITIONS
     decisions: list[Decision] = []
     for topic in wanted:
         if topic.name in twice:
-            decisions.append(
-                Decision(topic.name, INVALID_REQUEST, f"Duplicate topic name: the request names {topic.name} more than once.")
-            )
+            decisions.append(Decision(topic.name, INVALID_REQUEST, TWICE.format(topic.name)))
             continue
         decision = _create_one(image, topic, claimed, room, new_id, config_error)
         if not decision.error_code:

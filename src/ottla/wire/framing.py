@@ -6,19 +6,22 @@ separate pieces. Knows which header a version uses (data in `apis`), not whom a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
 from ottla.wire.apis import API, REQUEST_HEADERS, Api
-from ottla.wire.codec.messages import Buffer, Part, decode, join_between, write_parts
+from ottla.wire.codec.blocks import MOST_WITHIN
+from ottla.wire.codec.messages import DECODING, Buffer, Part, decode, decode_first, join_between, new_codec, write_parts
 from ottla.wire.codec.primitives import Stop, varint
 from ottla.wire.faults import Malformed
-from ottla.wire.inspection.walk import end_of
 from ottla.wire.schema import Message
 
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
+BOUNDED_BYTES: Final = 64 * 1024
+"""From this size on, what a request names is counted while it is read. Smaller ones cannot name many things."""
 _INT32: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhih")
 _REQUEST_0: Final = Struct(">ihhi")
@@ -84,12 +87,18 @@ def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
     api = API.get(header.api_key)
     if api is None or header.api_version not in api.versions:
         raise Unsupported(header)
+    cls = api.request
+    if len(frame) > BOUNDED_BYTES:
+        return header, decode_first(cls, header.api_version, frame, position, MOST_WITHIN)
+    read = cls.WIRE.readers.get(header.api_version)
+    if read is None:
+        new_codec(cls, header.api_version)  # only the first time
+        return decode_request(frame)
     try:
-        return header, decode(api.request, header.api_version, frame, position)
-    except Malformed:
+        return header, read(frame, position)
+    except DECODING:
         # A real broker reads no further than the last field, so clients that send more must be served here too.
-        end = end_of(api.request, header.api_version, frame, position)
-        return header, decode(api.request, header.api_version, frame[:end], position)
+        return header, decode_first(cls, header.api_version, frame, position)
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
@@ -137,6 +146,13 @@ def encode_response(correlation_id: int, api_key: int, version: int, body: Messa
     size = sum(map(len, parts))
     parts[0] = _RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id)
     return join_between(parts, cuts)
+
+
+def frame_response(correlation_id: int, api_key: int, version: int, body: Sequence[Part]) -> list[Part]:
+    """A whole response in pieces, its size first, of a body that is encoded already."""
+    size = sum(map(len, body))
+    tagged = API[api_key].response_headers[version]
+    return [_RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id), *body]
 
 
 def _skip_tags(buf: Buffer, position: int) -> int:

@@ -17,6 +17,7 @@ from ottla.broker.serving.authorization import Need, Operation
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
 from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
 from ottla.broker.settings.described import MIN_INSYNC_REPLICAS
@@ -51,7 +52,10 @@ Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, st
 """Makes the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
 
 
-@serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
+ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
+
+
+@serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
 def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
     results = []
@@ -62,7 +66,7 @@ def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> R
     return AlterConfigsResponse(responses=results)
 
 
-@serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"))
+@serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
 def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
     results = []
@@ -102,7 +106,7 @@ def _altered(
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type
     try:
-        if times > 1:
+        if times > 1 or request.repeats(kind, name):
             raise ConfigRefused(INVALID_REQUEST, f"Each resource must appear at most once: {name!r} does not.")
         _check(changes)
         if kind not in alter:

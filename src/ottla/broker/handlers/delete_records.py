@@ -8,6 +8,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.names import INTERNAL
 from ottla.ports import StorageFailed
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -26,7 +27,11 @@ TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-@serves(DeleteRecordsRequest, Need(Operation.DELETE, Resource.TOPIC, "topics.name"))
+@serves(
+    DeleteRecordsRequest,
+    Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
+    slices=BY_PARTITION,
+)
 def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions) -> Reply:
     """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}

@@ -11,6 +11,7 @@ from ottla.broker.serving.authorization import Need, Operation
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, Listener, SettingsInForce
 from ottla.broker.settings.described import (
     DEFAULT_CONFIG,
@@ -38,7 +39,11 @@ class DescribeRooms(NamedTuple):
     settings: SettingsInForce
 
 
-@serves(DescribeConfigsRequest, Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"))
+@serves(
+    DescribeConfigsRequest,
+    Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"),
+    slices=Slices(((("resources",), ("results",)),), things=4, whole_bytes=256),
+)
 def describe_configs(request: Request[DescribeConfigsRequest], rooms: DescribeRooms) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
     response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])

@@ -7,6 +7,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
@@ -18,7 +19,11 @@ PartitionResult = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
 
-@serves(DescribeProducersRequest, Need(Operation.READ, Resource.TOPIC, "topics.name"))
+@serves(
+    DescribeProducersRequest,
+    Need(Operation.READ, Resource.TOPIC, "topics.name"),
+    slices=Slices(((("topics", "partition_indexes"), ("topics", "partitions")),), things=100, whole_bytes=512),
+)
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
     """Who writes to each partition; an error of its own where that is not known."""
     results = []

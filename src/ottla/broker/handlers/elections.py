@@ -9,6 +9,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.cluster.image import ClusterImage
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
@@ -29,7 +30,12 @@ TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
 
 
-@serves(ElectLeadersRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True)
+@serves(
+    ElectLeadersRequest,
+    Need(Operation.ALTER, Resource.CLUSTER),
+    controller_only=True,
+    slices=Slices(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
+)
 def elect_leaders(request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
     """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
     body = request.body

@@ -17,6 +17,7 @@ from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Reso
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.group_machine import GroupMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -39,7 +40,7 @@ NULL_PROTOCOL_FROM = 7
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
-@serves(FindCoordinatorRequest)
+@serves(FindCoordinatorRequest, slices=Slices(((("coordinator_keys",), ("coordinators",)),)))
 def find_coordinator(
     request: Request[FindCoordinatorRequest],
     identity: BrokerIdentity,
@@ -141,7 +142,11 @@ def _with_operations(groups: list[Described], *, included: bool) -> list[Describ
     return groups
 
 
-@serves(DescribeGroupsRequest, Need(Operation.DESCRIBE, Resource.GROUP, "groups"))
+@serves(
+    DescribeGroupsRequest,
+    Need(Operation.DESCRIBE, Resource.GROUP, "groups"),
+    slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=512),
+)
 def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     body = request.body
 
@@ -153,7 +158,11 @@ def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinator
     return groups.ask_several(parts, request, combine)
 
 
-@serves(ConsumerGroupDescribeRequest, Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"))
+@serves(
+    ConsumerGroupDescribeRequest,
+    Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"),
+    slices=Slices(((("group_ids",), ("groups",)),), things=20, whole_bytes=512),
+)
 def consumer_group_describe(
     request: Request[ConsumerGroupDescribeRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
 ) -> Reply:
@@ -171,7 +180,11 @@ def consumer_group_describe(
     return groups.ask_several(parts, request, combine)
 
 
-@serves(DeleteGroupsRequest, Need(Operation.DELETE, Resource.GROUP, "groups_names"))
+@serves(
+    DeleteGroupsRequest,
+    Need(Operation.DELETE, Resource.GROUP, "groups_names"),
+    slices=Slices(((("groups_names",), ("results",)),), things=100),
+)
 def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     names = dict.fromkeys(request.body.groups_names)
 

@@ -7,6 +7,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import BY_PARTITION
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -15,7 +16,11 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 
-@serves(OffsetForLeaderEpochRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic"))
+@serves(
+    OffsetForLeaderEpochRequest,
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic"),
+    slices=BY_PARTITION,
+)
 def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:
     """The largest epoch up to the one asked for, and where it ends; (-1, -1) where that is not known."""
     return OffsetForLeaderEpochResponse(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ottla.broker.handlers.fetch import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -9,6 +11,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import BY_PARTITION
 from ottla.log.segment_times import segment_times
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -34,15 +37,19 @@ Asked = ListOffsetsRequest.ListOffsetsPartition
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-@serves(ListOffsetsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
+@serves(
+    ListOffsetsRequest,
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
+    slices=BY_PARTITION,
+)
 def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk) -> Reply:
     """Answer (timestamp, offset) for each partition asked for."""
     response = ListOffsetsResponse()
     for topic in request.body.topics:
-        asked = [part.partition_index for part in topic.partitions]
+        times = Counter(part.partition_index for part in topic.partitions)
         parts = [
             PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
-            if request.version >= ONE_OFFSET_FROM and asked.count(part.partition_index) > 1
+            if request.version >= ONE_OFFSET_FROM and times[part.partition_index] > 1
             else _answer(partitions.get(topic.name, part.partition_index), part, request, disk)
             for part in topic.partitions
         ]

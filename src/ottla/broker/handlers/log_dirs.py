@@ -10,6 +10,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.ports import Disk, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -20,7 +21,11 @@ TopicResult = DescribeLogDirsResponse.DescribeLogDirsTopic
 PartitionResult = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-@serves(DescribeLogDirsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
+@serves(
+    DescribeLogDirsRequest,
+    Need(Operation.DESCRIBE, Resource.CLUSTER),
+    slices=Slices(((("topics", "partitions"), ("results", "topics", "partitions")),)),
+)
 def describe_log_dirs(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
 ) -> Reply:

@@ -11,6 +11,7 @@ from ottla.broker.serving.later import Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.image import ClusterImage, TopicImage
@@ -32,7 +33,11 @@ TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 
 
-@serves(MetadataRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
+@serves(
+    MetadataRequest,
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
+    slices=Slices(((("topics",), ("topics",)),), things=100),
+)
 def metadata(
     request: Request[MetadataRequest],
     identity: BrokerIdentity,

@@ -13,6 +13,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import BY_PARTITION, Slices
 from ottla.cluster.image import ClusterImage
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import StableFetch
@@ -37,7 +38,12 @@ OldTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
-@serves(OffsetCommitRequest, Need(Operation.READ, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name"))
+@serves(
+    OffsetCommitRequest,
+    Need(Operation.READ, Resource.GROUP, "group_id"),
+    Need(Operation.READ, Resource.TOPIC, "topics.name"),
+    slices=Slices(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
+)
 def offset_commit(
     request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
@@ -102,6 +108,12 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     OffsetFetchRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "groups.group_id"),
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
+    slices=Slices(
+        (
+            (("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+            (("topics", "partition_indexes"), ("topics", "partitions")),
+        )
+    ),
 )
 def offset_fetch(
     request: Request[OffsetFetchRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
@@ -214,7 +226,10 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
 
 
 @serves(
-    OffsetDeleteRequest, Need(Operation.DELETE, Resource.GROUP, "group_id"), Need(Operation.READ, Resource.TOPIC, "topics.name")
+    OffsetDeleteRequest,
+    Need(Operation.DELETE, Resource.GROUP, "group_id"),
+    Need(Operation.READ, Resource.TOPIC, "topics.name"),
+    slices=BY_PARTITION,
 )
 def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
     """Delete offsets of partitions that exist and whose topics no member reads."""

@@ -9,13 +9,14 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.topics import TopicSpec
+from ottla.cluster.topics import MOST_PARTITIONS, TWICE, TopicSpec
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -38,17 +39,31 @@ Deleted = DeleteTopicsResponse.DeletableTopicResult
 DeleteState = DeleteTopicsRequest.DeleteTopicState
 
 
-@serves(CreateTopicsRequest, Need(Operation.CREATE, Resource.TOPIC, "topics.name"), controller_only=True)
+@serves(
+    CreateTopicsRequest,
+    Need(Operation.CREATE, Resource.TOPIC, "topics.name"),
+    controller_only=True,
+    slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
+)
 def create_topics(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Reply:
     """Create topics, each with its own result; they are visible to every API when the reply leaves."""
     body = request.body
-    wanted = [_new_topic(settings.value, topic) for topic in body.topics]
-    decisions = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only)}
+    wanted = [_new_topic(settings.value, topic) for topic in body.topics if not request.repeats(topic.name)]
+    whole = request.whole
+    room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
+    decisions = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only, room=room)}
+    if whole is not None:
+        whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)
     configs = {topic.name: topic.configs for topic in wanted}
     told = as_told(settings.value, request.release)
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
+    response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
     made = [name for name, decision in decisions.items() if not decision.error_code]
     return logs.reply(response, made, request.now)
+
+
+def _repeated(name: str) -> Created:
+    return Created(name=name, error_code=INVALID_REQUEST, error_message=TWICE.format(name))
 
 
 def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
@@ -94,6 +109,12 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
     Need(Operation.DELETE, Resource.TOPIC, "topic_names"),
     Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
     controller_only=True,
+    slices=Slices(
+        ((("topics",), ("responses",)), (("topic_names",), ("responses",))),
+        things=50,
+        whole_bytes=1024,
+        unique=("name", "topic_id"),
+    ),
 )
 def delete_topics(
     request: Request[DeleteTopicsRequest], topics: Topics, cluster: ClusterImage, logs: LogReconciler, settings: SettingsInForce
@@ -106,6 +127,7 @@ def delete_topics(
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
         return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
     times = Counter(_name(cluster, state) for state in states)
+    times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
     found = [result for result in results.values() if not result.error_code]
     decisions = topics.delete([_known_name(cluster, result) for result in found], request.now)
@@ -114,6 +136,11 @@ def delete_topics(
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=list(results.values()))
     return logs.reply(response, [decision.name for decision in decisions], request.now)
+
+
+def _given(state: DeleteState, version: int) -> tuple[object, ...]:
+    """What a request with several blocks calls a topic."""
+    return (state.name, state.topic_id) if version >= BY_ID_FROM else (state.name,)
 
 
 def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
@@ -150,14 +177,19 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=NONE)
 
 
-@serves(CreatePartitionsRequest, Need(Operation.ALTER, Resource.TOPIC, "topics.name"), controller_only=True)
+@serves(
+    CreatePartitionsRequest,
+    Need(Operation.ALTER, Resource.TOPIC, "topics.name"),
+    controller_only=True,
+    slices=Slices(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
+)
 def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Reply:
     """Add partitions to topics; one that is named twice is left as it is."""
     body = request.body
     times = Counter(topic.name for topic in body.topics)
     response = CreatePartitionsResponse(
         results=[
-            _grown(topics, topic, request) if times[topic.name] == 1 else _twice(topic.name)
+            _grown(topics, topic, request) if times[topic.name] == 1 and not request.repeats(topic.name) else _twice(topic.name)
             for topic in {topic.name: topic for topic in body.topics}.values()
         ]
     )
@@ -165,9 +197,7 @@ def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics,
 
 
 def _twice(name: str) -> Grown:
-    return Grown(
-        name=name, error_code=INVALID_REQUEST, error_message=f"Duplicate topic name: the request names {name} more than once."
-    )
+    return Grown(name=name, error_code=INVALID_REQUEST, error_message=TWICE.format(name))
 
 
 def _grown(

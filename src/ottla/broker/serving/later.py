@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving.request import Answer, Close, Ready
-from ottla.ports import Now
+from ottla.ports import Now, StorageFailed
 
 Encode = Callable[[Ready], Answer]
 
@@ -210,8 +210,9 @@ class LaterReplies:
 def _while_wanted(promise: Promise, steps: Steps[Reply]) -> Steps[Reply]:
     """The same computation, which ends when nobody waits for it any more."""
     try:
+        result: StorageFailed | None = None
         while promise.is_wanted:
-            yield next(steps)
+            result = yield steps.send(result)
     except StopIteration as done:
         reply: Reply = done.value
         return reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from ottla.broker.releases import TODAY, Release
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
+from ottla.wire.codec.blocks import BlockReader
 from ottla.wire.schema import Message
 
 Body = TypeVar("Body", bound=Message, covariant=True)
@@ -35,10 +36,23 @@ class Peer:
 
 
 @dataclass(slots=True)
+class Whole:
+    """What there is to know of all of a request that is served in blocks.
+
+    `repeated` has what it names more than once though it must be unique; `made` is how much handlers have made for it so far.
+    """
+
+    reader: BlockReader
+    repeated: Collection[object] = frozenset()
+    made: int = 0
+
+
+@dataclass(slots=True)
 class Request(Generic[Body]):
     """One decoded request. `version` is the one it is read and answered in, `asked_version` the one that the client named.
 
-    `denied`, if any, answers the parts of it that the client may not ask for; the body no longer holds them.
+    `denied`, if any, answers the parts of it that the client may not ask for; the body no longer holds them. Of one that names many
+    things the body has some of them, and `whole` is about all.
     """
 
     api: Api
@@ -51,6 +65,11 @@ class Request(Generic[Body]):
     release: Release
     now: Now
     denied: Message | None = None
+    whole: Whole | None = None
+
+    def repeats(self, *name: object) -> bool:
+        """Whether something is named in several parts of the request: all that make its name."""
+        return self.whole is not None and name in self.whole.repeated
 
 
 class _NoReply(Enum):
@@ -68,7 +87,14 @@ class Close:
     reason: str
 
 
-Ready = Message | _NoReply | Close
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A response whose body is encoded already, in the version and as the release of its request."""
+
+    parts: Sequence[Part]
+
+
+Ready = Message | Encoded | _NoReply | Close
 """An answer that can leave now; a message is not yet encoded."""
 
 Answer = Sequence[Part] | Close | None

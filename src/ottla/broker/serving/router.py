@@ -12,16 +12,18 @@ from struct import Struct
 
 from ottla.broker.failures import CONFLICTS, Changes
 from ottla.broker.releases.errors import tell
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.refusals import joined, refusal
-from ottla.broker.serving.request import NO_REPLY, Answer, Close, Peer, Ready, Request
+from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
 from ottla.broker.serving.routes import Route, Served
+from ottla.broker.serving.slices import NEVER, open_slowly, serve_in_blocks
 from ottla.ports import Buffer, Now, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
-from ottla.wire.framing import decode_request, encode_response
+from ottla.wire.framing import decode_request, decode_request_header, encode_response, frame_response
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -54,10 +56,10 @@ class Router:
         self._later = later
         self._is_controller = is_controller
         self._guard = guard
-        self._handlers: dict[tuple[int, int], tuple[Handler, Route]] = {}
+        self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(rooms)
-            self._handlers |= {(key, version): (handler, route) for version in route.versions}
+            self._handlers |= {(key, version): (handler, route, _whole_bytes(route, version)) for version in route.versions}
         self._at_hand: Request[Message] | None = None
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
@@ -76,26 +78,67 @@ class Router:
         found = None if version is None else self._handlers.get((key, version))
         if version is None or found is None:
             return self._unserved(key, asked, correlation_id, peer, now)
+        handler, route, whole_bytes = found
+        if version != asked:
+            frame, owned = _with_version(frame, version), True
         try:
-            header, body = decode_request(frame if version == asked else _with_version(frame, version))
+            if len(frame) > whole_bytes:
+                header, position = decode_request_header(frame)
+                request = Request(route.api, version, asked, correlation_id, header.client_id, route.message(), peer, release, now)
+                steps = self._slowly(request, handler, route, frame if owned else bytes(frame), position)
+                return self._kept(request, self._later.computed(steps))
+            header, body = decode_request(frame)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
-        handler, route = found
         request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
-        return self._serve(request, handler, route)
-
-    def _serve(self, request: Request[Message], handler: Handler, route: Route) -> Answer | Promise:
         self._at_hand = request
+        return self._kept(request, self._ask(request, handler, route))
+
+    def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
+        """A reply as the network takes it."""
+        if isinstance(reply, Promise):
+            reply.keep(partial(_encode, request))
+            return reply
+        return self._later.keep(reply, partial(_encode, request)) if isinstance(reply, Waiting) else _encode(request, reply)
+
+    def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
+        """Serve a request that may name many things."""
+        slices = route.slices
+        assert slices is not None, "others are read at once"
+        paths = slices.paths_of(route.api.request, request.version)
+        assert paths is not None, "others are read at once"
+        try:
+            whole = yield from open_slowly(slices, request, frame, position, paths[0])
+        except Malformed as malformed:
+            return NO_REPLY if request.release.is_silent_on(request.api.key, known=True) else Close(str(malformed))
+        request.body = whole.reader.part(next(whole.reader.blocks(), []) if whole.reader.is_one_block else [])
+        serve = partial(self._ask_safely, handler=handler, route=route)
+        if whole.reader.is_one_block:
+            return serve(request)
+        if slices.asked_whole:
+            request.whole = whole
+            return serve(request)
+        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, _told))
+
+    def _ask_safely(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
+        """What a handler answers to a part of a request: a mistake that changed nothing costs that request alone."""
+        self._changes.made = False
+        try:
+            return self._ask(request, handler, route)
+        except Exception as error:
+            if self._changes.made:
+                raise
+            log.error("%s: a part of %s met a mistake in Ottla, please report this", request.peer, request.api.name, exc_info=error)
+            return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+
+    def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
+        """What the handler of a request answers, if nothing stands against it."""
         try:
             if self._guard is not None or route.controller_only:
                 refused = self._refused(request, route)
                 if refused is not None:
                     return refused
-            reply = handler(request)
-            if isinstance(reply, Promise):
-                reply.keep(partial(_encode, request))
-                return reply
-            return self._later.keep(reply, partial(_encode, request)) if isinstance(reply, Waiting) else _encode(request, reply)
+            return handler(request)
         except StorageFailed as failure:
             return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
         except CONFLICTS as conflict:
@@ -108,25 +151,24 @@ class Router:
         request = self._at_hand
         if request is None:
             return Close(sentence)
-        answer = refusal(request.api, request.version, request.body, error_code, sentence)
         try:
-            return Close(sentence) if answer is None else _encode(request, answer)
+            return _encode(request, _refusal(request, error_code, sentence))
         except Unencodable:
             return Close(sentence)
 
-    def _refused(self, request: Request[Message], route: Route) -> Answer:
+    def _refused(self, request: Request[Message], route: Route) -> Ready | None:
         """What stands against a request before its handler is asked; None if nothing does."""
         if route.controller_only and not self._is_controller():
-            return self.refuse(NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
-        response = None if self._guard is None else self._guard.refused(request, route.needs)
-        return None if response is None else _encode(request, response)
+            return _refusal(request, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
+        return None if self._guard is None else self._guard.refused(request, route.needs)
 
     def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Promise:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
-            handler, route = self._handlers[API_VERSIONS, 0]
+            handler, route, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
-            return self._serve(request, handler, route)
+            self._at_hand = request
+            return self._kept(request, self._ask(request, handler, route))
         if release.is_silent_on(key, known=False):
             sentence = "%s: API %d version %d is passed over in silence, as %s does"
             log.info(sentence, peer, key, version, release, extra={"cause": "silence"})
@@ -135,11 +177,21 @@ class Router:
         known = f"{key} is served in versions {served.start} to {served.stop - 1}" if served else f"{key} is not served"
         return Close(f"API {known}, and version {version} was asked for")
 
-    def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Answer:
+    def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Ready:
         """Answer a failure that its handler did not answer itself."""
-        cause = {"cause": f"failed {request.api.name} {error_code}"}
-        log.error("%s: %s: %s", request.peer, request.api.name, sentence, extra=cause)
-        return self.refuse(error_code, sentence)
+        log.error("%s: %s: %s", request.peer, request.api.name, sentence)
+        return _refusal(request, error_code, sentence)
+
+
+def _whole_bytes(route: Route, version: int) -> int:
+    """Up to which size a request is read and served at once."""
+    slices = route.slices
+    return NEVER if slices is None or slices.paths_of(route.api.request, version) is None else slices.whole_bytes
+
+
+def _refusal(request: Request[Message], error_code: int, sentence: str) -> Message | Close:
+    """The error of a request as its API says it; the end of its connection where there is no place for one."""
+    return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
 def _encode(request: Request[Message], reply: Ready) -> Answer:
@@ -147,11 +199,20 @@ def _encode(request: Request[Message], reply: Ready) -> Answer:
         return None
     if isinstance(reply, Close):
         return reply
-    if request.denied is not None:
-        reply = joined(reply, request.denied)
-    if not request.release.is_today:
-        tell(reply, request.release)
+    if isinstance(reply, Encoded):
+        return frame_response(request.correlation_id, request.api.key, request.version, reply.parts)
+    if request.denied is not None or not request.release.is_today:
+        reply = _told(request, reply)
     return encode_response(request.correlation_id, request.api.key, request.version, reply)
+
+
+def _told(request: Request[Message], response: Message) -> Message:
+    """A response as the release of its listener says it, with what was refused of the request."""
+    if request.denied is not None:
+        response = joined(response, request.denied)
+    if not request.release.is_today:
+        tell(response, request.release)
+    return response
 
 
 def _with_version(frame: Buffer, version: int) -> bytes:

@@ -19,6 +19,7 @@ from ottla.broker.releases import Release
 from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
+from ottla.broker.serving.slices import Slices
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
 
@@ -30,7 +31,8 @@ P = ParamSpec("P")
 class Route:
     """One API as this broker serves it.
 
-    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller.
+    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
+    names many things is divided.
     """
 
     api: Api
@@ -39,6 +41,7 @@ class Route:
     needs: tuple[Need, ...]
     controller_only: bool
     handler: Callable[..., Reply]
+    slices: Slices | None = None
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
@@ -57,7 +60,7 @@ class Route:
 
 
 def serves(
-    message: type[B], *needs: Need, newest: int | None = None, controller_only: bool = False
+    message: type[B], *needs: Need, newest: int | None = None, controller_only: bool = False, slices: Slices | None = None
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`."""
     for need in needs:
@@ -66,7 +69,7 @@ def serves(
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler)
+        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices)
 
     return register
 

@@ -51,11 +51,16 @@ class Topics:
         self._changed = changed
         self._deleted = deleted
 
-    def create(self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, at_once: bool = True) -> list[Decision]:
-        """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created."""
+    def create(
+        self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = cluster_topics.MOST_PARTITIONS
+    ) -> list[Decision]:
+        """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created.
+
+        All of them together have at most `room` partitions.
+        """
 
         def decide() -> list[Decision]:
-            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error)
+            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
 
         decisions = decide()
         if validate_only:

@@ -9,6 +9,7 @@ ctypedef const unsigned char* Bytes
 ctypedef unsigned char* Memory
 
 cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
     object new_object "PyType_GenericAlloc" (PyTypeObject*, Py_ssize_t)
     Ref PyBool_FromLong(long) except NULL
     Ref PyBytes_FromStringAndSize(const char*, Py_ssize_t) except NULL

@@ -14,7 +14,7 @@ if __file__.endswith(".py"):
 
 import cython
 
-from ottla.wire.codec.primitives import LONGEST_STRING, Stop
+from ottla.wire.codec.primitives import LONGEST_STRING, Stop, TooMany
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -28,6 +28,7 @@ if cython.compiled:
         INT64,
         NEW_LIST,
         NUMBERS,
+        PY_SSIZE_T_MAX,
         SHARED,
         STRUCT_OR_NULL,
         STRUCTS,
@@ -62,8 +63,10 @@ if cython.compiled:
 
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 
-Source = cython.struct(start=Bytes, at=Bytes, end=Bytes, buf=Ref, view=Ref)
-"""The bytes being read. `view` is made when the first records want one."""
+_ANY = cython.declare(cython.Py_ssize_t, PY_SSIZE_T_MAX)
+
+Source = cython.struct(start=Bytes, at=Bytes, end=Bytes, buf=Ref, view=Ref, left=cython.Py_ssize_t)
+"""The bytes being read. `view` is made when the first records want one; `left` is how many items arrays may still have."""
 Src = cython.typedef(cython.pointer[Source])
 
 
@@ -85,6 +88,82 @@ class Reader:
         Raises `Stop` or UnicodeDecodeError for bytes that cannot be right.
         """
         return _read(self._plan, buf, position)
+
+    def begin(self, buf, position: cython.Py_ssize_t, stop: cython.Py_ssize_t):
+        """A struct at `position` of which only the first `stop` fields are read, and the position after those."""
+        view = _in_a_row(buf)
+        src: Source = _source(view, position, _ANY)
+        made = new_object(self._plan.type, 0)
+        at = cython.cast(cython.p_char, cython.cast(Ref, made))
+        try:
+            if self._plan.blanks_count:
+                _fill_blanks(self._plan, at)
+            _fill_steps(cython.address(src), self._plan, at, 0, stop)
+        finally:
+            Py_XDECREF(src.view)
+        return made, src.at - src.start
+
+    def finish(self, made, buf, position: cython.Py_ssize_t, start: cython.Py_ssize_t, most: cython.Py_ssize_t) -> int:
+        """Read the fields from number `start` on into what `begin` made, then its tags; the position after it.
+
+        Raises `TooMany` where arrays have more than `most` items together.
+        """
+        if type(made) is not cython.cast(object, cython.cast(Ref, self._plan.type)):
+            raise TypeError("this is no struct of the plan")
+        view = _in_a_row(buf)
+        src: Source = _source(view, position, most)
+        at = cython.cast(cython.p_char, cython.cast(Ref, made))
+        try:
+            _fill_steps(cython.address(src), self._plan, at, start, self._plan.steps_count)
+            if self._plan.flexible:
+                _tags(cython.address(src), self._plan, at)
+        finally:
+            Py_XDECREF(src.view)
+        return src.at - src.start
+
+    def items(self, buf, position: cython.Py_ssize_t, count: cython.Py_ssize_t, most: cython.Py_ssize_t):
+        """Structs that follow each other from `position` on, and the position after the last.
+
+        There are `count` of them, or fewer, where the arrays in all of them would have more than `most` items. Raises `TooMany`
+        where the first alone has more.
+        """
+        view = _in_a_row(buf)
+        src: Source = _source(view, position, most)
+        made: list = []
+        before: Bytes = src.at
+        try:
+            while len(made) < count:
+                before = src.at
+                one = new_object(self._plan.type, 0)
+                _fill(cython.address(src), self._plan, cython.cast(cython.p_char, cython.cast(Ref, one)))
+                made.append(one)
+        except TooMany:
+            if not made:
+                raise
+            src.at = before
+        finally:
+            Py_XDECREF(src.view)
+        return made, src.at - src.start
+
+
+@cython.cfunc
+def _in_a_row(buf):
+    """A view of bytes in a row, which nobody else can release."""
+    view = memoryview(buf)
+    held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
+    if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
+        return memoryview(view.tobytes())
+    return view
+
+
+@cython.cfunc
+def _source(view, position: cython.Py_ssize_t, most: cython.Py_ssize_t) -> Source:
+    """The bytes of a view, which has to be kept, from `position` on."""
+    held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
+    if position < 0 or position > held.len:
+        raise Stop
+    start = cython.cast(Bytes, held.buf)
+    return Source(start=start, at=start + position, end=start + held.len, buf=cython.cast(Ref, view), view=cython.NULL, left=most)
 
 
 # --------------------------------------------------------------------- messages
@@ -113,7 +192,7 @@ def _message(plan: CompiledPlan, buf, data: cython.p_char, size: cython.Py_ssize
     if position < 0 or position > size:
         raise Stop
     start = cython.cast(Bytes, data)
-    src: Source = Source(start=start, at=start + position, end=start + size, buf=cython.cast(Ref, buf), view=cython.NULL)
+    src: Source = Source(start=start, at=start + position, end=start + size, buf=cython.cast(Ref, buf), view=cython.NULL, left=_ANY)
     made = new_object(plan.type, 0)
     try:
         _fill(cython.address(src), plan, cython.cast(cython.p_char, cython.cast(Ref, made)))
@@ -129,17 +208,28 @@ def _message(plan: CompiledPlan, buf, data: cython.p_char, size: cython.Py_ssize
 @cython.exceptval(-1, check=False)
 def _fill(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
     """Give an object that was just made all its fields."""
-    i: cython.Py_ssize_t
     if plan.blanks_count:
         _fill_blanks(plan, made)
-    for i in range(plan.steps_count):
-        step = cython.address(plan.steps[i])
-        _field(src, step, cython.cast(Slot, made + step.offset))
+    _fill_steps(src, plan, made, 0, plan.steps_count)
     if plan.flexible:
         if src.at < src.end and src.at[0] == 0:
             src.at += 1
         else:
             _tags(src, plan, made)
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _fill_steps(src: Src, plan: CompiledPlan, made: cython.p_char, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+    """Give an object the fields that come in order, from number `start` up to `stop`."""
+    i: cython.Py_ssize_t
+    if start < 0 or stop > plan.steps_count:
+        raise Stop
+    for i in range(start, stop):
+        step = cython.address(plan.steps[i])
+        _field(src, step, _emptied(made, step.offset) if start else cython.cast(Slot, made + step.offset))
     return 0
 
 
@@ -353,6 +443,9 @@ def _array(
     i: cython.Py_ssize_t
     if count > (src.end - src.at) // step.size:
         raise Stop
+    if count > src.left:
+        raise TooMany
+    src.left -= count
     slot[0] = PyList_New(count)
     items: Slot = cython.cast(cython.pointer[PyListObject], slot[0]).ob_item
     Py_SET_SIZE(slot[0], 0)

@@ -92,6 +92,40 @@ class Writer:
             if sink.start != sink.first:
                 PyMem_Free(sink.start)
 
+    def some(self, msg, parts: list, cuts: list, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
+        """As `write`, but of the fields only those from number `start` up to `stop`; with the last of them also the tags."""
+        i: cython.Py_ssize_t
+        first = cython.declare(cython.uchar[FIRST_BYTES])
+        begun: Memory = first
+        sink: Sink = Sink(start=begun, at=begun, end=begun + FIRST_BYTES, first=begun, parts=_ref(parts), cuts=_ref(cuts), tags=0)
+        plan = self._plan
+        if start < 0 or stop > plan.steps_count:
+            raise Stop
+        try:
+            _check(plan, msg)
+            for i in range(start, stop):
+                step = cython.address(plan.steps[i])
+                _field(cython.address(sink), step, _value(msg, step.offset))
+            if plan.flexible and stop == plan.steps_count:
+                _tags(cython.address(sink), plan, msg)
+            _part(cython.address(sink))
+        finally:
+            if sink.start != sink.first:
+                PyMem_Free(sink.start)
+
+    def items(self, some: list, parts: list, cuts: list):
+        """As `write`, for structs one after the other; their count is not written."""
+        first = cython.declare(cython.uchar[FIRST_BYTES])
+        begun: Memory = first
+        sink: Sink = Sink(start=begun, at=begun, end=begun + FIRST_BYTES, first=begun, parts=_ref(parts), cuts=_ref(cuts), tags=0)
+        try:
+            for item in some:
+                _put(cython.address(sink), self._plan, item)
+            _part(cython.address(sink))
+        finally:
+            if sink.start != sink.first:
+                PyMem_Free(sink.start)
+
 
 # ----------------------------------------------------------------------- memory
 
@@ -175,15 +209,25 @@ def _value(made, offset: cython.Py_ssize_t):
 @cython.exceptval(-1, check=False)
 def _put(sink: Into, plan: CompiledPlan, made) -> cython.int:
     i: cython.Py_ssize_t
+    _check(plan, made)
+    for i in range(plan.steps_count):
+        step = cython.address(plan.steps[i])
+        _field(sink, step, _value(made, step.offset))
+    return _tags(sink, plan, made) if plan.flexible else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _check(plan: CompiledPlan, made) -> cython.int:
+    """Refuse an object of another class, and one with a field set that does not travel."""
+    i: cython.Py_ssize_t
     if not PyObject_TypeCheck(made, plan.type):
         raise TypeError("a struct is of another class")
     for i in range(plan.tags_count, plan.blanks_count):
         if plan.blanks[i].test != NEVER and _is_set(cython.address(plan.blanks[i]), _value(made, plan.blanks[i].offset)):
             raise Stop
-    for i in range(plan.steps_count):
-        step = cython.address(plan.steps[i])
-        _field(sink, step, _value(made, step.offset))
-    return _tags(sink, plan, made) if plan.flexible else 0
+    return 0
 
 
 @cython.cfunc

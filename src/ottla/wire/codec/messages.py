@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
 
-from ottla.wire.codec.plans import plan_of
-from ottla.wire.codec.primitives import Stop
+from ottla.wire.codec.plans import StructPlan, plan_of
+from ottla.wire.codec.primitives import Stop, TooMany
 from ottla.wire.faults import Malformed, Unencodable
 from ottla.wire.schema import Message
 
@@ -25,7 +26,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Any
 """Bytes, or what a records field was given (anything with `len()`)."""
 
-_DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
+MOST_ITEMS = 1 << 31
+EXPLAINED_BYTES = 64 * 1024
+"""To find out what exactly is wrong with bytes takes a hundred times as long as to read them."""
+
+DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
 _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, OverflowError)
 
 
@@ -38,10 +43,39 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     try:
         return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except KeyError:
-        _new_codec(cls, version)  # only the first time
+        new_codec(cls, version)  # only the first time
         return decode(cls, version, buf, position)
-    except _DECODING:
+    except DECODING:
         raise _malformed(cls, version, buf, position) from None
+
+
+def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, most: int = MOST_ITEMS) -> M:
+    """As `decode`, but bytes after the last field are ignored, and arrays may have no more than `most` items together."""
+    try:
+        reader = _first_reader(cls, version, COMPILED)  # type: ignore[arg-type]  # every class is hashable
+        made, at = reader.begin(buf, position, 0)
+        reader.finish(made, buf, at, 0, most)
+    except TooMany:
+        raise Malformed(cls.__name__, version, "", position, f"names more than {most} things: name fewer at a time") from None
+    except DECODING:
+        raise _malformed(cls, version, buf, position) from None
+    return cast("M", made)
+
+
+@cache
+def _first_reader(cls: type[Message], version: int, compiled: bool) -> Any:
+    del compiled  # each kind has its own
+    return part_codecs(plan_of(cls, version))[0]
+
+
+def part_codecs(plan: StructPlan) -> tuple[Any, Any]:
+    """What reads and writes structs of a plan in parts."""
+    if COMPILED:
+        compiled = CompiledPlan(plan)
+        return Reader(compiled), Writer(compiled)
+    from ottla.wire.codec.plain_blocks import PlainReader, PlainWriter
+
+    return PlainReader(plan), PlainWriter(plan)
 
 
 def encode(msg: Message, version: int) -> bytes:
@@ -67,7 +101,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
     """Append the pieces of a message to `parts`, and the positions of records among them to `cuts`."""
-    write = msg.WIRE.writers.get(version) or _new_codec(type(msg), version)
+    write = msg.WIRE.writers.get(version) or new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)
     except _ENCODING as e:
@@ -87,6 +121,8 @@ def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
 
 
 def _malformed(cls: type[Message], version: int, buf: Buffer, position: int) -> Malformed:
+    if len(buf) - position > EXPLAINED_BYTES:
+        return Malformed(cls.__name__, version, "", position, "cannot be read")
     from ottla.wire.inspection.explain import malformed
 
     return malformed(cls, version, buf, position)
@@ -104,7 +140,7 @@ def _check_version(cls: type[Message], version: int) -> None:
         raise ValueError(f"{cls.__name__} has no version {version}: use one of {valid.start} to {valid.stop - 1}") from None
 
 
-def _new_codec(cls: type[Message], version: int) -> Callable[..., None]:
+def new_codec(cls: type[Message], version: int) -> Callable[..., None]:
     """Make the reader and the writer of a version, and give back the writer."""
     _check_version(cls, version)
     plan = plan_of(cls, version)

@@ -88,7 +88,7 @@ def _indented(lines: list[str]) -> list[str]:
 def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], Any]:
     """`read(buf, position)`: the message that begins there and fills the rest; its records are views of `buf`."""
     records = plan.cls.WIRE.records
-    read_struct = _struct_reader(plan)
+    read_struct = struct_reader(plan)
 
     def read(buf: bytes | bytearray | memoryview, position: int) -> Any:
         if records:
@@ -105,7 +105,7 @@ def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], 
     return read
 
 
-def _struct_reader(plan: StructPlan) -> Read:
+def struct_reader(plan: StructPlan) -> Read:
     out = Generated("def read(buf, at):", _READING)
     out(f"o = new({out.bind(plan.cls)})")
     out(*(f"o.{blank.name} = {_default(blank, out)}" for blank in plan.blanks))
@@ -146,10 +146,10 @@ def _default(blank: Blank, out: Generated) -> str:
 def _reading(step: Step, target: str, out: Generated) -> list[str]:
     """The lines that read a field of variable width."""
     if step.kind == "struct":
-        return [f"{target}, at = {out.bind(_struct_reader(step.struct))}(buf, at)"]
+        return [f"{target}, at = {out.bind(struct_reader(step.struct))}(buf, at)"]
     if step.kind == "struct or null":
         there = "varint(buf, at)" if step.tag >= 0 else "(buf[at] < 128, at + 1)"
-        found = f"{out.bind(_struct_reader(step.struct))}(buf, at) if n else (None, at)"
+        found = f"{out.bind(struct_reader(step.struct))}(buf, at) if n else (None, at)"
         return [f"n, at = {there}", f"{target}, at = {found}"]
     content = _content(step, target, out)
     if not step.nullable:
@@ -172,7 +172,7 @@ def _content(step: Step, target: str, out: Generated) -> list[str]:
     if step.kind == "numbers":
         return [f"{target} = [bytes(buf[i:i + 16]) for i in range(at, at + 16 * n, 16)]", "at += 16 * n"]
     if step.kind == "structs":
-        return [f"{target}, at = items(buf, at, n, {out.bind(_struct_reader(step.struct))})"]
+        return [f"{target}, at = items(buf, at, n, {out.bind(struct_reader(step.struct))})"]
     if step.kind == "texts":
         read_text = _field_reader("strings", _TEXT[step.size])
         return [f"{target}, at = items(buf, at, n, {out.bind(read_text)})"]
@@ -240,11 +240,11 @@ _READING: Final = {
 
 def writer(plan: StructPlan) -> Callable[[Any, list[Any], list[int]], None]:
     """`write(message, parts, cuts)` appends the encoded pieces to `parts`, to `cuts` the positions of records among them."""
-    write_struct = _struct_writer(plan)
+    write_struct = struct_writer(plan)
     return lambda made, parts, cuts: write_struct(made, parts.append, parts, cuts)
 
 
-def _struct_writer(plan: StructPlan) -> Write:
+def struct_writer(plan: StructPlan) -> Write:
     out = Generated("def write(o, put, parts, cuts):", _WRITING)
     out(f"if not isinstance(o, {out.bind(plan.cls)}): raise TypeError('a struct is of another class')")
     wrong = [_is_set(blank, out) for blank in plan.blanks[len(plan.tags) :] if blank.test != "never"]
@@ -290,7 +290,7 @@ _TESTS: Final = {
 def _writing(step: Step, out: Generated) -> list[str]:
     """The lines that write the value `v` of a field of variable width."""
     if step.inner and step.kind != "structs":
-        lines, null = [f"{out.bind(_struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
+        lines, null = [f"{out.bind(struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
         if step.kind == "struct":
             return lines
         return [f"if v is None: put({null!r})", "else:", *_indented([r"put(b'\1')", *lines])]
@@ -316,7 +316,7 @@ def _contents(step: Step, out: Generated) -> list[str]:
         return ["put(v)"]
     if step.kind == "numbers":
         return ["put(b''.join(map(uuid, v)))" if step.item == "16s" else f"put({out.bind(_Rows(step.item))}[n].pack(*v))"]
-    item = _struct_writer(step.struct) if step.inner else _field_writer("strings", _TEXT[step.size])
+    item = struct_writer(step.struct) if step.inner else _field_writer("strings", _TEXT[step.size])
     return [f"for item in v: {out.bind(item)}(item, put, parts, cuts)", "if len(v) != n: raise Stop"]
 
 

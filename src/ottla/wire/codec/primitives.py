@@ -18,6 +18,10 @@ class Stop(Exception):
     """Bytes or a value cannot be right. Never leaves `codec`, which raises an error that says what is wrong."""
 
 
+class TooMany(Stop):
+    """Arrays have more items than are wanted at once."""
+
+
 def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """An unsigned varint of at most 5 bytes, and the position after it. Raises `Stop` or IndexError."""
     value = 0

@@ -1,0 +1,113 @@
+"""Requests that name many things, served a block at a time: read, asked, answered and written, with others served in between.
+
+A handler sees each block as a request of its own, and what it answers becomes one response. Knows how arrays are declared, and no
+API by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from ottla.broker.scheduler import Done, Steps
+from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
+from ottla.ports import Buffer
+from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
+from ottla.wire.schema import Message
+
+MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+"""Clients take no larger response either."""
+NEVER: Final = sys.maxsize
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What many things are named by: pairs of paths in the request and in the response, the first that its version has counts.
+
+    A block has `things` of them; requests of at most `whole_bytes` bytes can't name enough to be worth dividing. `unique` has the
+    fields by which no two of them may be the same. A handler that is `asked_whole` takes the blocks itself, from `request.whole`.
+    """
+
+    paths: tuple[tuple[Path, Path], ...]
+    things: int = 200
+    whole_bytes: int = 2048
+    unique: Path = ()
+    asked_whole: bool = False
+
+    def paths_of(self, message: type[Message], version: int) -> tuple[Path, Path] | None:
+        """The paths of a version; None where it has none."""
+        here = {one.name for one in message.WIRE.fields if version in one.present}
+        return next((pair for pair in self.paths if pair[0][0] in here), None)
+
+
+Serve = Callable[[Request[Message]], Reply]
+"""How a block is served: as any request is."""
+Tell = Callable[[Request[Message], Message], Message]
+"""What of a block's response is added or changed before it is written."""
+
+
+BY_PARTITION: Final = Slices(((("topics", "partitions"), ("topics", "partitions")),))
+"""Most APIs name partitions by their topics, and so does what they answer."""
+
+
+def open_slowly(slices: Slices, request: Request[Message], frame: Buffer, position: int, path: Path) -> Steps[Whole]:
+    """Look at all of a request. Raises `Malformed`."""
+    level = level_of(request.api.request, request.version, path)
+    assert level is not None, "its paths are those of the version"
+    reader = BlockReader(request.api.request, request.version, level, frame, position, slices.things)
+    seen: Counter[object] = Counter()
+    for block in reader.open(MOST_WITHIN if slices.unique else MOST_THINGS):
+        if slices.unique:
+            seen.update(_names(block, slices.unique))
+        yield None
+    return Whole(reader, frozenset(name for name, times in seen.items() if times > 1))
+
+
+def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
+    for thing in block:
+        yield (thing,) if isinstance(thing, str) else tuple(getattr(thing, name) for name in unique)
+
+
+def serve_in_blocks(
+    later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve, tell: Tell
+) -> Steps[Reply]:
+    """One block after the other; the reply of one that has to wait is waited for."""
+    writer = BlockWriter(request.version, answered)
+    for block in whole.reader.blocks():
+        part = replace(request, body=whole.reader.part(block), whole=whole)
+        reply = yield from awaited(later, serve(part))
+        if not isinstance(reply, Message):
+            return reply
+        writer.add(tell(part, reply))
+        if writer.size > MOST_RESPONSE_BYTES:
+            return too_large(request)
+        yield None
+    return Encoded(writer.parts())
+
+
+def too_large(request: Request[Message]) -> Close:
+    return Close(f"its {request.api.name} response would have more than {MOST_RESPONSE_BYTES} bytes: ask for less at a time")
+
+
+def awaited(later: LaterReplies, reply: Ready | Promise | Waiting) -> Steps[Ready]:
+    """What a reply becomes."""
+    promise = reply
+    found: list[Ready] = []
+    if isinstance(promise, Waiting):
+        promise = later.keep(promise, found.append)
+    elif isinstance(promise, Promise):
+        promise.keep(found.append)
+    else:
+        return promise
+    if not promise.done:
+        yield partial(_tell_when_ready, promise)
+    return found[0]
+
+
+def _tell_when_ready(promise: Promise, done: Done) -> None:
+    promise.ready = partial(done, None)

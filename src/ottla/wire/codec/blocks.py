@@ -1,0 +1,338 @@
+"""Large messages, read and written a block at a time, so that nobody has to hold or to make all of one at once.
+
+A path names the arrays on the way to the many things in a message, such as ("topics", "partitions"). A block is a list of what the
+first array holds; where one thing in it has too many of its own, several blocks hold it, each with some of them. Each array but
+the first is the last field of its struct.
+
+Knows plans and bytes; nothing of requests and of whom they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from copy import copy
+from functools import cache
+from struct import Struct as Layout
+from struct import unpack_from
+from typing import Any, Final
+
+from ottla.wire.codec import messages
+from ottla.wire.codec.messages import DECODING, Buffer, Part, join_between, part_codecs
+from ottla.wire.codec.plans import Step, StructPlan, plan_of
+from ottla.wire.codec.primitives import LONGEST_STRING, Stop, TooMany, unsigned_varint, varint
+from ottla.wire.faults import Malformed
+from ottla.wire.schema import Message
+
+Path = tuple[str, ...]
+
+MOST_THINGS: Final = 1_000_000
+"""In one message: no client names so many, and what is kept of each of them while it is served stays bounded."""
+MOST_WITHIN: Final = 100_000
+"""Items in the arrays that are read in one go: of one thing that cannot be divided, and of all that follows the many things."""
+_WITHIN_EACH: Final = 20
+_JOINED_BYTES: Final = 32 * 1024
+_COUNTS: Final = {2: Layout(">h"), 4: Layout(">i")}
+
+
+class Level:
+    """One array on a path: the struct that has it, which of the fields it is, and the level below."""
+
+    def __init__(self, plan: StructPlan, path: Path) -> None:
+        self.index = next(i for i, step in enumerate(plan.steps) if step.name == path[0])
+        self.step: Step = plan.steps[self.index]
+        self.fields = len(plan.steps)
+        self.reader, self.writer = part_codecs(plan)
+        self.below = Level(self.step.struct, path[1:]) if len(path) > 1 else None
+        self.item_reader: Any = None
+        self.item_writer: Any = None
+        if self.step.inner is not None:
+            below = self.below
+            self.item_reader, self.item_writer = (below.reader, below.writer) if below else part_codecs(self.step.struct)
+
+    def count(self, buf: Buffer, at: int) -> tuple[int, int]:
+        """The count of the array that begins at `at`, -1 for null, and the position after it."""
+        if self.step.width == 1:
+            count, at = varint(buf, at)
+            count -= 1
+        else:
+            (count,) = _COUNTS[self.step.width].unpack_from(buf, at)
+            at += self.step.width
+        if count < 0 and not self.step.nullable:
+            raise Stop
+        if count * max(1, self.step.size) > len(buf) - at:
+            raise Stop
+        return max(count, -1), at
+
+    def counted(self, count: int) -> bytes:
+        return unsigned_varint(count + 1) if self.step.width == 1 else _COUNTS[self.step.width].pack(count)
+
+    def some(self, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
+        """Some of the next `count` items, and the position after them."""
+        if self.item_reader is None:
+            return (_texts if self.step.kind == "texts" else _numbers)(self.step, buf, at, count)
+        found: tuple[list[Any], int]
+        try:
+            found = self.item_reader.items(buf, at, count, _WITHIN_EACH * count)
+        except TooMany:
+            found = self.item_reader.items(buf, at, 1, MOST_WITHIN)
+        return found
+
+
+def level_of(cls: type[Message], version: int, path: Path) -> Level | None:
+    """The first array of a path; None where it does not travel in this version."""
+    return _level_of(cls, version, path, messages.COMPILED)  # type: ignore[arg-type]  # every class is hashable
+
+
+@cache
+def _level_of(cls: type[Message], version: int, path: Path, compiled: bool) -> Level | None:
+    del compiled  # each kind has its own
+    plan = plan_of(cls, version)
+    return Level(plan, path) if any(step.name == path[0] for step in plan.steps) else None
+
+
+def _numbers(step: Step, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
+    return list(unpack_from(f">{count}{_CODES[step.size]}", buf, at)), at + count * step.size
+
+
+_CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+def _texts(step: Step, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
+    texts = []
+    for _ in range(count):
+        if step.size == 1:
+            size, at = varint(buf, at)
+            size -= 1
+        else:
+            (size,) = _COUNTS[2].unpack_from(buf, at)
+            at += 2
+        if not 0 <= size <= LONGEST_STRING or at + size > len(buf):
+            raise Stop
+        texts.append(str(buf[at : at + size], "utf-8"))
+        at += size
+    return texts, at
+
+
+class BlockReader:
+    """One message in `buf`, which stays as it is. `open` reads all but what its blocks hold; they can be read again and again.
+
+    `message` is the message with an empty array, or with None for one that is null. Bytes after its last field are ignored.
+    """
+
+    def __init__(self, cls: type[Message], version: int, level: Level, buf: Buffer, position: int, size: int) -> None:
+        self.count = 0
+        self.message: Any = None
+        self._cls = cls
+        self._version = version
+        self._level = level
+        self._buf = buf if isinstance(buf, bytes) else memoryview(buf)
+        self._position = position
+        self._size = size
+        self._kept: list[list[Any]] = []
+
+    @property
+    def name(self) -> str:
+        """Of the first array."""
+        return self._level.step.name
+
+    def open(self, most: int = MOST_THINGS) -> Generator[list[Any], None, None]:
+        """Look at all blocks once, which shows whether all of the message can be read. Raises `Malformed`."""
+        level = self._level
+        try:
+            self.message, at = level.reader.begin(self._buf, self._position, level.index)
+            self._count, at = level.count(self._buf, at)
+            self._at = at
+            blocks = self._blocks(level, at, self._count)
+            kept: list[list[Any]] | None = []
+            while (block := next(blocks, None)) is not None:
+                self.count += _things(level, block)
+                if self.count > most:
+                    raise self._malformed(f"names more than {most} things: name fewer at a time")
+                kept = None if kept is None or kept else [block]
+                yield block
+            self._kept = kept or []
+            setattr(self.message, self.name, None if self._count < 0 else [])
+            level.reader.finish(self.message, self._buf, self._end, level.index + 1, MOST_WITHIN)
+        except DECODING as fault:
+            many = f"one thing in it names more than {MOST_WITHIN} others: name fewer at a time"
+            raise self._malformed(many if isinstance(fault, TooMany) else "cannot be read") from None
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether one block holds all, or there is nothing for blocks to hold."""
+        return bool(self._kept) or self._count <= 0
+
+    def blocks(self) -> Iterator[list[Any]]:
+        """The blocks, once the message is open."""
+        return iter(self._kept) if self._kept else self._blocks(self._level, self._at, self._count)
+
+    def part(self, block: list[Any]) -> Any:
+        """The message as if it held no more than this block."""
+        part = copy(self.message)
+        if self._count >= 0:
+            setattr(part, self.name, block)
+        return part
+
+    def _blocks(self, level: Level, at: int, count: int) -> Generator[list[Any], None, None]:
+        at = yield from self._walk(level, at, count)
+        self._end = at
+
+    def _walk(self, level: Level, at: int, count: int) -> Generator[list[Any], None, int]:
+        while count > 0:
+            if level.below is None:
+                items, at = level.some(self._buf, at, min(count, self._size))
+            else:
+                try:
+                    items, at = level.below.reader.items(self._buf, at, min(count, self._size), self._size)
+                except TooMany:
+                    at = yield from self._walk_one(level.below, at)
+                    count -= 1
+                    continue
+            count -= len(items)
+            yield items
+        return at
+
+    def _walk_one(self, level: Level, at: int) -> Generator[list[Any], None, int]:
+        """The blocks of one thing that has too many of its own for one."""
+        head, at = level.reader.begin(self._buf, at, level.index)
+        count, at = level.count(self._buf, at)
+        setattr(head, level.step.name, [])
+        walk = self._walk(level, at, count)
+        while True:
+            try:
+                items = next(walk)
+            except StopIteration as end:
+                at = end.value
+                break
+            one = copy(head)
+            setattr(one, level.step.name, items)
+            yield [one]
+        end_at: int = level.reader.finish(head, self._buf, at, level.index + 1, MOST_WITHIN)
+        return end_at
+
+    def _malformed(self, reason: str) -> Malformed:
+        return Malformed(self._cls.__name__, self._version, "", self._position, reason)
+
+
+def _things(level: Level, block: Sequence[Any]) -> int:
+    """How many things a block holds, at all levels."""
+    below = level.below
+    if below is None:
+        return len(block)
+    name = below.step.name
+    return len(block) + sum(_things(below, getattr(one, name) or ()) for one in block)
+
+
+class BlockWriter:
+    """One message, written from messages that each hold some of it: what else they say is as the first of them says it.
+
+    The last thing of one and the first of the next become one where they differ in nothing but their own arrays.
+    """
+
+    def __init__(self, version: int, path: Path) -> None:
+        self._version = version
+        self._path = path
+        self._first: Message | None = None
+        self._items: _Items
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return 0 if self._first is None else self._items.size
+
+    def add(self, message: Message) -> None:
+        """Write what a message holds. Raises what a writer raises."""
+        if self._first is None:
+            level = level_of(type(message), self._version, self._path)
+            assert level is not None, "responses have the arrays of their version"
+            self._first, self._items = message, _Items(level)
+        self._items.add(getattr(message, self._path[0]) or [])
+
+    def parts(self) -> list[Part]:
+        """All of it, when there is no more to add."""
+        assert self._first is not None, "an empty message has its own writer"
+        level = self._items.level
+        return [
+            *_written(level.writer.some, self._first, 0, level.index),
+            *self._items.closed(),
+            *_written(level.writer.some, self._first, level.index + 1, level.fields),
+        ]
+
+
+class _Items:
+    """The items of one array as far as they are written. The last of them is open: what comes next may belong to it."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.size = 0
+        self._parts: list[Part] = []
+        self._count = 0
+        self._open: tuple[Any, list[Part], _Items] | None = None
+
+    def add(self, items: list[Any]) -> None:
+        below = self.level.below
+        if below is None:
+            self._count += len(items)
+            self._put(_written(self.level.item_writer.items, items))
+            return
+        if not items:
+            return
+        if not self._continues(items[0], below):
+            self._begin(items[0], below)
+        if len(items) > 1:
+            self._close()
+            between = items[1:-1]
+            self._count += len(between)
+            self._put(_written(self.level.item_writer.items, between))
+            self._begin(items[-1], below)
+
+    def closed(self) -> list[Part]:
+        """The count and all items."""
+        self._close()
+        return [self.level.counted(self._count), *self._parts]
+
+    def _begin(self, item: Any, below: Level) -> None:
+        self._close()
+        inner = _Items(below)
+        inner.add(getattr(item, below.step.name) or [])
+        self._open = item, _written(below.writer.some, item, 0, below.index), inner
+        self._count += 1
+        self.size += inner.size
+
+    def _continues(self, item: Any, below: Level) -> bool:
+        """Take in an item that goes on with the open one; whether it does."""
+        if self._open is None or _written(below.writer.some, item, 0, below.index) != self._open[1]:
+            return False
+        inner = self._open[2]
+        before = inner.size
+        inner.add(getattr(item, below.step.name) or [])
+        self.size += inner.size - before
+        return True
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        (item, head, inner), self._open = self._open, None
+        below = inner.level
+        size = self.size
+        self._put([*head, *inner.closed(), *_written(below.writer.some, item, below.index + 1, below.fields)])
+        self.size = size
+
+    def _put(self, parts: list[Part]) -> None:
+        for part in parts:
+            self.size += len(part)
+            last = self._parts[-1] if self._parts else None
+            if type(last) is bytes and type(part) is bytes and len(last) < _JOINED_BYTES:
+                self._parts[-1] = last + part
+            else:
+                self._parts.append(part)
+
+
+def _written(write: Any, *what: Any) -> list[Part]:
+    parts: list[Part] = []
+    cuts: list[int] = []
+    if len(what) == 3:
+        write(what[0], parts, cuts, what[1], what[2])
+    else:
+        write(what[0], parts, cuts)
+    return join_between(parts, cuts)

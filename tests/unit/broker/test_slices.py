@@ -1,0 +1,126 @@
+"""Requests that name many things are served a block at a time, and answered as if they had been served at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.serving.later import Promise
+from ottla.broker.serving.request import Close
+from ottla.wire.errors import INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.framing import FrameHeader, encode_request
+from tests.support.machine import Machine
+from tests.support.messages import request
+from tests.unit.broker.test_computed import Hasty
+from tests.unit.broker.test_old_versions import machine_with
+
+LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 8, 9, 19, 20
+EPOCHS, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 23, 32, 37
+
+
+@pytest.fixture
+def slow() -> Machine:
+    """A machine whose slices are over after two looks at the clock."""
+    machine = machine_with("t")
+    grown = [{"name": "t", "count": 900, "assignments": None}]
+    assert (
+        machine.ask(CREATE_PARTITIONS, 3, request(CREATE_PARTITIONS, 3, topics=grown, timeout_ms=1000)).results[0].error_code == 0
+    )
+    machine.ask(10, 4, request(10, 4, coordinator_keys=["g", "h"]))
+    machine.broker.scheduler._clock = Hasty(machine.clock)
+    return machine
+
+
+def finished(machine: Machine, key: int, version: int, body: Any) -> Any:
+    """The answer to a request that has to take several slices."""
+    pending = machine.begin(key, version, body)
+    assert isinstance(pending, Promise)
+    assert pending.blocking, "later requests of this client are answered later"
+    for _ in range(100_000):
+        if pending.done:
+            return machine.finish(key, version, pending)
+        machine.pass_time(1)
+    raise AssertionError("it was not answered")
+
+
+def test_the_partitions_of_one_topic_stay_together(slow: Machine) -> None:
+    asked = [{"partition_index": index, "timestamp": -1} for index in range(1000)]
+    topics = [{"name": "t", "partitions": asked}, {"name": "u", "partitions": asked[:3]}]
+    answer = finished(slow, LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=topics))
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("t", 1000), ("u", 3)]
+    assert [part.partition_index for part in answer.topics[0].partitions] == list(range(1000))
+    assert [part.error_code for part in answer.topics[0].partitions[:2]] == [NONE, NONE]
+    assert {part.error_code for part in answer.topics[0].partitions[900:]} == {UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@pytest.mark.parametrize("version", [4, 5, 12, 13])
+def test_many_unknown_topics_are_each_told(slow: Machine, version: int) -> None:
+    names = [f"no-such-topic-{number}" for number in range(1000)]
+    wanted = request(METADATA, version, topics=[{"name": name} for name in names], allow_auto_topic_creation=False)
+    answer = finished(slow, METADATA, version, wanted)
+    assert [topic.name for topic in answer.topics] == names
+    assert {topic.error_code for topic in answer.topics} == {UNKNOWN_TOPIC_OR_PARTITION}
+    assert [broker.node_id for broker in answer.brokers] == [1]
+
+
+def test_offsets_of_several_groups_are_committed_and_fetched_in_blocks(slow: Machine) -> None:
+    indexes = list(range(900))
+    for group in "gh":
+        parts = [{"partition_index": index, "committed_offset": 5 + index, "committed_metadata": ""} for index in indexes]
+        body = request(OFFSET_COMMIT, 8, group_id=group, topics=[{"name": "t", "partitions": parts}])
+        committed = finished(slow, OFFSET_COMMIT, 8, body)
+        assert [(topic.name, {part.error_code for part in topic.partitions}) for topic in committed.topics] == [("t", {NONE})]
+    topics = [{"name": "t", "partition_indexes": indexes}]
+    wanted = request(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics} for group in "gh"])
+    fetched = finished(slow, OFFSET_FETCH, 8, wanted)
+    assert [group.group_id for group in fetched.groups] == ["g", "h"]
+    for group in fetched.groups:
+        assert [[part.committed_offset for part in topic.partitions] for topic in group.topics] == [
+            [5 + index for index in indexes]
+        ]
+
+
+def test_what_must_be_named_once_is_refused_wherever_it_is_named_again(slow: Machine) -> None:
+    topics = [
+        {"name": "twice" if number in (3, 90) else f"new-{number}", "num_partitions": 1, "replication_factor": 1}
+        for number in range(100)
+    ]
+    created = finished(slow, CREATE_TOPICS, 7, request(CREATE_TOPICS, 7, topics=topics, timeout_ms=1000))
+    assert {topic.error_code for topic in created.topics if topic.name == "twice"} == {INVALID_REQUEST}
+    assert {topic.error_code for topic in created.topics if topic.name != "twice"} == {NONE}
+    assert len(slow.broker.image.topics) == 2 + 98
+    again = [{"name": "new-1" if number == 70 else f"new-{number}"} for number in range(100)]
+    deleted = finished(slow, DELETE_TOPICS, 6, request(DELETE_TOPICS, 6, topics=again, timeout_ms=1000))
+    assert {topic.error_code for topic in deleted.responses if topic.name == "new-1"} == {INVALID_REQUEST}
+    assert set(slow.broker.image.topics) == {"t", "__consumer_offsets", "new-1", "new-70"}
+
+
+def test_no_request_makes_more_partitions_than_another_because_it_is_served_in_blocks(slow: Machine) -> None:
+    topics = [{"name": f"new-{number}", "num_partitions": 300, "replication_factor": 1} for number in range(60)]
+    wanted = request(CREATE_TOPICS, 7, topics=topics, timeout_ms=1000, validate_only=True)
+    created = finished(slow, CREATE_TOPICS, 7, wanted)
+    assert sum(topic.error_code == NONE for topic in created.topics) == 33
+
+
+def test_a_request_that_names_too_many_things_ends_its_connection() -> None:
+    machine = Machine()
+    names = [f"{number}" for number in range(100_001)]
+    pending = machine.begin(DELETE_TOPICS, 5, request(DELETE_TOPICS, 5, topic_names=names))
+    while isinstance(pending, Promise) and not pending.done:
+        machine.pass_time(1)
+    outcome = machine.finish(DELETE_TOPICS, 5, pending) if isinstance(pending, Promise) else pending
+    assert isinstance(outcome, Close)
+    assert "names more than 100000 things" in outcome.reason
+
+
+def test_one_whose_last_field_is_missing_does_nothing(slow: Machine) -> None:
+    topics = [{"name": f"new-{number}", "num_partitions": 1, "replication_factor": 1} for number in range(100)]
+    parts = encode_request(FrameHeader(CREATE_TOPICS, 4, 1, "test"), request(CREATE_TOPICS, 4, topics=topics, timeout_ms=1000))
+    frame = memoryview(b"".join(parts))[4:-1]
+    pending = slow.broker.receive(frame, slow.peer, slow.clock.now())
+    assert isinstance(pending, Promise)
+    while not pending.done:
+        slow.pass_time(1)
+    assert isinstance(pending.answer, Close)
+    assert set(slow.broker.image.topics) == {"t", "__consumer_offsets"}
