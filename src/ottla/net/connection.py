@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import mmap
+import re
 from collections import deque
 from collections.abc import Iterable
 from struct import Struct
@@ -20,11 +21,13 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.net.door import Door
 from ottla.net.outbox import Outbox
+from ottla.net.turns import Turns
 from ottla.ports import Clock, Now, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
 SIZE = Struct(">i")
+NUMBER = re.compile(r"\d+")
 BACKLOG_BYTES = 64 * 1024
 EAGER_BYTES = 2 * 1024 * 1024
 OWED_REPLIES = 2048
@@ -46,6 +49,7 @@ class Owner(Protocol):
 
     scratch: memoryview
     max_request_bytes: int
+    turns: Turns
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take in a new connection; returns who its peer is."""
@@ -69,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._door = door
         self._clock = clock
+        self._turns = owner.turns
         self._scratch = owner.scratch
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
@@ -78,6 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._resuming = False
         self._heard_all = False
+        self.clear_ns = 0
+        self.waits = False
         self.active_ms = clock.now().mono_ms
         self._outbox: Outbox
         self._transport: asyncio.Transport
@@ -98,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         owed = [reply for reply in self._owed if isinstance(reply, Promise)]
         self._owed.clear()
+        self._frame, self._backlog = None, bytearray()
         self._outbox.clear()
         self._owner.dismiss(self, owed)
 
@@ -111,19 +119,25 @@ class Connection(asyncio.BufferedProtocol):
             now = self._clock.now()
             self.active_ms = now.mono_ms
             if self._frame is not None:
-                self._fill(nbytes, now)
+                self._filled += nbytes
+                if self._filled == len(self._frame):
+                    self._work(now)
             elif self._backlog:
                 self._backlog += self._scratch[:nbytes]
-                self._work_off_backlog(now)
-            else:
+                self._work(now)
+            elif self._turns.begin(self):
                 self._take(self._scratch[:nbytes], now)
+                self._turns.end(self)
+            else:
+                self._backlog += self._scratch[:nbytes]
             self._owner.settle_soon()
             self._flush()
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
         self._heard_all = True
-        self._frame = None
+        if not self._has_frame:
+            self._frame = None
         return self._is_under_way
 
     def pause_writing(self) -> None:
@@ -131,10 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._outbox.writable = True
-        self._flush()
-        if not self._blocked:
-            self._go_on()
-        self._close_if_done()
+        self.resume()
 
     @property
     def idle(self) -> bool:
@@ -144,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_under_way(self) -> bool:
         """Whether something remains to be done before a peer that sends no more can be closed."""
-        return bool(self._owed) or self._resuming or not self._outbox.is_empty
+        return bool(self._owed) or self.waits or self._resuming or not self._outbox.is_empty
 
     def _close_if_done(self) -> None:
         if self._heard_all and not self._closing and not self._is_under_way:
@@ -159,17 +170,31 @@ class Connection(asyncio.BufferedProtocol):
             return True
         return bool(self._owed) and self._owed[-1].blocking and not self._owed[-1].done
 
-    def _fill(self, nbytes: int, now: Now) -> None:
-        assert self._frame is not None
-        self._filled += nbytes
-        if self._filled < len(self._frame):
-            return
-        frame, self._frame, self._filled = self._frame, None, 0
-        self._take(memoryview(frame), now, owned=True)
+    @property
+    def _has_frame(self) -> bool:
+        """Whether a frame with a buffer of its own is whole, and not yet served."""
+        return self._frame is not None and self._filled == len(self._frame)
+
+    def _work(self, now: Now) -> None:
+        """Serve what is held, now or when its turn comes."""
+        if not self._blocked and not self.waits and self._turns.begin(self):
+            self._work_off(now)
+            self._turns.end(self)
+        self._mind_reading()
+
+    def _work_off(self, now: Now) -> None:
+        """Serve what is held, until the turn is over."""
+        frame = self._frame
+        if frame is not None and self._filled == len(frame):
+            self._frame = None
+            self._take(memoryview(frame), now, owned=True)
+        if self._backlog and not self._blocked:
+            backlog, self._backlog = self._backlog, bytearray()
+            self._take(memoryview(backlog), now, owned=True)
 
     def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
-        """Serve the whole frames in `view`; keep the rest. `owned`: the memory of `view` is not used for anything else."""
-        position, end = 0, len(view)
+        """Serve the whole frames in `view` until the turn is over; keep the rest. `owned`: the memory is used for nothing else."""
+        position, end, done, pace = 0, len(view), 0, 1
         while end - position >= 4:
             if self._blocked:
                 break
@@ -179,14 +204,19 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if end - position - 4 < size:
                 break
+            if not pace:
+                pace = self._turns.pace(done)
+                if not pace:
+                    self.waits = True
+                    break
             self._serve(view[position + 4 : position + 4 + size], now, owned)
-            position += 4 + size
+            position, done, pace = position + 4 + size, done + 1, pace - 1
         if position < end and not self._closing:
             self._keep(view[position:])
 
     def _keep(self, rest: memoryview) -> None:
-        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind a reply that waits."""
-        if not self._blocked and len(rest) >= 4:
+        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind what comes first."""
+        if len(rest) >= 4 and not self.waits and not self._blocked:
             (size,) = SIZE.unpack_from(rest)
             if 0 <= size <= self._owner.max_request_bytes:
                 self._frame = _room(4 + size)
@@ -194,19 +224,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._filled = len(rest)
                 return
         self._backlog += rest
-        self._mind_backlog()
+        self._mind_reading()
 
-    def _work_off_backlog(self, now: Now) -> None:
-        if self._blocked:
-            self._mind_backlog()
-        else:
-            backlog, self._backlog = self._backlog, bytearray()
-            self._take(memoryview(backlog), now, owned=True)
-
-    def _mind_backlog(self) -> None:
-        if self._blocked and len(self._backlog) >= BACKLOG_BYTES and self._reading and not self._closing:
-            self._reading = False
-            self._transport.pause_reading()
+    def _mind_reading(self) -> None:
+        """Read on only while there is room for what comes."""
+        has_room = len(self._backlog) < BACKLOG_BYTES and not self._has_frame
+        if has_room != self._reading and not self._closing:
+            self._reading = has_room
+            (self._transport.resume_reading if has_room else self._transport.pause_reading)()
 
     def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:
         answer = self._door.receive(frame, self.peer, now, owned)
@@ -234,21 +259,21 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._flush()
-        if (self._backlog or not self._reading) and not self._blocked:
-            self._go_on()
+        if self._backlog or self._frame is not None:
+            self._work(self._clock.now())
+            self._owner.settle_soon()
+            self._flush()
         if self._heard_all:
             self._close_if_done()
 
-    def _go_on(self) -> None:
-        """Serve what came in while a reply waited, then read on."""
-        if self._backlog:
-            now = self._clock.now()
-            self._work_off_backlog(now)
+    def go_on(self) -> None:
+        """Its turn has come: serve what is held."""
+        if not self._closing and not self._blocked:
+            self._work_off(self._clock.now())
+            self._mind_reading()
             self._owner.settle_soon()
             self._flush()
-        if not self._reading and not self._closing and not (self._blocked and len(self._backlog) >= BACKLOG_BYTES):
-            self._reading = True
-            self._transport.resume_reading()
+            self._close_if_done()
 
     def _put(self, answer: Answer) -> None:
         if isinstance(answer, Close):
@@ -268,7 +293,8 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is ready, then close. Logs once who was closed and why."""
         if self._closing:
             return
-        log.warning("closed the connection of %s: %s", self, reason, extra={"cause": "closed connection"})
+        cause = {"cause": f"closed connection {NUMBER.sub('', reason)}"}
+        log.warning("closed the connection of %s: %s", self, reason, extra=cause)
         self._flush()
         self.close()
 

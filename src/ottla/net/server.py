@@ -15,6 +15,7 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.net.connection import Connection
 from ottla.net.door import Door
+from ottla.net.turns import Turns
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.net")
@@ -35,6 +36,7 @@ class Server:
         self.ended = asyncio.Event()
         """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
+        self.turns = Turns()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
         self._connections: set[Connection] = set()
@@ -42,6 +44,7 @@ class Server:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
+        self._turn_is_due = False
         self._settling = False
         self._is_closed = False
         self._listens = True
@@ -115,9 +118,16 @@ class Server:
 
     def settle_soon(self) -> None:
         """Settle once every connection that has input was read: what they ask for is stored and synced together."""
-        if not self._settling:
-            self._settling = True
-            self._loop.call_soon(self._settle)
+        if not self._turn_is_due and not self._settling:
+            self._turn_is_due = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Begin a turn of the loop: settle what the last one asked for, then let those go on that wait for their turn."""
+        self._turn_is_due = False
+        self._settle()
+        if not self._is_closed and self.door.failure is None and self.turns.take():
+            self.settle_soon()
 
     def _settle(self) -> None:
         """End a bundle of work: start syncs, retry and send woken replies, arm the next deadline.
