@@ -170,6 +170,10 @@ class VersionConflict(Exception):
     """A compare-and-set found another version than expected."""
 
 
+class RegistryDamaged(Exception):
+    """The registry, or one of its entries, can't be used: one sentence that says which, and what to do."""
+
+
 class Entry(NamedTuple):
     """A registry's value at a path. `version` starts at 0 and grows by one with every change."""
 

@@ -16,6 +16,8 @@ from tests.support.frames import Batch, Raw
 
 COUNT = 40
 LOG = "00000000000000000000.log"
+REGISTRY = ("registry", "registry.copy")
+JOURNAL = "00000000000000000000.journal"
 NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR = 6, 56
 NOBODY = 65_534
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
@@ -60,6 +62,11 @@ def unlink(at: Path, pattern: str) -> None:
         path.unlink()
 
 
+def remove_tree(path: Path) -> Path:
+    shutil.rmtree(path)
+    return path
+
+
 def as_file(path: Path) -> None:
     shutil.rmtree(path)
     path.write_text("x")
@@ -82,6 +89,9 @@ HARMLESS: dict[str, Change] = {
     "a spoilt topic id": lambda at: (at / "a-0" / "partition.metadata").write_bytes(b"\xff\x00"),
     "spoilt checkpoints": lambda at: [path.write_bytes(b"\xff") for path in at.glob("*-checkpoint")],
     "checkpoints of tomorrow": lambda at: [path.write_bytes(b"9\n1\na 0 1 2\n") for path in at.glob("*-checkpoint")],
+    "half a registry": lambda at: shutil.rmtree(at / "registry"),
+    "the other half of a registry": lambda at: os.truncate(at / "registry.copy" / JOURNAL, 100),
+    "a flipped bit in the registry": lambda at: flip(at / "registry" / JOURNAL, 200),
     "a leftover of a deleted topic": lambda at: os.mkdir(at / f"gone-0.{'0' * 32}-delete"),
 }
 
@@ -159,10 +169,17 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "its registry is of the cluster ",
     ),
     "no registry": (
-        lambda at: os.unlink(at / "registry.sqlite"),
+        lambda at: [remove_tree(at / name) for name in REGISTRY],
         "it holds partitions such as a-0, and no registry that knows them",
     ),
-    "a spoilt registry": (lambda at: (at / "registry.sqlite").write_bytes(b"x" * 5000), "file is not a database"),
+    "a spoilt registry": (
+        lambda at: [(at / name / JOURNAL).write_bytes(b"x" * 5000) for name in REGISTRY],
+        "the registry is damaged twice",
+    ),
+    "partitions from elsewhere": (
+        lambda at: shutil.copytree(at / "a-0", at / "c-0"),
+        "it holds partitions that the registry does not know, c-0: move them elsewhere, or let `ottla registry restore` adopt them",
+    ),
     "a directory as checkpoint": (lambda at: as_directory(at / "recovery-point-offset-checkpoint"), "Is a directory"),
 }
 
@@ -193,7 +210,7 @@ def without_privileges() -> None:
 
 
 @pytest.mark.expects_errors("is offline")
-@pytest.mark.parametrize("what", ["data", "data/a-0", f"data/a-0/{LOG}", "data/meta.properties", "data/registry.sqlite"])
+@pytest.mark.parametrize("what", ["data", "data/a-0", f"data/a-0/{LOG}", "data/meta.properties", f"data/registry/{JOURNAL}"])
 def test_files_of_somebody_else_are_told_in_one_sentence(good: Path, tmp_path: Path, what: str) -> None:
     shutil.copytree(good, tmp_path / "data")
     if os.geteuid() == 0:

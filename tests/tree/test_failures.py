@@ -9,7 +9,7 @@ import pytest
 
 from tests.tree.source import Source, sources
 
-PACKAGES = ("broker", "log", "coord", "cluster", "records", "wire", "net", "sim")
+PACKAGES = ("broker", "log", "coord", "cluster", "registry", "records", "wire", "net", "sim")
 BROAD = {"Exception", "BaseException"}
 REASONS = {
     "src/ottla/net/door.py": "the one door",

@@ -13,14 +13,19 @@ import pytest
 
 from tests.tree.source import Source, sources
 
-PURE = ("ports", "wire", "records", "log", "coord", "cluster", "broker", "client")
+PURE = ("ports", "wire", "records", "log", "coord", "cluster", "registry", "broker", "client")
 WORLD = {
     "asyncio", "concurrent", "ctypes", "fcntl", "glob", "mmap", "multiprocessing", "os", "pathlib", "random", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",
     "threading", "time", "urllib",
 }  # fmt: skip
 RANDOM_CALLS = {"uuid.uuid1", "uuid.uuid4", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "datetime.today"}
-SIBLINGS = {"log": {"coord", "cluster", "broker"}, "coord": {"log", "cluster", "broker"}, "cluster": {"log", "coord", "broker"}}
+SIBLINGS = {
+    "log": {"coord", "cluster", "registry", "broker"},
+    "coord": {"log", "cluster", "registry", "broker"},
+    "cluster": {"log", "coord", "registry", "broker"},
+    "registry": {"log", "coord", "cluster", "broker"},
+}
 CORE = {"cramjam", "crc32c", "ottla"}
 EXTRAS = {"IPython", "kazoo", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
 

@@ -155,7 +155,7 @@ class BrokerMachine:
         """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""
         now = self.clock.now()
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
-        registration.join(self.directories.present(), now)
+        registration.join(self.directories, now)
         self.configs.load()
         self.logs.load(now, clean=clean)
         self.groups.load(now, self.deletions.names)

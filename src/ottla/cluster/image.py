@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.cluster import layout
 from ottla.cluster.names import INTERNAL, collision_key
-from ottla.ports import Change, Registry
+from ottla.ports import Change, Registry, RegistryDamaged
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
@@ -49,10 +49,6 @@ class TopicImage:
         return self.name in INTERNAL
 
 
-class RegistryDamaged(Exception):
-    """The registry, or one of its entries, can't be used: one sentence that says which, and what to do."""
-
-
 class ClusterImage:
     """Topics by name and by id, brokers, and settings. Anyone may read it; only `apply` changes it."""
 
@@ -78,6 +74,10 @@ class ClusterImage:
         found = self._alike.get(collision_key(name))
         return None if found == name else found
 
+    def partition_names(self) -> set[str]:
+        """Every partition of every topic, as its directory is named."""
+        return {f"{topic.name}-{one.index}" for topic in self.topics.values() for one in topic.partitions}
+
     def load(self, registry: Registry) -> None:
         """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path in _paths(registry):
@@ -89,7 +89,7 @@ class ClusterImage:
         try:
             self.apply(path, value)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            sentence = f"The registry's entry {path} can't be understood ({error}): restore the registry from a copy."
+            sentence = f"The registry's entry {path} can't be understood ({error}): `ottla registry restore` puts back a copy"
             raise RegistryDamaged(sentence) from error
 
     def apply_all(self, changes: Iterable[Change]) -> None:

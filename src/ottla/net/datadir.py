@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
+from ottla.registry.generations import DIRECTORIES
 
 LOCK = ".lock"
 META = "meta.properties"
-REGISTRY = "registry.sqlite"
+OLD_REGISTRY = "registry.sqlite"
+"""Where the registry was before it was kept twice."""
+
 VERSION = 1
 
 _held: set[str] = set()
@@ -138,7 +141,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[st
     """Read `meta.properties`, or write it in a new directory; add what an older format lacks."""
     file = Path(path, META)
     known = _parse(file.read_text(errors="replace")) if file.exists() else {}
-    if not known and Path(path, REGISTRY).exists():
+    if not known and any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES)):
         raise DataDirectoryError(
             f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
         )

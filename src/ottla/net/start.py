@@ -20,17 +20,17 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_server import SECURE
-from ottla.cluster.image import RegistryDamaged
 from ottla.coord.consumer.assign import Assignor
 from ottla.net import logs
 from ottla.net.assignors import assignors as named
 from ottla.net.clock import RealClock
-from ottla.net.datadir import REGISTRY, DataDirectory, DataDirectoryError
+from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.door import BrokerFailed
-from ottla.net.registry import SQLiteRegistry
+from ottla.net.old_registry import open_registry
 from ottla.net.server import Server
-from ottla.ports import StorageFailed
+from ottla.ports import RegistryDamaged, StorageFailed
+from ottla.registry.journal import JournalRegistry
 
 log = logging.getLogger("ottla.net")
 
@@ -75,7 +75,7 @@ class Listen:
 class Running:
     """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
 
-    def __init__(self, server: Server, directory: DataDirectory, disk: RealDisk, registry: SQLiteRegistry) -> None:
+    def __init__(self, server: Server, directory: DataDirectory, disk: RealDisk, registry: JournalRegistry) -> None:
         self.server = server
         self.addresses: list[Listen] = []
         self.took_s = 0.0
@@ -110,8 +110,11 @@ class Running:
             return
         self._stopped = True
         clean = await self.server.close()
+        try:
+            self._registry.close()
+        except StorageFailed as failure:
+            log.warning("the registry was not closed in order: %s; the next start does what is left", failure)
         await asyncio.to_thread(self._disk.close)  # no sync still in progress may reach into the directory's next life
-        self._registry.close()
         if clean:
             self._directory.close()
         else:
@@ -176,7 +179,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             held.callback(directory.release)
             disk = RealDisk(directory.path, post, max_open_files=settings.ottla_max_open_files)
             held.callback(disk.close)
-            registry = SQLiteRegistry(os.path.join(directory.path, REGISTRY))
+            registry = open_registry(directory.path, disk)
             held.callback(registry.close)
             broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
@@ -192,7 +195,9 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             with _uncollected():
                 server.start(clean=directory.clean)
             held.pop_all()
-    except (RegistryDamaged, StorageFailed) as failure:
+    except RegistryDamaged as damage:
+        raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
+    except StorageFailed as failure:
         sentence = f"The data directory {directory.path} cannot be used ({failure}): mend it, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry)

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.scheduler import MOST_STEPS
 from ottla.broker.serving.later import Promise
+from ottla.ports import RegistryDamaged
 from ottla.sim.disk import SimDirectory
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -156,13 +157,15 @@ def test_a_broker_that_ends_while_it_deletes_a_topic_has_nothing_of_it_afterward
     assert machine.registry.children("/admin/delete_topics") == []
 
 
-def test_directories_that_are_put_back_after_a_deletion_are_kept() -> None:
+def test_directories_that_are_put_back_after_a_deletion_refuse_the_start() -> None:
     machine = Machine()
     create(machine, "t")
     delete(machine, "t")
     machine.disk.make_dir("t-0")
-    machine.restart()
-    assert [name.rpartition("-")[2] for name in directories(machine, "t")] == ["stray"]
+    machine.disk.write_file("t-0/partition.metadata", b"version: 0\n")
+    with pytest.raises(RegistryDamaged, match="that the registry does not know, t-0: move them"):
+        machine.restart()
+    assert directories(machine, "t") == ["t-0"]
 
 
 def test_making_topics_waits_for_none_of_their_directories(monkeypatch: pytest.MonkeyPatch) -> None:

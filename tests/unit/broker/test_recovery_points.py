@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
+from ottla.broker.topics.deletions import note
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
-from ottla.ports import File
+from ottla.ports import Change, File
 from ottla.sim.disk import SimFile
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
-from tests.support.entries import remove_entry
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, fetch, produce, values
 
@@ -100,7 +100,7 @@ def test_a_note_that_is_being_written_does_not_bring_a_deleted_topic_back() -> N
 def test_points_of_topics_that_are_no_more_go_at_the_start() -> None:
     machine = machine_with_records()
     machine.pass_time(MINUTE_MS)
-    remove_entry(machine.registry, "/brokers/topics/t")
+    machine.registry.commit([Change("/brokers/topics/t", None), note("t")])
     machine.kill()
     assert noted(machine) == {}
 

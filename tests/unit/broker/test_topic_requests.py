@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ottla.cluster import layout
-from ottla.cluster.image import RegistryDamaged
+from ottla.ports import RegistryDamaged
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -253,16 +253,25 @@ def test_a_registry_that_refuses_leaves_no_half_of_a_topic(monkeypatch: pytest.M
     assert create(machine, topic("t"))[0].error_code == NONE
 
 
-def test_a_directory_that_belongs_to_no_topic_is_kept_under_another_name_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_the_registry_has_lost_refuses_the_start_and_is_named() -> None:
     machine = Machine()
     create(machine, topic("t", 2))
+    create(machine, topic("kept"))
     remove_entry(machine.registry, layout.topic_path("t"))
-    with caplog.at_level(logging.WARNING, "ottla"):
+    before = directories(machine)
+    with pytest.raises(RegistryDamaged, match=r"that the registry does not know, t-0, t-1: .*`ottla registry restore`"):
         machine.restart()
-    assert "t-0 belongs to no topic" in caplog.text
-    assert [name for name in directories(machine) if not name.endswith("-stray")] == []
-    assert len([name for name in directories(machine) if name.startswith("t-") and name.endswith("-stray")]) == 2
-    assert create(machine, topic("t"))[0].error_code == NONE
+    assert directories(machine) == before
+
+
+def test_directories_that_only_look_like_partitions_are_left_alone() -> None:
+    machine = Machine()
+    machine.disk.make_dir("backup-2024")
+    machine.disk.write_file("backup-2024/notes.txt", b"mine")
+    machine.disk.write_file("file-1", b"mine")
+    machine.restart()
+    assert machine.disk.read_file("backup-2024/notes.txt") == b"mine"
+    assert machine.disk.read_file("file-1") == b"mine"
 
 
 def test_partitions_whose_directory_is_missing_begin_empty_and_are_told(caplog: pytest.LogCaptureFixture) -> None:

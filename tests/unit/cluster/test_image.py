@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.cluster import layout
-from ottla.cluster.image import NO_LEADER, BrokerImage, ClusterImage, RegistryDamaged
+from ottla.cluster.image import NO_LEADER, BrokerImage, ClusterImage
+from ottla.ports import RegistryDamaged
 from ottla.sim.registry import MemoryRegistry
 from tests.support.entries import make_entry
 

@@ -13,9 +13,10 @@ import pytest
 import ottla
 from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
-from ottla.net.datadir import REGISTRY, DataDirectoryError
+from ottla.net.datadir import DataDirectoryError
 from ottla.net.start import CannotListen, Listen, start
 from ottla.ports import Now, StorageFailed
+from ottla.registry.generations import DIRECTORIES
 
 
 def held(directory: Path) -> list[str]:
@@ -58,13 +59,15 @@ def test_a_broker_that_cannot_listen_stops_in_order(tmp_path: Path) -> None:
 def test_a_broker_that_cannot_start_lets_its_directory_go(tmp_path: Path) -> None:
     with ottla.Broker(str(tmp_path)) as broker:
         write(broker)
-    kept = (tmp_path / REGISTRY).read_bytes()
-    (tmp_path / REGISTRY).write_bytes(b"not a database, and long enough to be looked at" * 100)
+    kept = {path: path.read_bytes() for directory in DIRECTORIES for path in (tmp_path / directory).iterdir()}
+    for path in kept:
+        path.write_bytes(b"no registry, and long enough to be looked at" * 100)
     with pytest.raises(DataDirectoryError) as caught:
         ottla.Broker(str(tmp_path)).start()
-    assert REGISTRY in str(caught.value)
+    assert all(str(path.relative_to(tmp_path)) in str(caught.value) for path in kept)
     assert held(tmp_path) == []
-    (tmp_path / REGISTRY).write_bytes(kept)
+    for path, data in kept.items():
+        path.write_bytes(data)
     with ottla.Broker(str(tmp_path)) as broker:
         write(broker)
 

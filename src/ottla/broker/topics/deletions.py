@@ -15,7 +15,7 @@ from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
 log = logging.getLogger("ottla.broker")
 
 NOTES = "/admin/delete_topics"
-"""Where Kafka notes the topics that are yet to be deleted. Without it, a restart would keep their files as strays."""
+"""Where Kafka notes the topics that are yet to be deleted. Without it, the next start would miss them in the registry."""
 
 
 def note(name: str) -> Change:

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Collection
 
-from ottla.log.names import DELETING, STRAY, set_aside_name
+from ottla.log.names import DELETING, LOG, PARTITION_METADATA, STRAY, set_aside_name
 from ottla.ports import Disk, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -22,27 +22,39 @@ class PartitionDirectories:
         self._disk = disk
         self._random_bytes = random_bytes
 
-    def present(self) -> list[str]:
-        """Those that have a partition's name. Raises `StorageFailed`."""
-        return [name for name in self._disk.list("") if _PARTITION.fullmatch(name)]
+    def strangers(self, held: Collection[str], deleted: Collection[str]) -> list[str]:
+        """Those that hold a partition's files, but are not in `held` and of no topic in `deleted`. Raises `StorageFailed`.
+
+        A partition's directory is made when its topic is in the registry, and a deletion is noted there until the directory has
+        another name: whatever else is there was put there, or the registry has lost something.
+        """
+        unknown = sorted(self._present().difference(held))
+        return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
+
+    def _present(self) -> set[str]:
+        return {name for name in self._disk.list("") if _PARTITION.fullmatch(name)}
+
+    def _holds_records(self, name: str) -> bool:
+        try:
+            return any(file == PARTITION_METADATA or file.endswith(LOG) for file in self._disk.list(name))
+        except StorageFailed:  # it is a file, or nobody's business
+            return False
 
     def clear(self, held: Collection[str], deleted: Collection[str]) -> None:
-        """Leave only directories in `held`: at start-up. Raises `StorageFailed`.
+        """Delete what is left of the topics in `deleted`: at start-up. Raises `StorageFailed`.
 
-        Those of the topics in `deleted` are deleted, all others are set aside. Those in `held` that are missing are logged.
+        Those in `held` that are missing are logged; those that are nobody's are left alone.
         """
         for name in self._disk.list(""):
             if _DELETED.fullmatch(name):
                 self._disk.remove_tree(name)
-        present = set(self.present())
+        present = self._present()
         for name in sorted(present.difference(held)):
             if name.rpartition("-")[0] in deleted:
                 self.delete(name)
-            else:
-                log.warning("%s belongs to no topic; it is kept as %s", name, self.set_aside(name))
         missing = sorted(set(held) - present)
         if missing:
-            log.warning("%d partitions have no directory: those that held no records begin empty: %s", len(missing), _some(missing))
+            log.warning("%d partitions have no directory: those that held no records begin empty: %s", len(missing), some(missing))
 
     def make_room(self, name: str) -> None:
         """Set aside what has the name of a new partition. If that fails, the partition's log will be offline because of it."""
@@ -78,6 +90,7 @@ def _names_are_synced(failure: StorageFailed | None) -> None:
         log.error("the names of new directories could not be synced: %s", failure)
 
 
-def _some(names: Collection[str]) -> str:
+def some(names: Collection[str]) -> str:
+    """The first of these names, and how many more there are."""
     first = list(names)[:5]
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

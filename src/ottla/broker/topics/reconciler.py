@@ -58,11 +58,11 @@ class LogReconciler:
         self._leading: list[tuple[TopicImage, Change]] = []
 
     def load(self, now: Now, *, clean: bool) -> None:
-        """Clear the data directory of what no topic has, and open every log: at start-up. Raises `StorageFailed`."""
+        """Clear the data directory of what deleted topics left, and open every log: at start-up. Raises `StorageFailed`."""
         held = [(topic.name, one.index) for topic in self._image.topics.values() for one in topic.partitions]
         self._partitions.checkpoints.load()
         self._deletions.load()
-        self._directories.clear([f"{name}-{index}" for name, index in held], self._deletions.names)
+        self._directories.clear(self._image.partition_names(), self._deletions.names)
         self._deletions.all_renamed()
         for topic in self._image.topics.values():
             for index in range(len(topic.partitions)):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.deletions import NOTES
+from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster import layout
 from ottla.cluster.brokers import BrokerSpec, register
-from ottla.cluster.image import ClusterImage, RegistryDamaged
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import lead_leaderless
-from ottla.ports import Change, Now, Registry
+from ottla.ports import Change, Now, Registry, RegistryDamaged
+
+META = "meta.properties"
 
 
 class Registration:
@@ -22,24 +26,31 @@ class Registration:
         self._node_id = node_id
         self._cluster_id = cluster_id
 
-    def join(self, partitions: Sequence[str], now: Now) -> None:
-        """Read the registry and register; `partitions` are the directories of partitions on the disk.
+    def join(self, directories: PartitionDirectories, now: Now) -> None:
+        """Read the registry and register.
 
-        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read or belongs to other data.
+        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read, belongs to other data, or does not know all
+        partitions of which there are directories.
         """
         self._image.load(self._registry)
-        self._check_identity(partitions)
+        self._check_identity(directories)
         self._commit(register(self._described(), self._cluster_id, self._image.controller_epoch + 1, now.wall_ms))
         self._commit(lead_leaderless(self._image))
 
-    def _check_identity(self, partitions: Sequence[str]) -> None:
-        """Refuse the registry of another cluster, or an empty one: this cluster's records would be set aside as strays."""
+    def _check_identity(self, directories: PartitionDirectories) -> None:
+        """Refuse the registry of another cluster, and one that lacks topics: damage must not look as if they had been deleted."""
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
-            raise RegistryDamaged(f"its registry is of the cluster {other}, not of {self._cluster_id}")
-        if entry is None and partitions:
-            remedy = "restore registry.sqlite, or if Apache Kafka wrote them, copy the records through a client"
-            raise RegistryDamaged(f"it holds partitions such as {partitions[0]}, and no registry that knows them: {remedy}")
+            raise RegistryDamaged(
+                f"its registry is of the cluster {other}, not of {self._cluster_id} as {META} says: restore the wrong one"
+            )
+        strangers = directories.strangers(self._image.partition_names(), self._registry.children(NOTES))
+        if strangers and entry is None:
+            remedy = "`ottla registry restore` puts a copy back; if Apache Kafka wrote them, copy the records through a client"
+            raise RegistryDamaged(f"it holds partitions such as {strangers[0]}, and no registry that knows them: {remedy}")
+        if strangers:
+            remedy = "move them elsewhere, or let `ottla registry restore` adopt them or set them aside"
+            raise RegistryDamaged(f"it holds partitions that the registry does not know, {some(strangers)}: {remedy}")
 
     def _described(self) -> BrokerSpec:
         settings = self._settings.value

@@ -1,27 +1,37 @@
-"""The registry on SQLite and the one in memory: one contract, kept by both."""
+"""The registry on a disk, real or simulated, and the one in memory: one contract, kept by all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.net.registry import SQLiteRegistry
-from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, Registry, StorageFailed, VersionConflict
+from ottla.net.disk import RealDisk
+from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, Registry, VersionConflict
+from ottla.registry.journal import JournalRegistry
+from ottla.sim.disk import SimDisk
 from ottla.sim.registry import MemoryRegistry, MemoryTree
 from tests.support.entries import make_entry, put_entry, remove_entry
 
 Reopen = Callable[[], Registry]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
+@pytest.fixture(params=["real disk", "simulated disk", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     """Opens the registry: each time a new session on the same entries."""
-    tree = MemoryTree()
-    return lambda: SQLiteRegistry(str(tmp_path / "registry")) if request.param == "sqlite" else MemoryRegistry(tree)
+    if request.param == "memory":
+        tree = MemoryTree()
+        yield lambda: MemoryRegistry(tree)
+    elif request.param == "real disk":
+        with closing(RealDisk(str(tmp_path), lambda call: None)) as real:
+            yield lambda: JournalRegistry.open(real)
+    else:
+        simulated = SimDisk()
+        yield lambda: JournalRegistry.open(simulated)
 
 
 def test_entries_have_values_and_versions_that_count_their_changes(reopen: Reopen) -> None:
@@ -95,13 +105,11 @@ def test_entries_survive_a_restart_and_ephemeral_ones_do_not(reopen: Reopen) -> 
     registry.close()
 
 
-def test_ephemeral_entries_that_a_killed_process_left_are_gone_at_the_next_start(tmp_path: Path) -> None:
-    killed = SQLiteRegistry(str(tmp_path / "registry"))
-    make_entry(killed, "/gone", b"1", ephemeral=True)
-    killed._database.close()  # not the registry's own close, which would end its session
-    registry = SQLiteRegistry(str(tmp_path / "registry"))
-    assert registry.get("/gone") is None
-    registry.close()
+def test_ephemeral_entries_that_a_killed_process_left_are_gone_at_the_next_start() -> None:
+    disk = SimDisk()
+    make_entry(JournalRegistry.open(disk), "/gone", b"1", ephemeral=True)
+    disk.kill()
+    assert JournalRegistry.open(disk).get("/gone") is None
 
 
 def test_a_session_that_ends_takes_its_own_ephemeral_entries_only() -> None:
@@ -113,12 +121,6 @@ def test_a_session_that_ends_takes_its_own_ephemeral_entries_only() -> None:
     assert second.children("/") == ["two"]
 
 
-def test_a_file_that_is_no_registry_is_told_as_a_storage_failure(tmp_path: Path) -> None:
-    (tmp_path / "registry").write_bytes(b"not a database, and long enough to be looked at" * 100)
-    with pytest.raises(StorageFailed, match="registry"):
-        SQLiteRegistry(str(tmp_path / "registry"))
-
-
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/a.b", "/b"])
 CHANGES = st.builds(Change, PATHS, st.none() | st.binary(max_size=2), st.none() | st.integers(NEW, 2))
 
@@ -126,13 +128,18 @@ CHANGES = st.builds(Change, PATHS, st.none() | st.binary(max_size=2), st.none() 
 @settings(max_examples=60)
 @given(batches=st.lists(st.lists(CHANGES, max_size=4), max_size=12))
 def test_both_registries_answer_every_sequence_of_changes_alike(batches: list[list[Change]]) -> None:
-    real, simulated = SQLiteRegistry(":memory:"), MemoryRegistry()
+    disk = SimDisk()
+    real, simulated = JournalRegistry.open(disk), MemoryRegistry()
     for changes in batches:
         assert result(real, changes) == result(simulated, changes)
         for path in ("/a", "/a/b", "/a/b/c", "/a.b", "/b"):
             assert real.get(path) == simulated.get(path)
             assert real.children(path) == simulated.children(path)
-    real.close()
+        if len(changes) % 2:
+            disk.kill()
+            real = JournalRegistry.open(disk)
+            simulated.close()
+            simulated = MemoryRegistry(simulated.tree)
 
 
 def result(registry: Registry, changes: list[Change]) -> type[Exception] | None:

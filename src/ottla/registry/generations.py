@@ -1,0 +1,189 @@
+"""The two directories of a registry: which journals they hold, which is the newest, and what two of one name prove together.
+
+A commit is acknowledged when it is on stable storage in the first directory and written in the other, in this order. So the last
+commit of the first may be torn, never acknowledged, where the other ends before it; any other fault is damage, and is mended from
+the other directory as long as that is whole. Knows the disk port and lines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.ports import Disk, RegistryDamaged, StorageFailed
+from ottla.registry import lines
+from ottla.registry.lines import JournalReading
+from ottla.registry.tree import Tree
+
+log = logging.getLogger("ottla.registry")
+
+FIRST, COPY = "registry", "registry.copy"
+DIRECTORIES = (FIRST, COPY)
+JOURNAL = ".journal"
+DIGITS = 20
+ROOM_BYTES = 1 << 16
+"""By how much a journal is extended with zeros."""
+
+SPARE_BYTES = 1 << 15
+"""How much of these is left to what a full disk must not refuse."""
+
+REMEDY = "`ottla registry check` tells more, and `ottla registry restore` puts back the best copy there is"
+
+
+def journal_name(commits: int) -> str:
+    """`00000000000000000042.journal`: begins with what 42 commits left."""
+    return f"{commits:0{DIGITS}d}{JOURNAL}"
+
+
+def numbers(disk: Disk, directory: str) -> list[int]:
+    """After how many commits each journal in a directory begins, sorted. Raises `StorageFailed`."""
+    names = (name.removesuffix(JOURNAL) for name in disk.list(directory) if name.endswith(JOURNAL))
+    return sorted(int(name) for name in names if len(name) == DIGITS and name.isascii() and name.isdigit())
+
+
+def is_begun(disk: Disk) -> bool:
+    """Whether there is any journal. Raises `StorageFailed`."""
+    return any(numbers(disk, directory) for directory in DIRECTORIES)
+
+
+def read_journal(disk: Disk, path: str) -> JournalReading:
+    """Read a journal; one that is missing holds nothing. Raises `StorageFailed` if it can't be read."""
+    if not disk.exists(path):
+        return JournalReading(path, fault=0, is_there=False)
+    return lines.read(path, disk.read_file(path))
+
+
+@dataclass(slots=True)
+class Found:
+    """The newest journal: `best` is what counts, `others` differ from it and have to be made like it."""
+
+    number: int
+    best: JournalReading
+    others: list[JournalReading]
+
+
+def find(disk: Disk) -> Found | None:
+    """Read the newest journal in both directories; None if there is none at all. Raises `RegistryDamaged` and `StorageFailed`."""
+    present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
+    if not present:
+        return None
+    number = max(present)
+    first = read_journal(disk, f"{FIRST}/{journal_name(number)}")
+    path = f"{COPY}/{journal_name(number)}"
+    if first.is_whole and disk.exists(path) and disk.read_file(path) == first.data:
+        return Found(number, _newest(first), [])
+    copy = read_journal(disk, path)
+    best = choose(first, copy)
+    content = best.data[: best.end]
+    return Found(number, _newest(best), [one for one in (first, copy) if not one.is_whole or one.data[: one.end] != content])
+
+
+def _newest(reading: JournalReading) -> JournalReading:
+    if reading.continued:
+        raise RegistryDamaged(f"{reading.path} is not the newest journal of the registry, and the newest is missing: {REMEDY}")
+    return reading
+
+
+def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
+    """Return the one that holds every acknowledged commit. Raises `RegistryDamaged` if neither can be trusted to."""
+    for one in (first, copy):
+        if one.newer_format:
+            sentence = f"{one.path} has format {one.newer_format}, newer than {lines.FORMAT}: start the newer version that wrote it"
+            raise RegistryDamaged(sentence)
+    best, other = (first, copy) if (first.commits, first.is_whole) >= (copy.commits, copy.is_whole) else (copy, first)
+    if best.commits < 0:
+        raise _damaged_twice(first, copy)
+    if other.commits >= 0 and other.data[: other.end] != best.data[: other.end]:
+        raise RegistryDamaged(f"{first.path} and {copy.path} tell different stories: {REMEDY}")
+    # What the copy lacks was lost in a power cut. A journal that was cut is not torn: its room was there before the commit.
+    is_torn = best is first and 0 <= copy.commits < first.commits and first.fault < len(first.data)
+    if not (best.is_whole or is_torn) or best.reaches_beyond(best) or other.reaches_beyond(best):
+        raise _damaged_twice(first, copy)
+    return best
+
+
+def _damaged_twice(*readings: JournalReading) -> RegistryDamaged:
+    return RegistryDamaged(f"the registry is damaged twice ({_faults(*readings)}): {REMEDY}")
+
+
+def _faults(*readings: JournalReading) -> str:
+    return " and ".join(fault(one) for one in readings)
+
+
+def fault(reading: JournalReading) -> str:
+    """Where a journal is damaged, in words."""
+    if not reading.is_there:
+        return f"{reading.path} is missing"
+    if reading.fault == len(reading.data):
+        return f"{reading.path} was cut at byte {reading.fault}"
+    if reading.is_whole:
+        return f"{reading.path} ends at commit {reading.commits}"
+    return f"{reading.path} cannot be read from byte {reading.fault} on"
+
+
+def mend(disk: Disk, found: Found) -> None:
+    """Make the others like the best, and tell of it. Raises `StorageFailed`."""
+    best = found.best
+    for one in found.others:
+        if one is best:
+            log.info("%s ended with a commit that was never acknowledged: dropped; commit %d is the last", one.path, best.commits)
+        elif one.is_whole and one.commits == best.commits - 1 and one.path.startswith(f"{COPY}/"):
+            log.info("%s lacked the last commit: brought up to commit %d", one.path, best.commits)
+        else:
+            log.warning("%s was damaged (%s): mended from %s up to commit %d", one.path, fault(one), best.path, best.commits)
+        if one.commits < 0:
+            disk.make_dir(one.path.rpartition("/")[0])
+            disk.write_file(one.path, with_room(best.data[: best.end]))
+        else:
+            _write_on(disk, one, best)
+
+
+def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
+    """Write what is missing behind the last whole line, so that no other byte is touched."""
+    file = disk.open(one.path)
+    rest = best.data[one.end : best.end]
+    file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))
+    file.sync()
+
+
+def with_room(content: bytes) -> bytes:
+    return content + bytes(ROOM_BYTES)
+
+
+def compose(tree: Tree, commits: int) -> tuple[bytes, int]:
+    """(the bytes of a new journal that holds this, the checksum of its last line)."""
+    entries = tree.entries()
+    text, chain = lines.write(lines.head(commits, len(entries)), 0)
+    parts = [text]
+    for path, node in entries:
+        text, chain = lines.write(lines.entry(path, node), chain)
+        parts.append(text)
+    return b"".join(parts), chain
+
+
+def begin(disk: Disk, tree: Tree, commits: int, directories: Iterable[str] = DIRECTORIES) -> tuple[int, int]:
+    """Write a new journal twice, durable on return; returns (its end, its last checksum). Raises `StorageFailed`."""
+    content, chain = compose(tree, commits)
+    for directory in directories:
+        disk.make_dir(directory)
+        disk.write_file(f"{directory}/{journal_name(commits)}", with_room(content))
+    return len(content), chain
+
+
+def remove_unfinished(disk: Disk) -> None:
+    """Remove what a broker that ended left half written. Raises `StorageFailed`."""
+    for directory in DIRECTORIES:
+        for name in disk.list(directory):
+            if name.endswith(".tmp"):
+                disk.remove(f"{directory}/{name}")
+
+
+def forget(disk: Disk, kept: int) -> None:
+    """Remove all but the newest `kept` journals. What the disk refuses is removed next time."""
+    for directory in DIRECTORIES:
+        for number in numbers(disk, directory)[:-kept]:
+            try:
+                disk.remove(f"{directory}/{journal_name(number)}")
+            except StorageFailed as failure:
+                log.warning("an old journal of the registry could not be removed: %s", failure)

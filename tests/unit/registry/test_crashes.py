@@ -1,0 +1,181 @@
+"""A registry on a disk that fails and loses its power: what was acknowledged is there afterwards, and what was refused may be."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from random import Random
+
+import pytest
+
+from ottla.ports import NEW, Change, Entry, StorageFailed
+from ottla.registry.generations import COPY, DIRECTORIES, FIRST, numbers
+from ottla.registry.journal import JournalRegistry
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
+from ottla.sim.power import CutDisk, PowerCut
+from tests.support.entries import make_entry, put_entry, remove_entry
+
+BIG = b"x" * 500
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals that are begun anew after a few commits, with little room."""
+    monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 3_000)
+    monkeypatch.setattr("ottla.registry.renewal.STEP_ENTRIES", 3)
+    for module in ("generations", "journal", "renewal"):
+        monkeypatch.setattr(f"ottla.registry.{module}.ROOM_BYTES", 2_000)
+    monkeypatch.setattr("ottla.registry.journal.SPARE_BYTES", 500)
+
+
+def live(disk: CutDisk, random: Random, known: dict[str, int], lifetime: int) -> None:
+    """Change entries of a registry until the power fails; `known` is what was acknowledged, -1 for an entry that may be either."""
+    registry = JournalRegistry.open(disk)
+    for path, number in known.items():
+        entry = registry.get(path)
+        assert number < 0 or entry is not None, f"{path} is lost"
+        assert number < 0 or (entry is not None and int(entry.value.split()[0]) == number), f"{path} is {entry}, not {number}"
+        known[path] = -1 if entry is None else int(entry.value.split()[0])
+    for number in range(max(known.values(), default=0) + 1, lifetime * 1000):
+        path = f"/a/{random.randrange(12)}"
+        before = known.get(path, -1)
+        known[path] = -1
+        if random.random() < 0.2 and registry.get(path) is not None:
+            registry.commit([Change(path, None)])
+            known.pop(path)
+        else:
+            registry.commit([Change(path, b"%d %b" % (number, bytes(random.randrange(300))))])
+            known[path] = number
+        assert before <= number
+        if random.random() < 0.5:
+            disk.run_syncs()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_acknowledged_survives_power_cuts_and_kills_before_any_operation(seed: int) -> None:
+    random = Random(seed)
+    disk = CutDisk()
+    known: dict[str, int] = {}
+    for lifetime in range(1, 12):
+        disk.cut_soon(random.choice((5, 40, 400)), random)
+        with pytest.raises(PowerCut):
+            live(disk, random, known, lifetime + 10)
+        if random.random() < 0.6:
+            disk.crash(random)
+        else:
+            disk.cut_at, disk.is_off = -1, False
+            disk.kill()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_journal_is_begun_anew_and_the_one_before_is_kept() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    for number in range(400):
+        put_entry(registry, f"/a/{number % 10}", b"%d" % number)
+        disk.run_syncs()
+    for directory in DIRECTORIES:
+        kept = numbers(disk, directory)
+        assert len(kept) == 2
+        assert kept[0] > 0
+        assert all(disk.size(f"{directory}/{name}") < 12_000 for name in disk.list(directory))
+    disk.kill()
+    assert JournalRegistry.open(disk).get("/a/9") == Entry(b"399", 39)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_journal_is_begun_anew_in_small_steps() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    registry.commit([Change(f"/e/{number}", BIG, NEW) for number in range(100)])
+    most = 0
+    for number in range(200):
+        before = disk.used_bytes
+        put_entry(registry, "/n", b"%d" % number)
+        most = max(most, disk.used_bytes - before)
+        disk.run_syncs()
+    assert most < 10_000
+    assert numbers(disk, FIRST)[-1] > 0
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("reason", [IO_ERROR, NO_SPACE])
+def test_a_refused_commit_changes_nothing_whatever_the_disk_refused(reason: str) -> None:
+    for after in range(40):
+        disk = CutDisk()
+        registry = JournalRegistry.open(disk)
+        make_entry(registry, "/before", BIG)
+        disk.fail(after, reason)
+        accepted = []
+        for number in range(12):
+            try:
+                put_entry(registry, "/n", b"%d" % number + BIG)
+                accepted.append(number)
+            except StorageFailed:
+                entry = registry.get("/n")
+                assert (entry is None) == (not accepted)
+                assert entry is None or int(entry.value[: -len(BIG)]) == accepted[-1]
+        disk.heal()
+        disk.kill()
+        entry = JournalRegistry.open(disk).get("/n")
+        assert (entry is None) == (not accepted) or len(accepted) < 12
+        if len(accepted) == 12:
+            assert entry == Entry(b"11" + BIG, 11)
+
+
+def test_a_commit_for_which_no_handle_is_left_is_refused_and_the_next_one_taken() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    disk.close_handles()
+    disk.fail(0, TOO_MANY_FILES)
+    with pytest.raises(StorageFailed):
+        make_entry(registry, "/a")
+    make_entry(registry, "/a")
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/") == ["a"]
+
+
+def test_after_a_failed_sync_nothing_is_taken_until_the_next_start() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    make_entry(registry, "/a")
+    disk.fail(1)  # the sync of the first journal
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        make_entry(registry, "/b")
+    with pytest.raises(StorageFailed, match="restart the broker"):
+        make_entry(registry, "/c")
+    assert registry.children("/") == ["a"]
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/") in (["a"], ["a", "b"])
+
+
+def test_a_full_disk_refuses_what_is_new_and_takes_what_removes_and_a_new_session() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    for number in range(20):
+        make_entry(registry, f"/t/{number}", BIG)
+    disk.capacity_bytes = disk.used_bytes
+    changes = itertools.repeat([Change("/more", BIG)], 1_000)
+    with pytest.raises(StorageFailed, match="No space left"):
+        collections.deque(map(registry.commit, changes), maxlen=0)
+    for number in range(20):
+        remove_entry(registry, f"/t/{number}")
+    disk.kill()
+    again = JournalRegistry.open(disk)
+    again.commit([Change("/cluster", b"1"), Change("/me", b"1", ephemeral=True)])
+    again.close()
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/") == ["cluster", "more", "t"]
+
+
+def test_the_copy_is_synced_behind_the_commit() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    for number in range(3):
+        put_entry(registry, "/n", b"%d" % number)
+    while disk.run_syncs():
+        pass
+    disk.crash(Random(1))
+    name = disk.list(COPY)[0]
+    assert disk.read_file(f"{COPY}/{name}") == disk.read_file(f"{FIRST}/{name}")
