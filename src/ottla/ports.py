@@ -42,6 +42,14 @@ class TryAgain(StorageFailed):
     """The system is short of something for now, such as file handles. Nothing was done or lost: the call can be repeated."""
 
 
+class SyncFailed(StorageFailed):
+    """A sync was begun and failed: what of it is on stable storage is not known, and no later sync of it can tell.
+
+    The system reports such a failure once, and may have dropped what it could not write. So everything that relies on this file or
+    directory is uncertain until another process has looked at what the disk holds.
+    """
+
+
 class Syncable(Protocol):
     """Something to make durable: the contents of a file, or the names in a directory."""
 
@@ -49,15 +57,14 @@ class Syncable(Protocol):
     def path(self) -> str: ...
 
     def sync(self) -> None:
-        """Return once it is durable. Raises `StorageFailed`."""
+        """Return once it is durable. Raises `SyncFailed`, from then on each time, and `StorageFailed` where it could not begin."""
 
 
 class File(Syncable, Protocol):
     """A file. Positions and sizes are bytes. Every method raises `StorageFailed` where the system raises OSError.
 
     A closed file is opened again when it is used. After its name was removed or given to another file, it can be read until it is
-    closed; everything else is refused, except a sync asked for before. Once a sync has failed, all later ones of this object fail
-    too: nobody knows what is durable any more.
+    closed; everything else is refused, except a sync asked for before.
     """
 
     @property
@@ -141,7 +148,7 @@ class Disk(Protocol):
         """Replace a whole small file atomically (temporary file, sync, rename)."""
 
     def sync_dir(self, path: str) -> None:
-        """Return once the names in a directory are durable."""
+        """Return once the names in a directory are durable. Raises `SyncFailed`, from then on each time."""
 
     def directory(self, path: str) -> Syncable:
         """Return a directory's names as something for `sync_soon`, which does not block as `sync_dir` does."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from ottla.net.disk import RealDisk
-from ottla.ports import Disk, File, StorageFailed, Syncable, TryAgain
+from ottla.ports import Disk, File, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES, SimDisk
 
 REASONS = {IO_ERROR: errno.EIO, NO_SPACE: errno.ENOSPC, TOO_MANY_FILES: errno.EMFILE}
@@ -414,15 +414,58 @@ def test_a_failed_sync_of_a_file_is_never_taken_back(disk: Disk, subject: Subjec
     assert file.read(0, 9) == b"datamore"
 
 
+@pytest.mark.parametrize("soon", [True, False])
+def test_a_failed_sync_of_a_directory_is_never_taken_back(disk: Disk, subject: Subject, soon: bool) -> None:
+    """The system reports it once, and a second one would succeed without having written what the first had to."""
+    disk.make_dir("t-0")
+    old = written(disk, "t-0/old")
+    assert subject.outcome(old) is None
+    disk.rename("t-0/old", "t-0/other", sync=False)
+    subject.fail(1, IO_ERROR)
+    first = subject.outcome(disk.directory("t-0")) if soon else refused(lambda: disk.sync_dir("t-0"))
+    assert isinstance(first, SyncFailed)
+    assert IO_ERROR in str(refused(lambda: disk.sync_dir("t-0")))
+    assert isinstance(subject.outcome(disk.directory("t-0")), SyncFailed)
+    assert isinstance(refused(lambda: disk.write_file("t-0/small", b"1")), SyncFailed)
+    new = written(disk, "t-0/new")
+    assert isinstance(subject.outcome(new), SyncFailed), "its name can't be relied on"
+    assert subject.outcome(old) is None, "its name was synced before"
+    disk.make_dir("t-1")
+    assert subject.outcome(written(disk, "t-1/log")) is None
+    subject.kill()
+    subject.disk.sync_dir("t-0")
+
+
+def test_a_directory_that_takes_the_name_of_a_failed_one_begins_anew(disk: Disk, subject: Subject) -> None:
+    disk.make_dir("t-0")
+    disk.sync_dir("t-0")
+    subject.fail(1, IO_ERROR)
+    assert isinstance(refused(lambda: disk.sync_dir("t-0")), SyncFailed)
+    disk.rename("t-0", "t-0.gone", sync=False)
+    assert isinstance(refused(lambda: disk.sync_dir("t-0.gone")), SyncFailed)
+    disk.remove_tree("t-0.gone")
+    disk.make_dir("t-0")
+    disk.sync_dir("t-0")
+
+
+def test_a_sync_that_lacks_a_handle_is_no_failed_sync(disk: Disk, subject: Subject) -> None:
+    disk.make_dir("t-0")
+    file = written(disk, "t-0/log")
+    for sync in (file.sync, lambda: disk.sync_dir("t-0"), lambda: subject.outcome(file)):
+        subject.fail(0, TOO_MANY_FILES)
+        assert isinstance(refused(sync), TryAgain)
+    assert subject.outcome(file, disk.directory("t-0")) is None
+
+
 def count_of_opens(subject: Subject) -> int:
     """How many calls come before the first sync of a new file in a new directory: the handles of both directories."""
     return 2 if isinstance(subject, Real) else 1
 
 
-def test_names_that_could_not_be_synced_are_synced_with_the_next_file(disk: Disk, subject: Subject) -> None:
+def test_names_that_could_not_be_synced_are_synced_with_the_next_file_or_never(subject: Subject) -> None:
     """Or a file that was acknowledged would be in a directory that a power cut takes."""
     for failing in range(12):
-        name = f"t-{failing}"
+        disk, name = subject.disk, f"t-{failing}"
         disk.make_dir(name)
         file = written(disk, f"{name}/log")
         subject.fail(failing, IO_ERROR)
@@ -430,7 +473,12 @@ def test_names_that_could_not_be_synced_are_synced_with_the_next_file(disk: Disk
         subject.heal()
         if done is None:
             return
-        assert outcome_or_refusal(subject, written(disk, f"{name}/next")) is None
+        next_done = outcome_or_refusal(subject, written(disk, f"{name}/next"))
+        assert next_done is None or isinstance(next_done, SyncFailed)
+        if next_done is not None:
+            assert isinstance(outcome_or_refusal(subject, disk.directory(name)), SyncFailed)
+            subject.kill()
+            assert outcome_or_refusal(subject, written(subject.disk, f"{name}/another")) is None
         subject.assert_stable(f"{name}/next")
     raise AssertionError("a sync takes fewer than 12 calls")
 
@@ -500,8 +548,10 @@ def test_a_refused_append_leaves_the_file_as_it_was(disk: Disk, subject: Subject
 
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("reason", [IO_ERROR, NO_SPACE, TOO_MANY_FILES])
-def test_a_small_file_is_old_or_new_whichever_call_is_refused(disk: Disk, subject: Subject, reason: str, sync: bool) -> None:
+def test_a_small_file_is_old_or_new_whichever_call_is_refused(subject: Subject, reason: str, sync: bool) -> None:
     for after in range(20):
+        subject.kill()
+        disk = subject.disk
         disk.write_file("small", b"old")
         subject.fail(after, reason)
         try:

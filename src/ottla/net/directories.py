@@ -1,5 +1,8 @@
 """Which names in a data directory may not be durable yet, and how they become so. Knows no files.
 
+A directory whose sync failed stays failed: whoever relies on its names asks for the next one in vain, until a new process looks at
+what is there.
+
 A directory is itself a name in its parent: until that was synced, syncing the directory syncs the parent too. An earlier process
 may have left names in the page cache alone, so each process syncs each directory once.
 """
@@ -13,6 +16,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from ottla.net.system import System, failed
+from ottla.ports import SyncFailed
 
 
 def parent(path: str) -> str:
@@ -71,6 +75,7 @@ class Directories:
         self._numbers = count()
         self._new: dict[str, int] = {}
         self._known: set[str] = set()
+        self._failed: dict[str, str] = {}
         self._lock = threading.Lock()
         self._by_path: weakref.WeakValueDictionary[str, RealDirectory] = weakref.WeakValueDictionary()
 
@@ -95,6 +100,8 @@ class Directories:
         with self._lock:
             for name in at_or_below(self._new, path):
                 self._new[to + name[len(path) :]] = self._new.pop(name)
+            for name in at_or_below(self._failed, path):
+                self._failed[to + name[len(path) :]] = self._failed.pop(name)
             self._known.discard(path)
         self._forget(path)
 
@@ -103,6 +110,8 @@ class Directories:
         with self._lock:
             for name in at_or_below(self._new, path):
                 del self._new[name]
+            for name in at_or_below(self._failed, path):
+                del self._failed[name]
             self._known.discard(path)
         self._forget(path)
 
@@ -130,14 +139,18 @@ class Directories:
             self._system.close(fd)
 
     def sync(self, held: Iterable[tuple[str, int]]) -> None:
-        """Sync these directories. A directory stays new until its own name is durable. Raises `StorageFailed`."""
+        """Sync these directories. A directory stays new until its own name is durable. Raises `SyncFailed`."""
         for path, fd in held:
             with self._lock:
+                if path in self._failed:
+                    raise SyncFailed(path, self._failed[path])
                 kept = [(name, number) for name, number in self._new.items() if parent(name) == path]
             try:
                 self._system.fsync(fd)
             except OSError as failure:
-                raise failed(path, failure) from failure
+                with self._lock:
+                    reason = self._failed.setdefault(path, failed(path, failure).reason)
+                raise SyncFailed(path, reason) from failure
             with self._lock:
                 self._known.add(path)
                 for name, number in kept:

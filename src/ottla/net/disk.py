@@ -17,7 +17,7 @@ from ottla.net.directories import Directories, RealDirectory, at_or_below, paren
 from ottla.net.janitor import Janitor
 from ottla.net.system import System, failed
 from ottla.net.workers import Done, Post, SyncWorker
-from ottla.ports import Buffer, StorageFailed, Syncable
+from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed
 
 MAX_OPEN_FILES = 512
 MAX_BUFFERS = 1024
@@ -162,7 +162,7 @@ class RealFile:
 
     def _sync(self) -> None:
         if self._failure is not None:
-            raise StorageFailed(self.path, self._failure)
+            raise SyncFailed(self.path, self._failure)
         written = self._written
         try:
             if written != self._synced:
@@ -172,7 +172,7 @@ class RealFile:
                 self._is_new = False
         except OSError as failure:
             self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file alive
-            raise failed(self.path, failure) from failure
+            raise SyncFailed(self.path, self._failure) from failure
         except StorageFailed as failure:
             self._failure = failure.reason
             raise

@@ -12,7 +12,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
+from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.storage import Folder, Inode
 
 NO_SPACE = "No space left on device"
@@ -85,10 +85,10 @@ class SimFile:
 
     def _sync(self) -> None:
         if self._failure is not None:
-            raise StorageFailed(self.path, self._failure)
+            raise SyncFailed(self.path, self._failure)
         self._must_live()
         try:
-            self._disk.may("sync", self.path)
+            self._disk.may_sync("sync", self.path)
             self._node.sync()
             if self._directory is not None:
                 self._directory.sync()
@@ -172,7 +172,13 @@ class SimDirectory:
     def sync(self) -> None:
         """Sync the names in this directory, and the new names of the directory itself and those above."""
         for folder in self._held if self._pins else self._disk.hold(self.path):
-            self._disk.may("sync_dir", folder.path)
+            if folder.failure is not None:
+                raise SyncFailed(folder.path, folder.failure)
+            try:
+                self._disk.may_sync("sync_dir", folder.path)
+            except SyncFailed as failure:
+                folder.fail(failure.reason)
+                raise
             folder.sync()
 
 
@@ -215,7 +221,7 @@ class SimDisk:
         """End the process: everything written is there, but nobody knows what of it was synced."""
         self._die()
         for folder in self._root.folders():
-            folder.is_new = folder.is_known = False
+            folder.forget_process()
 
     def close_handles(self) -> None:
         """Close all files behind the scenes, as the real disk does with those not used lately."""
@@ -407,6 +413,13 @@ class SimDisk:
             reason = NO_SPACE
         if reason is not None:
             raise StorageFailed(path, f"{reason} ({operation})" if reason != NO_SPACE else reason)
+
+    def may_sync(self, operation: str, path: str) -> None:
+        """Count a sync that is begun, and raise `SyncFailed` if it was ordered to fail."""
+        try:
+            self.may(operation, path)
+        except StorageFailed as failure:
+            raise SyncFailed(path, failure.reason) from failure
 
     def hold(self, path: str) -> Sequence[Folder]:
         """A directory, and those above that have to be synced with it because it is new."""

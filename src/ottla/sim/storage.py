@@ -103,9 +103,10 @@ class Folder:
     """A directory: its names now, the durable ones, and the changes since.
 
     `is_new`: the process that made it has not synced its own name yet. `is_known`: this process has synced its names once.
+    `failure`: why a sync of it failed in this process. What that sync was to make durable is `dropped`: no later one writes it.
     """
 
-    __slots__ = ("is_known", "is_new", "name", "names", "parent", "pending", "stable")
+    __slots__ = ("dropped", "failure", "is_known", "is_new", "name", "names", "parent", "pending", "stable")
 
     def __init__(self) -> None:
         self.names: dict[str, Inode | Folder] = {}
@@ -115,6 +116,8 @@ class Folder:
         self.name = ""
         self.is_new = False
         self.is_known = False
+        self.failure: str | None = None
+        self.dropped: list[NameChange] = []
 
     @property
     def path(self) -> str:
@@ -168,6 +171,19 @@ class Folder:
         self.pending.clear()
         self.is_known = True
 
+    def fail(self, reason: str) -> None:
+        """A sync fails: the kernel reports it once, and takes for written what it had to write."""
+        self.failure = reason
+        self.dropped += self.pending
+        self.pending.clear()
+
+    def forget_process(self) -> None:
+        """Another process uses it."""
+        self.is_new = self.is_known = False
+        self.failure = None
+        self.pending = self.dropped + self.pending
+        self.dropped = []
+
     def _keep(self, name: str) -> None:
         entry = self.names.get(name)
         if entry is None:
@@ -180,7 +196,7 @@ class Folder:
     def survivor(self, random: Random, known: dict[Inode | Folder, Inode | Folder]) -> Folder:
         """Return the directory after a power cut, with all below it; `known` are the survivors so far."""
         after = Folder()
-        fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else ALL
+        fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending or self.dropped else ALL
         for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():
             if entry not in known:
                 known[entry] = entry.survivor(random) if isinstance(entry, Inode) else entry.survivor(random, known)
@@ -190,7 +206,7 @@ class Folder:
 
     def _remaining(self, random: Random, fate: int) -> dict[str, Inode | Folder]:
         names = dict(self.stable)
-        for change in self.pending if fate == ANY else ():
+        for change in self.dropped + self.pending if fate == ANY else ():
             if random.random() < 0.5:
                 continue
             leaves_both = change.to is not None and isinstance(change.entry, Inode) and random.random() < 0.2

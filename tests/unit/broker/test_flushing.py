@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.serving.later import Promise
+from ottla.sim.disk import SimDirectory
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine
 from tests.support.producing import begin, create, delete, produce
 
@@ -120,3 +122,27 @@ def test_flush_messages_holds_for_what_was_written_before_it_was_set() -> None:
     change(machine, "flush.messages", "2")
     machine.settle()
     assert synced(machine) == 2
+
+
+@pytest.mark.expects_errors("Input/output error")
+def test_a_failed_sync_of_names_when_a_segment_is_rolled_takes_the_partition_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying again would succeed, and acknowledge records in a file whose name a power cut takes."""
+    machine = Machine()
+    create(machine, "t", internal_segment_bytes=200)
+    assert produce(machine, b"x" * 100).error_code == 0
+    sync = SimDirectory.sync
+
+    def failing(self: SimDirectory) -> None:
+        self._disk.fail(1)
+        sync(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimDirectory, "sync", failing)
+        assert produce(machine, b"y" * 100).error_code == KAFKA_STORAGE_ERROR
+    machine.disk.heal()
+    assert produce(machine, b"y" * 100).error_code == KAFKA_STORAGE_ERROR
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert "Input/output error" in (partition.offline or "")
+    machine.kill()
+    assert produce(machine, b"y" * 100).base_offset == 1

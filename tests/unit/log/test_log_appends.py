@@ -7,7 +7,7 @@ import pytest
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Log, LogConfig
 from ottla.log.producers import Producers
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records.batch import crc_is_valid, read_header
 from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, RECORD_LIST_TOO_LARGE
@@ -195,9 +195,12 @@ def test_whichever_operation_fails_the_append_can_be_made_again(after: int, reas
     batch = make_batch(1, 80, producer_id=4, epoch=0, sequence=0)
     try:
         assert append(log, batch, leader_epoch=3).error_code == 0
-    except StorageFailed:
+    except StorageFailed as failure:
         assert (log.log_end_offset, log.leader_epoch, log.producers.by_id) == (2, 0, {})
         disk.heal()
+        if isinstance(failure, SyncFailed):  # the partition is offline then
+            disk.kill()
+            log = opened(LogConfig(segment_bytes=200, index_interval_bytes=0), disk)
         assert append(log, batch, leader_epoch=3) == (0, 2, 2, -1, False)
     disk.heal()
     assert [header.base_offset for header, _ in read_all(log)] == [0, 1, 2]

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.log.log import Log, LogConfig
 from ottla.net.disk import RealDisk
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, StorageFailed, SyncFailed
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
@@ -105,8 +105,11 @@ def test_a_disk_that_refuses_the_size_refuses_the_append_and_all_goes_on_later()
         disk.fail(number)
         try:
             fill(log, 1)
-        except StorageFailed:
+        except StorageFailed as failure:
             refused += 1
+            if isinstance(failure, SyncFailed):  # the partition is offline then
+                disk.kill()
+                log = open_log(disk)
         disk.heal()
     assert refused > 3
     fill(log, 1)

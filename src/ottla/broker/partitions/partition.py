@@ -12,7 +12,7 @@ from enum import Enum
 from ottla.broker.failures import Changes
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.log import Appended, Log, LogConfig
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records import codecs
 from ottla.records.arrivals import Terms
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
@@ -203,6 +203,9 @@ class Partition:
         self._changes.made = True
         try:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
+        except SyncFailed as failure:
+            self.fail(failure)
+            return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         except StorageFailed as failure:
             sentence = "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later"
             log.error(sentence, self, failure, extra={"cause": "append"})
