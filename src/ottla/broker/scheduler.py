@@ -34,7 +34,7 @@ Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
 """A job. Each `yield None` comes after at most a few milliseconds of work; each `yield start` returns the failure or None."""
 
 SLICE_MS = 2
-URGENT_SLICE_MS = 3
+URGENT_SLICE_MS = 2
 MOST_STEPS = 256
 """A slice ends after so many milliseconds or steps, whichever comes first: a simulated clock may stand still."""
 
@@ -94,6 +94,17 @@ class Scheduler:
         self._count = 0
         self._jobs: dict[Hashable, Job[object]] = {}
         self._turns: deque[Job[object]] = deque()
+
+    def now(self) -> Now:
+        return self._clock.now()
+
+    def rest(self, ms: int) -> Callable[[Done], None]:
+        """Has a job that yields it pause for so long."""
+
+        def start(done: Done) -> None:
+            self.at(done, self._clock.now().mono_ms + ms, lambda now: done(None))
+
+        return start
 
     def at(self, key: Hashable, mono_ms: int, due: Due) -> None:
         """Call `due(now)` once the monotonic clock has reached `mono_ms`; this replaces an earlier deadline of the same key."""
@@ -248,6 +259,11 @@ class Scheduler:
         return False
 
     def _resume(self, job: Job[object], result: StorageFailed | None) -> None:
-        if self._jobs.get(job.name) is job:
-            job.result = result
+        if self._jobs.get(job.name) is not job:
+            return
+        job.result = result
+        if job.is_urgent:  # many may be resumed at once: each waits for its turn
+            self._turns.append(job)
+            self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
+        else:
             self._go_on(job)

@@ -6,20 +6,25 @@ Opens no batch and copies none, but for versions before 4.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.down_conversion import down_converted
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
 from ottla.broker.serving.later import LaterReplies, Reply, Waiting
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.refusals import joined, told
+from ottla.broker.serving.request import Close, Encoded, Request, Whole
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, too_large
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (
     INCONSISTENT_TOPIC_ID,
     INVALID_FETCH_SESSION_EPOCH,
@@ -31,6 +36,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
+from ottla.wire.schema import Message
 
 BATCHES_FROM = 4
 STORAGE_ERROR_FROM = 6
@@ -38,6 +44,16 @@ ZSTD_FROM = 10
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
 NO_OFFSET = -1
+READ_AT_ONCE = 200
+ANSWERED = ("responses", "partitions")
+MANY = 500
+"""So many partitions are read at once: more of them are read in slices, and not as often."""
+REST_MS = 5
+REST_FACTOR = 4
+LONGEST_REST_MS = 1000
+IDLE_REST_MS = 50
+"""Whoever waits with many partitions is not woken by each of them, but looks again after a rest: 5 ms, and four times as long as
+the last look took. Within a second it is noticed that a client has gone; where nothing changed, there is nothing to look at."""
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
@@ -56,10 +72,16 @@ class FetchRooms(NamedTuple):
     later: LaterReplies
 
 
-@serves(FetchRequest, Need(Operation.READ, Resource.TOPIC, "topics.topic"))
+@serves(
+    FetchRequest,
+    Need(Operation.READ, Resource.TOPIC, "topics.topic"),
+    slices=Slices(((("topics", "partitions"), ANSWERED),), things=MANY, whole_bytes=16 * 1024, asked_whole=True),
+)
 def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
     body = request.body
+    if request.whole is not None:
+        return rooms.later.computed(_in_blocks(rooms, request, request.whole))
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = _Fetch(rooms, request)
     else:
@@ -89,6 +111,62 @@ def _begun(rooms: FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
     return _Fetch(rooms, request)
 
 
+def _in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) -> Steps[Reply]:
+    """A fetch of many partitions: a block of them at a time, again and again until there is enough."""
+    body, later, sessions = request.body, rooms.later, rooms.sessions
+    if body.session_epoch not in (FIRST_EPOCH, NO_EPOCH):
+        return (yield from _go_on_in_blocks(rooms, request, whole))
+    sessions.end(body.session_id)
+    reading = _LargeFetch(rooms, request, whole)
+    if body.session_epoch == FIRST_EPOCH:
+        reading.begin_session(whole.reader.count, request.now)
+    try:
+        while True:
+            wakes, began = later.wakes, later.now()
+            answer = yield from reading.look()
+            if isinstance(answer, Close):
+                return answer
+            if reading.enough or later.now().mono_ms >= reading.until_ms:
+                return reading.encoded(answer, later.now())
+            yield from _rested(later, reading.until_ms, wakes, later.now().mono_ms - began.mono_ms)
+    finally:
+        reading.leave()
+
+
+def _go_on_in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) -> Steps[Reply]:
+    """An incremental fetch that names many partitions: the session takes them in a block at a time."""
+    body, sessions = request.body, rooms.sessions
+    session = sessions.resume(body.session_id, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM)
+    if isinstance(session, int):
+        return FetchResponse(error_code=session)
+    for block in whole.reader.blocks():
+        if session.is_over or session.epoch != body.session_epoch:
+            return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH)
+        part = replace(request, body=whole.reader.part(block), whole=None)
+        refused = whole.admit(part)
+        if isinstance(refused, Close):
+            return refused
+        denied = part.denied if refused is None else refused
+        if isinstance(denied, Message):
+            request.denied = denied if request.denied is None else joined(request.denied, denied)
+        if refused is None:
+            sessions.update(session, part.body.topics, (), session.terms)
+        yield None
+    request.whole = None
+    return fetch.handler(request, rooms)
+
+
+def _rested(later: LaterReplies, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
+    """Pause until it is worth looking again: until something has changed, or the time is over."""
+    rest_ms = REST_MS + REST_FACTOR * took_ms
+    while (left_ms := until_ms - later.now().mono_ms) > 0:
+        yield later.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))
+        rest_ms -= min(rest_ms, LONGEST_REST_MS)
+        if not rest_ms and later.wakes != wakes:
+            return
+        rest_ms = rest_ms or IDLE_REST_MS
+
+
 class _Fetch:
     """A fetch without a session, read as often as it takes. `enough` says whether the last reading may be answered at once.
 
@@ -100,15 +178,19 @@ class _Fetch:
         "_unknown",
         "body",
         "enough",
+        "request",
         "rooms",
         "size",
         "stable_offset_for_all",
+        "until_ms",
         "version",
     )
 
     def __init__(self, rooms: FetchRooms, request: Request[FetchRequest]) -> None:
         self.rooms = rooms
+        self.request = request
         self.body = request.body
+        self.until_ms = request.now.mono_ms + request.body.max_wait_ms
         self.version = request.version
         self.stable_offset_for_all = request.release.stable_offset_for_all
 
@@ -152,7 +234,7 @@ class _Fetch:
         """What of a request, beside its partitions, decides how far they are read."""
         return self.body.isolation_level, self.version < ZSTD_FROM
 
-    def _until(self, data: PartitionData) -> int:
+    def until(self, data: PartitionData) -> int:
         """Where reading ends: the last stable offset for readers of committed records, the high watermark for others."""
         return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
@@ -232,23 +314,99 @@ class _Fetch:
         return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_FROM else error_code
 
 
+class _LargeFetch(_Fetch):
+    """A fetch of so many partitions that they are read, and their answers written, a block at a time."""
+
+    __slots__ = ("_first", "_in_all", "_is_answered", "_session", "_whole")
+
+    def __init__(self, rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) -> None:
+        super().__init__(rooms, request)
+        self._whole = whole
+        self._session: FetchSession | None = None
+        self._first: FetchResponse | None = None
+        self._in_all = 0
+        self._is_answered = False
+
+    def begin_session(self, size: int, now: Now) -> None:
+        self._session = _new_session(self, size, now)
+
+    def look(self) -> Steps[BlockWriter | Close]:
+        """Read every partition, and write what there is to say of it."""
+        self._begin()
+        self._first, self._in_all, converted = None, 0, 0
+        writer = BlockWriter(self.version, ANSWERED)
+        for block in self._whole.reader.blocks():
+            part = replace(self.request, body=self._whole.reader.part(block), whole=None)
+            refused = self._whole.admit(part)
+            if refused is not None and not isinstance(refused, FetchResponse):
+                return refused if isinstance(refused, Close) else Close("its topics may not be read")
+            response = self._read(part.body) if refused is None else refused
+            if self.version < BATCHES_FROM:
+                left = max(0, self.rooms.settings.value.fetch_max_bytes - converted)
+                yield from down_converted(self.rooms.partitions, part.body, self.version, response, left)
+                converted += sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
+            self._first = self._first or response
+            writer.add(self._whole.tell(part, response))
+            if writer.size > MOST_RESPONSE_BYTES + self.size:
+                return too_large(self.request)
+            yield None
+        self._end()
+        return writer
+
+    def encoded(self, writer: BlockWriter, now: Now) -> Encoded:
+        """The answer, of what was read last."""
+        session = self._session
+        if session is not None and self._first is not None and not session.is_over:
+            self._first.session_id = session.id
+            self.rooms.sessions.touch(session, now.mono_ms)
+            self._is_answered = True
+        return Encoded(writer.parts())
+
+    def leave(self) -> None:
+        """End a session of which no client heard."""
+        if self._session is not None and not self._is_answered:
+            self.rooms.sessions.end(self._session.id)
+
+    def _read(self, body: FetchRequest) -> FetchResponse:
+        topics = [self._topic(topic) for topic in body.topics]
+        self._in_all += sum(len(topic.partitions) for topic in topics)
+        if self._session is not None:
+            self.rooms.sessions.update(self._session, body.topics, (), self._terms())
+            _note(self, self._session, body, topics)
+        return FetchResponse(responses=topics)
+
+    def _count(self) -> int:
+        return self._in_all
+
+
+def _new_session(reading: _Fetch, size: int, now: Now) -> FetchSession | None:
+    """A session for the partitions of a full fetch, where there is room for one."""
+    body = reading.body
+    slots = reading.rooms.settings.value.max_incremental_fetch_session_cache_slots
+    is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
+    uses_ids = reading.version >= TOPIC_IDS_FROM
+    return reading.rooms.sessions.begin(size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+
+
+def _note(reading: _Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:
+    """Let a session know what its client is told."""
+    for topic, told_of in zip(body.topics, answered, strict=True):
+        for part, data in zip(topic.partitions, told_of.partitions, strict=True):
+            session.tell(session.find(topic, part.partition), data, reading.until(data))
+
+
 class _FullFetch(_Fetch):
     """A fetch whose answer begins a session, where there is room for one."""
 
     __slots__ = ()
 
     def _answer(self, response: FetchResponse, now: Now) -> Reply:
-        body, sessions = self.body, self.rooms.sessions
-        slots = self.rooms.settings.value.max_incremental_fetch_session_cache_slots
-        is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
-        uses_ids = self.version >= TOPIC_IDS_FROM
-        session = sessions.begin(self._count(), slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+        sessions = self.rooms.sessions
+        session = _new_session(self, self._count(), now)
         if session is not None:
-            sessions.update(session, body.topics, (), self._terms())
+            sessions.update(session, self.body.topics, (), self._terms())
             sessions.touch(session, now.mono_ms)
-            for topic, answered in zip(body.topics, response.responses, strict=True):
-                for part, data in zip(topic.partitions, answered.partitions, strict=True):
-                    session.tell(session.find(topic, part.partition), data, self._until(data))
+            _note(self, session, self.body, response.responses)
             response.session_id = session.id
         return response
 
@@ -271,6 +429,8 @@ class _IncrementalFetch(_Fetch):
     def attempt(self, now: Now, expired: bool) -> Reply | None:
         """Read what may have changed. None if that is not enough, time is left and the session goes on."""
         session = self._session
+        if len(session.due) > MANY:
+            return self.rooms.later.computed(self._attempt_slowly(expired))
         self._begin()
         found = [(held, self._read_held(held)) for held in session.in_turn()]
         self._end()
@@ -280,13 +440,42 @@ class _IncrementalFetch(_Fetch):
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         return FetchResponse(session_id=session.id, responses=self._news(found))
 
+    def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
+        """The same where many partitions may have changed: again and again until there is enough."""
+        session, later = self._session, self.rooms.later
+        while True:
+            wakes, began = later.wakes, later.now()
+            self._begin()
+            found = []
+            for number, held in enumerate(session.in_turn(), 1):
+                found.append((held, self._read_held(held)))
+                if not number % READ_AT_ONCE:
+                    yield None
+            self._end()
+            if self.enough or expired or session.is_over:
+                return (yield from self._news_slowly(found))
+            yield from _rested(later, self.until_ms, wakes, later.now().mono_ms - began.mono_ms)
+            expired = later.now().mono_ms >= self.until_ms
+
+    def _news_slowly(self, found: list[tuple[Held, PartitionData]]) -> Steps[Reply]:
+        session = self._session
+        writer = BlockWriter(self.version, ANSWERED)
+        for start in range(0, max(1, len(found)), READ_AT_ONCE):
+            if session.epoch != self._epoch:
+                return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+            news = FetchResponse(session_id=session.id, responses=self._news(found[start : start + READ_AT_ONCE]))
+            writer.add(told(self.request, news))
+            self.request.denied = None  # it is told once
+            yield None
+        return Encoded(writer.parts())
+
     def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
         """What of it the client does not know."""
         session = self._session
         topics: list[TopicResponse] = []
         told: Hashable = None
         for held, data in found:
-            if session.tell(held, data, self._until(data)):
+            if session.tell(held, data, self.until(data)):
                 if held.identity != told:
                     topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
                     told = held.identity

@@ -25,6 +25,11 @@ NEVER_TOLD: Final = -1
 SAFE_MS: Final = 120_000
 """So long a session is kept from making room for others, once since it began and again since it was last used."""
 
+MOST_HELD: Final = 100_000
+"""Partitions in all sessions together: there is no room for another session then."""
+MOST_HELD_BY_ONE: Final = 20_000
+"""A client that reads more than that asks for all of them each time."""
+
 PartitionKey = Hashable
 BrokerIdentity = str | bytes
 """What names a topic in a session: its id, if the session began with version 13 or later, or else its name."""
@@ -158,6 +163,7 @@ class FetchSessions:
         self._name_of = name_of
         self._sessions: dict[int, FetchSession] = {}  # the one that was used longest ago is the first
         self._watched: dict[PartitionKey, dict[Held, FetchSession]] = {}
+        self._held = 0
         self._for_all: list[Rank] = []
         self._for_privileged: list[Rank] = []
 
@@ -172,6 +178,8 @@ class FetchSessions:
 
     def begin(self, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
         """A new session for so many partitions, or None where `slots` are taken by sessions that are worth more."""
+        if size > MOST_HELD_BY_ONE or self._held + size > MOST_HELD:
+            return None
         if len(self._sessions) >= slots and not self._make_room(privileged, size, now_ms):
             return None
         session = FetchSession(self._new_id(), now_ms, privileged=privileged, uses_ids=uses_ids)
@@ -194,7 +202,10 @@ class FetchSessions:
         forgotten: Iterable[FetchRequest.ForgottenTopic],
         terms: Hashable,
     ) -> None:
-        """Take in what a request says. When `terms` are not those of the last one, all partitions are looked at anew."""
+        """Take in what a request says. When `terms` are not those of the last one, all partitions are looked at anew.
+
+        A session that grows too large ends.
+        """
         for topic in asked:
             identity = session.identity(topic)
             for part in topic.partitions:
@@ -207,6 +218,8 @@ class FetchSessions:
         if terms != session.terms:
             session.terms = terms
             session.due.update(dict.fromkeys(session.held.values()))
+        if len(session.held) > MOST_HELD_BY_ONE or self._held > MOST_HELD:
+            self.end(session.id)
 
     def advance(self, session: FetchSession, now_ms: int) -> None:
         """An incremental request was taken in: the next one carries the next epoch."""
@@ -269,6 +282,7 @@ class FetchSessions:
         name = self._name_of(topic.topic_id) if session.uses_ids else topic.topic
         identity = session.identity(topic)
         held = session.held[identity, index] = Held(name, topic.topic_id, index, identity)
+        self._held += not session.is_over
         session.to_the_end(held)
         self._watch(session, held)
         return held
@@ -281,6 +295,7 @@ class FetchSessions:
         if held is None:
             return
         session.due.pop(held, None)
+        self._held -= not session.is_over
         watchers = self._watched.get(held.key)
         if watchers is not None:
             watchers.pop(held, None)

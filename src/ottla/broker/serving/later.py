@@ -116,6 +116,10 @@ class LaterReplies:
         self._waitings: dict[Promise, Waiting] = {}
         self._by_key: dict[Hashable, dict[Promise, None]] = {}
         self._woken: dict[Hashable, None] = {}
+        self.wakes = 0
+        """How often anything was woken."""
+        self.now = scheduler.now
+        self.rest = scheduler.rest
 
     def __len__(self) -> int:
         return len(self._waitings)
@@ -158,6 +162,7 @@ class LaterReplies:
 
     def wake(self, key: Hashable) -> None:
         """Retry what waits on this key when the bundle at hand is settled."""
+        self.wakes += 1
         if key in self._by_key:
             self._woken[key] = None
 

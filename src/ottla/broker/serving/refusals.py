@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.releases.errors import tell
+from ottla.broker.serving.request import Request
 from ottla.wire.apis import Api
 from ottla.wire.schema import Field, Message, Struct
 
@@ -32,6 +34,15 @@ def joined(response: Message, refused: Message) -> Message:
     for field in response.WIRE.fields:
         if field.array and field.kind == "struct":
             getattr(response, field.name).extend(getattr(refused, field.name) or ())
+    return response
+
+
+def told(request: Request[Message], response: Message) -> Message:
+    """A response as the release of its listener says it, with what was refused of the request."""
+    if request.denied is not None:
+        response = joined(response, request.denied)
+    if not request.release.is_today:
+        tell(response, request.release)
     return response
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -39,10 +39,15 @@ class Peer:
 class Whole:
     """What there is to know of all of a request that is served in blocks.
 
-    `repeated` has what it names more than once though it must be unique; `made` is how much handlers have made for it so far.
+    A handler that takes the blocks itself, from `reader`, has each admitted before it serves it, and told before it is written:
+    `admit` leaves in a part what may be asked for, and gives what is to be said instead of serving it, if anything; `tell` adds to
+    its response what was refused. `repeated` has what the request names more than once though it must be unique; `made` is how much
+    handlers have made for it so far.
     """
 
     reader: BlockReader
+    admit: Callable[[Request[Message]], Ready | None]
+    tell: Callable[[Request[Message], Message], Message]
     repeated: Collection[object] = frozenset()
     made: int = 0
 

@@ -11,14 +11,13 @@ from functools import partial
 from struct import Struct
 
 from ottla.broker.failures import CONFLICTS, Changes
-from ottla.broker.releases.errors import tell
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import joined, refusal
-from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
+from ottla.broker.serving.refusals import refusal, told
+from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
-from ottla.broker.serving.slices import NEVER, open_slowly, serve_in_blocks
+from ottla.broker.serving.slices import NEVER, open_slowly, reader_of, serve_in_blocks
 from ottla.ports import Buffer, Now, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
@@ -107,8 +106,9 @@ class Router:
         assert slices is not None, "others are read at once"
         paths = slices.paths_of(route.api.request, request.version)
         assert paths is not None, "others are read at once"
+        whole = Whole(reader_of(slices, request, frame, position, paths[0]), partial(self._refused, route=route), told)
         try:
-            whole = yield from open_slowly(slices, request, frame, position, paths[0])
+            yield from open_slowly(whole, slices)
         except Malformed as malformed:
             return NO_REPLY if request.release.is_silent_on(request.api.key, known=True) else Close(str(malformed))
         request.body = whole.reader.part(next(whole.reader.blocks(), []) if whole.reader.is_one_block else [])
@@ -118,7 +118,7 @@ class Router:
         if slices.asked_whole:
             request.whole = whole
             return serve(request)
-        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, _told))
+        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve))
 
     def _ask_safely(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
         """What a handler answers to a part of a request: a mistake that changed nothing costs that request alone."""
@@ -202,17 +202,8 @@ def _encode(request: Request[Message], reply: Ready) -> Answer:
     if isinstance(reply, Encoded):
         return frame_response(request.correlation_id, request.api.key, request.version, reply.parts)
     if request.denied is not None or not request.release.is_today:
-        reply = _told(request, reply)
+        reply = told(request, reply)
     return encode_response(request.correlation_id, request.api.key, request.version, reply)
-
-
-def _told(request: Request[Message], response: Message) -> Message:
-    """A response as the release of its listener says it, with what was refused of the request."""
-    if request.denied is not None:
-        response = joined(response, request.denied)
-    if not request.release.is_today:
-        tell(response, request.release)
-    return response
 
 
 def _with_version(frame: Buffer, version: int) -> bytes:

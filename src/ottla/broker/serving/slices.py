@@ -47,25 +47,27 @@ class Slices:
 
 Serve = Callable[[Request[Message]], Reply]
 """How a block is served: as any request is."""
-Tell = Callable[[Request[Message], Message], Message]
-"""What of a block's response is added or changed before it is written."""
 
 
 BY_PARTITION: Final = Slices(((("topics", "partitions"), ("topics", "partitions")),))
 """Most APIs name partitions by their topics, and so does what they answer."""
 
 
-def open_slowly(slices: Slices, request: Request[Message], frame: Buffer, position: int, path: Path) -> Steps[Whole]:
-    """Look at all of a request. Raises `Malformed`."""
+def reader_of(slices: Slices, request: Request[Message], frame: Buffer, position: int, path: Path) -> BlockReader:
+    """What reads a request's blocks."""
     level = level_of(request.api.request, request.version, path)
     assert level is not None, "its paths are those of the version"
-    reader = BlockReader(request.api.request, request.version, level, frame, position, slices.things)
+    return BlockReader(request.api.request, request.version, level, frame, position, slices.things)
+
+
+def open_slowly(whole: Whole, slices: Slices) -> Steps[None]:
+    """Look at all of a request. Raises `Malformed`."""
     seen: Counter[object] = Counter()
-    for block in reader.open(MOST_WITHIN if slices.unique else MOST_THINGS):
+    for block in whole.reader.open(MOST_WITHIN if slices.unique else MOST_THINGS):
         if slices.unique:
             seen.update(_names(block, slices.unique))
         yield None
-    return Whole(reader, frozenset(name for name, times in seen.items() if times > 1))
+    whole.repeated = frozenset(name for name, times in seen.items() if times > 1)
 
 
 def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
@@ -73,9 +75,7 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
         yield (thing,) if isinstance(thing, str) else tuple(getattr(thing, name) for name in unique)
 
 
-def serve_in_blocks(
-    later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve, tell: Tell
-) -> Steps[Reply]:
+def serve_in_blocks(later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve) -> Steps[Reply]:
     """One block after the other; the reply of one that has to wait is waited for."""
     writer = BlockWriter(request.version, answered)
     for block in whole.reader.blocks():
@@ -83,7 +83,7 @@ def serve_in_blocks(
         reply = yield from awaited(later, serve(part))
         if not isinstance(reply, Message):
             return reply
-        writer.add(tell(part, reply))
+        writer.add(whole.tell(part, reply))
         if writer.size > MOST_RESPONSE_BYTES:
             return too_large(request)
         yield None
