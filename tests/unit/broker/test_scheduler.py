@@ -211,13 +211,15 @@ def asking(start: Callable[[Done], None], results: list[StorageFailed | None]) -
 @pytest.mark.parametrize("urgent", [False, True])
 @pytest.mark.parametrize("result", [None, REFUSED])
 def test_a_job_waits_for_what_it_started_and_is_told_the_result(result: StorageFailed | None, urgent: bool) -> None:
-    scheduler, started, results = Scheduler(SimClock()), list[Done](), list[StorageFailed | None]()
+    clock, started, results = SimClock(), list[Done](), list[StorageFailed | None]()
+    scheduler = Scheduler(clock)
     scheduler.begin("sync", asking(started.append, results), urgent=urgent)
     for number in range(2):
         assert (len(started), len(results)) == (number + 1, number)
         assert scheduler.next_ms() is None, "nothing goes on by itself"
         assert not scheduler.begin("sync", nothing()), "one is under way"
         started[number](result)
+        scheduler.run_due(clock.now())  # an urgent one has its turn among the others, at once if there are none
     assert results == [result, result]
     assert scheduler.begin("sync", nothing())
 
