@@ -21,7 +21,7 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 DEFAULT = 5
 NEWEST = {CREATE: 7, DESCRIBE: 4, ALTER: 1}
 
-OURS = {"ottla.acks.all.sync", "ottla.listener.releases", "ottla.max.open.files"}
+OURS = {"ottla.acks.all.sync", "ottla.listener.releases", "ottla.max.open.files", "ottla.reserve.bytes"}
 
 DEFAULTS_OF_OUR_OWN = {
     "log.cleaner.dedupe.buffer.size": "its memory is a Python process's",

@@ -84,6 +84,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_acks_all_sync: bool
     ottla_listener_releases: str
     ottla_max_open_files: int
+    ottla_reserve_bytes: int
     producer_id_expiration_ms: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
+from ottla.net.reserve import Reserve, is_full
 from ottla.registry.generations import DIRECTORIES
 
 LOCK = ".lock"
@@ -34,11 +35,13 @@ class DataDirectoryError(Exception):
 class DataDirectory:
     """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
 
-    `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly.
+    `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly. Its `reserve` has been
+    given up if the disk is full, so that there is room for a start.
     """
 
-    def __init__(self, path: str, lock: int, properties: dict[str, str], *, clean: bool) -> None:
+    def __init__(self, path: str, lock: int, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
         self.path = path
+        self.reserve = reserve
         self.cluster_id = properties["cluster.id"]
         self.node_id = int(properties["node.id"])
         self.directory_id = properties["directory.id"]
@@ -53,6 +56,8 @@ class DataDirectory:
         """
         lock = _take(path)
         try:
+            reserve = Reserve(path)
+            reserve.make_room()
             properties = _identify(path, node_id, cluster_id)
             clean = _take_marker(Path(path))
         except OSError as error:
@@ -61,7 +66,7 @@ class DataDirectory:
         except BaseException:
             _let_go(path, lock)
             raise
-        return cls(path, lock, properties, clean=clean)
+        return cls(path, lock, reserve, properties, clean=clean)
 
     @property
     def absolute_path(self) -> str:
@@ -71,6 +76,7 @@ class DataDirectory:
         """Mark the stop as orderly, then let go. To be called when every log is closed."""
         with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but just as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
+        self.reserve.take(self.reserve.wanted)
         self.release()
 
     def release(self) -> None:
@@ -133,6 +139,10 @@ def _in_use(path: str) -> DataDirectoryError:
 def _unusable(path: str, error: OSError) -> DataDirectoryError:
     if os.path.isfile(path):
         return DataDirectoryError(f"The data directory {path} cannot be used: it is a file; choose a directory.")
+    if is_full(error):
+        return DataDirectoryError(
+            f"The data directory {path} cannot be used: the disk is full; make room there, or choose another."
+        )
     reason = error.strerror or str(error)
     return DataDirectoryError(f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another.")
 

@@ -11,13 +11,18 @@ import os
 import shutil
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from ottla.net.directories import Directories, RealDirectory, at_or_below, parent
 from ottla.net.janitor import Janitor
+from ottla.net.reserve import Reserve
 from ottla.net.system import System, failed
 from ottla.net.workers import Done, Post, SyncWorker
 from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed
+
+T = TypeVar("T")
 
 MAX_OPEN_FILES = 512
 MAX_BUFFERS = 1024
@@ -88,6 +93,8 @@ class RealFile:
         except OSError as failure:
             with contextlib.suppress(OSError):
                 self._system.ftruncate(fd, start)
+            if self._disk.reserve.lends(self.path, failure):
+                return self._disk.retaking(partial(self.append, buffers))
             raise failed(self.path, failure) from failure
         self.size = start + wanted
         self._written += 1  # after the write: a sync running on another thread may miss it
@@ -126,6 +133,8 @@ class RealFile:
                 at += self._system.pwrite(fd, view[at:], position + at)
                 self.size = max(self.size, position + at)
         except OSError as failure:
+            if self._disk.reserve.lends(self.path, failure):
+                return self._disk.retaking(partial(self.write, position, data))
             raise failed(self.path, failure) from failure
         self._written += 1
 
@@ -234,12 +243,21 @@ class RealDisk:
     """The directory `root` as a `Disk`.
 
     `post` hands a call to the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open. `system`
-    makes the system calls.
+    makes the system calls. The `reserve` is lent to what must be written though the disk is full.
     """
 
-    def __init__(self, root: str, post: Post, *, max_open_files: int = MAX_OPEN_FILES, system: System = os) -> None:
+    def __init__(
+        self,
+        root: str,
+        post: Post,
+        *,
+        max_open_files: int = MAX_OPEN_FILES,
+        system: System = os,
+        reserve: Reserve | None = None,
+    ) -> None:
         self.root = root
         self.system = system
+        self.reserve = reserve or Reserve(root)
         self._max_open_files = max_open_files
         self._open: deque[weakref.ref[RealFile]] = deque()
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
@@ -297,6 +315,8 @@ class RealDisk:
         except FileExistsError:
             return
         except OSError as failure:
+            if self.reserve.lends(path, failure):
+                return self.retaking(partial(self._make_dir, path))
             raise failed(path, failure) from failure
         self._directories.made(path)
 
@@ -389,9 +409,18 @@ class RealDisk:
             if sync:
                 self.system.fdatasync(fd)
         except OSError as failure:
+            if self.reserve.lends(path, failure):
+                return self.retaking(partial(self._write_new, path, data, sync=sync))
             raise failed(path, failure) from failure
         finally:
             self.system.close(fd)
+
+    def retaking(self, call: Callable[[], T]) -> T:
+        """Call again what the reserve was lent for, and take back what that leaves."""
+        try:
+            return call()
+        finally:
+            self.reserve.take()
 
     def sync_dir(self, path: str) -> None:
         self.directory(path).sync()
@@ -428,6 +457,8 @@ class RealDisk:
         try:
             return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
         except OSError as failure:
+            if flags & os.O_CREAT and self.reserve.lends(path, failure):
+                return self.retaking(partial(self.open_handle, path, flags))
             raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:

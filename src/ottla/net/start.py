@@ -35,6 +35,7 @@ from ottla.registry.journal import JournalRegistry
 log = logging.getLogger("ottla.net")
 
 PLAINTEXT = "PLAINTEXT"
+RESERVE_EVERY_S = 1
 
 
 class CannotListen(Exception):
@@ -83,6 +84,7 @@ class Running:
         self._disk = disk
         self._registry = registry
         self._stopped = False
+        self._keep_reserve()
 
     @property
     def broker(self) -> BrokerMachine:
@@ -99,6 +101,11 @@ class Running:
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(Listen(host, port, where.name, where.release))
 
+    def _keep_reserve(self) -> None:
+        """Take back, now and then, what of the reserve was spent on a full disk."""
+        self._directory.reserve.take()
+        self._keeping = asyncio.get_running_loop().call_later(RESERVE_EVERY_S, self._keep_reserve)
+
     def check(self) -> None:
         """Raise `BrokerFailed` if a bug has ended the broker."""
         if self.server.door.failure is not None:
@@ -109,6 +116,8 @@ class Running:
         if self._stopped:
             return
         self._stopped = True
+        self._keeping.cancel()
+        self._directory.reserve.make_room()
         clean = await self.server.close()
         try:
             self._registry.close()
@@ -177,7 +186,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
     try:
         with ExitStack() as held:
             held.callback(directory.release)
-            disk = RealDisk(directory.path, post, max_open_files=settings.ottla_max_open_files)
+            disk = RealDisk(directory.path, post, max_open_files=settings.ottla_max_open_files, reserve=directory.reserve)
             held.callback(disk.close)
             registry = open_registry(directory.path, disk)
             held.callback(registry.close)
@@ -194,11 +203,14 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             server = Server(broker, loop)
             with _uncollected():
                 server.start(clean=directory.clean)
+            directory.reserve.keep(settings.ottla_reserve_bytes)
+            directory.reserve.take(settings.ottla_reserve_bytes)
             held.pop_all()
     except RegistryDamaged as damage:
         raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
     except StorageFailed as failure:
-        sentence = f"The data directory {directory.path} cannot be used ({failure}): mend it, or choose another with --data-dir."
+        remedy = "make room on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
+        sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry)
 

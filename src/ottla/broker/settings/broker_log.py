@@ -78,6 +78,12 @@ class LogSettings(SettingsOf):
         "About how many files are kept open; the least recently used are closed first, and opened again when they are needed.",
         check=at_least(16),
     )
+    ottla_reserve_bytes = Setting(
+        LONG,
+        16 << 20,
+        "Room on the disk, at most a sixteenth of it, kept for stopping, starting and deleting when the disk is full; 0: none.",
+        check=at_least(0),
+    )
     producer_id_expiration_ms = Setting(
         INT, DAY_MS, "How long an idle producer's sequence numbers are remembered.", check=at_least(1), dynamic=True
     )
