@@ -21,3 +21,7 @@ class Damaged(StorageFailed):
         self.file = file
         self.position = position
         self.sentence = sentence
+
+
+class Astray(Damaged):
+    """An entry of an index leads to a place where its batch is not: one of them is wrong."""

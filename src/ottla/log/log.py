@@ -7,8 +7,7 @@ purpose: headers are checked once, batches are stamped in place and handed to th
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.log import retention, swap, timestamps
@@ -16,6 +15,7 @@ from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
 from ottla.log.producers import ProducerBatch, Producers
+from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
@@ -33,9 +33,6 @@ NO_OFFSET = -1
 NO_TIMESTAMP = -1
 SNAPSHOT_BYTES = 1 << 20
 """How much may be written to a segment before a checkpoint saves the producers' state again."""
-
-PLACES = 32
-"""How many (offset, position) pairs are remembered for readers that continue where they stopped."""
 
 
 class Appended(NamedTuple):
@@ -60,7 +57,7 @@ class Log:
         "_disk",
         "_epochs_saved",
         "_names_synced",
-        "_places",
+        "_reader",
         "_removed",
         "_snapshot_at",
         "_snapshots",
@@ -93,7 +90,7 @@ class Log:
         self._disk = disk
         self._snapshots = opened.snapshots
         self._snapshot_at = 0
-        self._places: dict[int, tuple[Segment, int]] | None = None
+        self._reader = LogReader(path, opened.segments, opened.epochs)
         self._unsynced: dict[Segment, list[tuple[int, File]]] = {}  # sealed ones; (what the log must be synced up to, file)
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
@@ -221,7 +218,10 @@ class Log:
         if self.synced_offset < self.log_end_offset and self._active.size:
             files.append(self._active.file)
         if self._active.size:
-            self._remember(self.log_end_offset, self._active, self._active.size)
+            places = self._reader.places
+            if len(places) >= PLACES:
+                del places[next(iter(places))]
+            places[self.log_end_offset] = (self._active, self._active.size)
         return files
 
     @property
@@ -248,33 +248,23 @@ class Log:
         """
         if offset >= until_offset or offset < self.log_start_offset:
             return None
-        place = self._places.get(offset) if self._places else None
-        if place is None or (place[0] is not self._active and place[1] >= place[0].records_end):  # the next segment goes on
-            place = self._locate(offset, until_offset)
-        segment, start = place
-        if until_offset >= self.log_end_offset or until_offset >= self._end_offset(segment):
-            end, next_offset = segment.size, self._end_offset(segment)
-            if next_offset < until_offset and start < segment.records_end < end:
-                end, next_offset = segment.records_end, NO_OFFSET  # a reply of empty batches alone confuses clients
-        else:
-            end, next_offset = self._position_of(until_offset, segment), until_offset
-        if end - start > max_bytes:
-            end, next_offset = segment.boundary(start, start + max_bytes)
-            if end == start and min_one_batch:
-                end, next_offset = start + segment.batch_size(start), NO_OFFSET
-        if end <= start:
-            return None
-        if next_offset != NO_OFFSET:
-            self._remember(next_offset, segment, end)
-        return FileSlice(segment.file, start, end - start)
+        return self._reader.read(offset, max_bytes, until_offset, self.log_end_offset, min_one_batch=min_one_batch)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
-        return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
+        return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset))
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
-        return timestamps.largest(self.segments, self.log_start_offset)
+        return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
+
+    def _looked_up(self, look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
+        """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
+        try:
+            return look_up()
+        except Damaged as damaged:
+            self._reader.look_into(damaged, self.log_end_offset)
+            return look_up()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """Return (leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
@@ -283,7 +273,7 @@ class Log:
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
         """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
         found: list[Aborted] = []
-        for segment in self.segments[self._number(offset) :]:
+        for segment in self.segments[self._reader.number(offset) :]:
             for entry in segment.transactions.entries:
                 if entry.last_offset >= offset and entry.first_offset < until_offset:
                     found.append(entry)
@@ -307,7 +297,7 @@ class Log:
         self._leave(old)
         self.segments[first:first] = [new]
         self.size_bytes += new.size - sum(segment.size for segment in old)
-        self._places = None
+        self._reader.places.clear()
         self._swap = swap.Swap(new, list(old), now.mono_ms + self.config.file_delete_delay_ms)
         return True
 
@@ -375,7 +365,7 @@ class Log:
         if offset >= self.log_end_offset:
             return
         self.finish_swap()
-        self._places = None
+        self._reader.places.clear()
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._leave(self.segments[-1:])[0].remove()
         self._disk.sync_dir(self.path)
@@ -450,7 +440,7 @@ class Log:
         self._disk.remove_tree_soon(gone)
         self._removed.clear()
         self._unsynced.clear()
-        self._places = None
+        self._reader.places.clear()
 
     # Inside
 
@@ -458,45 +448,6 @@ class Log:
         """Give a new segment's file its full size at once, if the settings say so (preallocate). Raises `StorageFailed`."""
         if self.config.preallocate and not segment.size:
             segment.reserve(self.config.segment_bytes)
-
-    def _end_offset(self, segment: Segment) -> int:
-        """Return where the segment after `segment` begins."""
-        number = self._number(segment.base_offset) + 1
-        return self.log_end_offset if segment is self._active else self.segments[number].base_offset
-
-    def _number(self, offset: int) -> int:
-        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
-
-    def _locate(self, offset: int, until_offset: int) -> tuple[Segment, int]:
-        """Find the segment and position of the batch with `offset`, or of the next one in a compacted log.
-
-        Empty batches at a segment's end count only if no others are below `until_offset`: readers have to get there.
-        """
-        empty: tuple[Segment, int] | None = None
-        for segment in self.segments[self._number(offset) :]:
-            if segment.base_offset >= until_offset:
-                break
-            position = segment.locate(offset) if segment.size else 0
-            if position < (segment.size if segment is self._active else segment.records_end):
-                return segment, position
-            if empty is None and position < segment.size:
-                empty = segment, position
-        return empty or (self._active, self._active.size)
-
-    def _position_of(self, offset: int, segment: Segment) -> int:
-        place = self._places.get(offset) if self._places else None
-        return place[1] if place is not None and place[0] is segment else segment.locate(offset)
-
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Remember the position where `offset` will be looked for next, if the segment goes on there."""
-        if segment is not self._active and position == segment.size:
-            return
-        places = self._places
-        if places is None:
-            places = self._places = {}
-        elif len(places) >= PLACES and offset not in places:
-            del places[next(iter(places))]
-        places[offset] = (segment, position)
 
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
@@ -570,7 +521,7 @@ class Log:
         self.size_bytes -= segment.size
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
-        self._places = None
+        self._reader.places.clear()
         if segment.base_offset in self._snapshots:
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
@@ -586,10 +537,6 @@ class Log:
         self.log_start_offset = offset
         if self.epochs.truncate_start(offset):
             self._write_epochs()
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
 
 
 def _refused(why: int | ProducerBatch) -> Appended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from ottla.log.damaged import Damaged
+from ottla.log.damaged import Astray, Damaged
 from ottla.ports import File
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
 
@@ -23,12 +23,19 @@ CHUNK_BYTES = 4096 + HEADER_BYTES
 """One index interval: what a look-up reads at most, unless a batch is longer."""
 
 
-def find_offset(file: File, position: int, end: int, offset: int) -> int:
+ANY = -1
+"""No index says with which offset the batch ends where a look-up begins."""
+
+
+def find_offset(file: File, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
     """Return the position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
 
-    Raises `Damaged` where no batch can be.
+    `last_offset` is that of the batch at `position`, if an index tells. Raises `Astray` where it is not, and `Damaged` where no
+    batch can be.
     """
     unpack = SPAN.unpack_from
+    if last_offset != ANY:
+        check_entry(file, position, end, last_offset)
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
         at, last = 0, len(chunk) - SPAN.size
@@ -43,6 +50,17 @@ def find_offset(file: File, position: int, end: int, offset: int) -> int:
             raise damaged(file, position)
         position += at
     return end
+
+
+def check_entry(file: File, position: int, end: int, last_offset: int) -> None:
+    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as an index says."""
+    span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
+    if len(span) == SPAN.size:
+        base_offset, _, last_offset_delta = SPAN.unpack(span)
+        if base_offset + last_offset_delta == last_offset:
+            return
+    directory, _, name = file.path.rpartition("/")
+    raise Astray(directory, name, max(0, position), "the batch to which an index leads is not here.")
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
@@ -87,6 +105,11 @@ def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
             raise damaged(file, position)
         position += at
     return end
+
+
+def base_offset(file: File, position: int) -> int:
+    """Return the first offset of the batch at `position`."""
+    return int.from_bytes(file.read(position, 8), "big", signed=True)
 
 
 def batch_size(file: File, position: int) -> int:

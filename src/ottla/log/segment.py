@@ -5,6 +5,7 @@ Files are made and opened when first needed. An unused segment is a few numbers 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -13,18 +14,37 @@ from crc32c import crc32c
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
 from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
-from ottla.log.scan import LENGTH_FROM, batch_size, damaged, find_offset, find_timestamp, headers, last_boundary
+from ottla.log.scan import (
+    ANY,
+    LENGTH_FROM,
+    batch_size,
+    check_entry,
+    damaged,
+    find_offset,
+    find_timestamp,
+    headers,
+    last_boundary,
+)
+from ottla.log.soundness import Unproven
 from ottla.log.transactions import TransactionIndex
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader
 
+log = logging.getLogger("ottla.log")
+
 NO_TIMESTAMP = -1
 UNKNOWN = -2
+INDEX_INTERVAL_BYTES = 4096
+"""How far apart the entries are of an index that is built anew while the segment is in use."""
+
 LARGEST_RELATIVE = 2**31 - 1
 
 
 class Segment:
-    """Batches from `base_offset` on, `size` bytes. Timestamps are in ms."""
+    """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
+
+    `unproven` says what is known of bytes that this process did not write; None if all of them are known to be sound.
+    """
 
     __slots__ = (
         "_bytes_since_entry",
@@ -43,6 +63,7 @@ class Segment:
         "index_bytes",
         "size",
         "times",
+        "unproven",
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, size: int, *, new: bool = False, ending: str = "") -> None:
@@ -62,6 +83,7 @@ class Segment:
         self._max_timestamp_offset = base_offset
         self._records_end = UNKNOWN
         self._reserved = False
+        self.unproven = None if new or not size else Unproven(size)
 
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{file_name(self.base_offset, suffix)}{self.ending}"
@@ -169,9 +191,19 @@ class Segment:
         return self._first_timestamp
 
     def locate(self, offset: int) -> int:
-        """Return the position of the first batch that holds `offset` or a later one; `size` if there is none."""
+        """Return the position of the first batch that holds `offset` or a later one; `size` if there is none.
+
+        Raises `Damaged`: `Astray` if the index leads to no such batch.
+        """
+        start, last_offset = 0, ANY
         entry = self.index.floor(offset - self.base_offset)
-        return find_offset(self.file, entry[1] if entry else 0, self.size, offset)
+        if entry is not None:
+            start, last_offset = entry[1], self.base_offset + entry[0]
+        if self.unproven is not None and self.unproven.damage:
+            sound = self.unproven.resume_for(offset)
+            if sound > start:
+                start, last_offset = sound, ANY
+        return find_offset(self.file, start, self.size, offset, last_offset=last_offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
         """Return (end, next_offset) of the last whole batch between `start`, where one begins, and `limit`.
@@ -179,7 +211,10 @@ class Segment:
         `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown.
         """
         entry = self.index.floor_second(limit)
-        position = entry[1] if entry and entry[1] > start else start
+        position = start
+        if entry is not None and entry[1] > start:
+            position = entry[1]
+            check_entry(self.file, position, self.size, self.base_offset + entry[0])
         end, next_offset = last_boundary(self.file, position, min(limit, self.size))
         return end, next_offset
 
@@ -255,6 +290,29 @@ class Segment:
         entry = self.index.last()
         return entry[1] if entry else 0
 
+    def reindex(self) -> None:
+        """Build both indexes anew, as an entry of one was found to be wrong: up to the first place where no batch can be."""
+        log.warning("%s: an entry of its indexes is wrong; they are built anew", self.path(LOG))
+        self.index.clear()
+        self.times.clear()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        bytes_since_entry, self._bytes_since_entry = self._bytes_since_entry, 0
+        position, next_offset = 0, self.base_offset
+        while position < self.size:
+            for at, header in headers(self.file, position, self.size):
+                if header.base_offset < next_offset or not self.fits(header) or header.magic != MAGIC:
+                    break
+                self.note(header, at, INDEX_INTERVAL_BYTES)
+                position, next_offset = at + header.size, header.next_offset
+            behind = [each for each in self.unproven.damage if each.resume > position] if self.unproven is not None else []
+            if not behind or behind[0].position > position:
+                break
+            position, next_offset = behind[0].resume, behind[0].end_offset
+        self._bytes_since_entry = bytes_since_entry
+        self._count_index_bytes()
+        with suppress(StorageFailed):  # they stay in memory, and are flushed when there is space
+            self.flush_indexes()
+
     def rebuild(self, interval: int) -> None:
         """Rebuild both indexes from the batch headers. Raises `Damaged` if these do not lead to the end."""
         self.index.clear()
@@ -276,6 +334,7 @@ class Segment:
             self.reset_indexes(offset)
             self.cut(end)
             self.file.sync()  # or a crash could bring back what was cut, behind what replaced it
+        self._records_end = UNKNOWN  # it is appended to again
         return self.load_end(interval)[1]
 
     def cut(self, size: int) -> None:
@@ -284,6 +343,8 @@ class Segment:
             self.file.truncate(size)
             self.size = size
             self._records_end = UNKNOWN
+            if self.unproven is not None:
+                self.unproven.cut(size)
 
     def remove(self) -> None:
         """Remove the files."""

@@ -123,13 +123,15 @@ def test_batches_larger_than_what_is_read_at_once(sizes: list[int]) -> None:
             assert log.offset_for_timestamp(NOW.wall_ms + number) == (NOW.wall_ms + number, 2 * number)
 
 
+@pytest.mark.expects_errors("cannot be read")
 def test_reading_damage_is_an_error_that_names_the_place() -> None:
     disk = SimDisk()
     log = Log.open(disk, "t-0", LogConfig(), NOW)
     for _ in range(3):
         append(log, make_batch(1, 39))
     disk.open("t-0/00000000000000000000.log").write(100, bytes(100))
-    with pytest.raises(Damaged, match=r"t-0/0{20}\.log: at byte 100: no batch of records begins here"):
-        log.read(2, 1000, until_offset=3)
-    with pytest.raises(Damaged):
-        log.read(0, 150, until_offset=3)
+    with pytest.raises(Damaged, match=r"t-0/0{20}\.log: at byte 100: no whole batch .* offsets 1 to 1 cannot"):
+        log.read(1, 1000, until_offset=3)
+    before, behind = log.read(0, 150, until_offset=3), log.read(2, 1000, until_offset=3)
+    assert (before and before.position, before and before.size) == (0, 100)
+    assert (behind and behind.position, behind and behind.size) == (200, 100)

@@ -22,10 +22,13 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, too_large
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
+from ottla.log.damaged import Damaged
+from ottla.log.reading import FirstPart
 from ottla.ports import Now, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
     INCONSISTENT_TOPIC_ID,
     INVALID_FETCH_SESSION_EPOCH,
     KAFKA_STORAGE_ERROR,
@@ -287,12 +290,13 @@ class _Fetch:
         min_one_batch = not self.size or self.version < BATCHES_FROM  # what is converted is cut afterwards
         try:
             found = partition.log.read(part.fetch_offset, max_bytes, until_offset=until, min_one_batch=min_one_batch)
-        except StorageFailed:
-            data.error_code = self._known(KAFKA_STORAGE_ERROR)
+        except StorageFailed as failure:
+            data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._known(KAFKA_STORAGE_ERROR)
             self.enough = True
             return
         if found is not None and found.size:
             data.records = found
+            self.enough |= isinstance(found, FirstPart)  # nobody would wake who waits for the rest
             if self.body.isolation_level == READ_COMMITTED:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)

@@ -12,10 +12,12 @@ from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
+from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
@@ -79,8 +81,8 @@ def _answer(partition: Partition | None, part: Asked, request: Request[ListOffse
             return answer
         assert sought is not None, "it was not refused"
         answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
-    except StorageFailed:
-        answer.error_code = _known(KAFKA_STORAGE_ERROR, version)
+    except StorageFailed as failure:
+        answer.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else _known(KAFKA_STORAGE_ERROR, version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
     return answer

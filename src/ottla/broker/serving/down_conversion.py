@@ -11,6 +11,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.later import Reply
+from ottla.log.damaged import Damaged
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
@@ -60,7 +61,7 @@ def _fill(partition: Partition, offset: int, magic: int, max_bytes: int, whole: 
         yield from _convert(partition, offset, data.high_watermark, magic, max(1, max_bytes), out)
     except BadMessage as bad:
         error_code = bad.error_code
-    except (BadBatch, CodecFailed):
+    except (BadBatch, CodecFailed, Damaged):
         error_code = CORRUPT_MESSAGE
     except StorageFailed:
         error_code = NOT_LEADER_OR_FOLLOWER

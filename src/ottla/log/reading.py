@@ -1,0 +1,314 @@
+"""Reads slices of a log, and finds out what of it cannot be read. Knows segments; knows no settings but whether gaps are allowed.
+
+Bytes that were not read since the start are checked before they are handed out, a few megabytes at once. What is damaged is noted,
+told in the log once, and passed over: before it and behind it everything can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from ottla.log import scan
+from ottla.log.damaged import Astray, Damaged
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.names import LOG, file_name
+from ottla.log.segment import Segment
+from ottla.log.soundness import (
+    ENDLESS,
+    SEARCHED_BYTES,
+    Bounds,
+    DamagedRange,
+    Place,
+    Unproven,
+    Walked,
+    find_sound,
+    is_sound_batch,
+    walk,
+)
+from ottla.ports import FileSlice
+
+log = logging.getLogger("ottla.log")
+
+NO_OFFSET = -1
+PLACES = 32
+"""How many (offset, position) pairs are remembered for readers that continue where they stopped."""
+
+ANCHORS = 8
+"""How many entries of an index may be wrong before its segment is checked from the beginning."""
+
+ATTEMPTS = 100
+"""How many damaged places one call gets over."""
+
+ANY_EPOCH = 2**31 - 1
+
+
+class FirstPart(FileSlice):
+    """A slice that ends where checking paused, though more was asked for and is there: the next call goes on."""
+
+    __slots__ = ()
+
+
+class LogReader:
+    """Finds batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file holds.
+
+    `places` are the positions of offsets where somebody is likely to read next; to be cleared when segments are replaced or cut.
+    """
+
+    __slots__ = ("_epochs", "_path", "holes", "places", "segments")
+
+    def __init__(self, path: str, segments: list[Segment], epochs: LeaderEpochs) -> None:
+        self.segments = segments
+        self.holes: list[DamagedRange] = []
+        self._path = path
+        self._epochs = epochs
+        self.places: dict[int, tuple[Segment, int]] = {}
+
+    def read(self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool) -> FileSlice | None:
+        """As `Log.read`."""
+        if self.holes:
+            self._check_holes(offset)
+        place = self.places.get(offset)
+        if place is None or (place[0] is not self.segments[-1] and place[1] >= place[0].records_end):  # the next segment goes on
+            place = self.locate(offset, until_offset, log_end_offset)
+        segment, start = place
+        sound, following = ENDLESS, NO_OFFSET
+        if segment.unproven is not None:
+            segment, start, sound, following = self._proven(offset, place, max_bytes, until_offset, log_end_offset)
+        if until_offset >= log_end_offset or until_offset >= self.end_offset(segment, log_end_offset):
+            end, next_offset = segment.size, self.end_offset(segment, log_end_offset)
+            if next_offset < until_offset and start < segment.records_end < end:
+                end, next_offset = segment.records_end, NO_OFFSET  # a reply of empty batches alone confuses clients
+        else:
+            end, next_offset = self._position_of(until_offset, segment, log_end_offset), until_offset
+        is_part = sound < end
+        if is_part:
+            end, next_offset = sound, following
+        if end - start > max_bytes:
+            is_part = False
+            end, next_offset = self._boundary(segment, start, start + max_bytes, min_one_batch=min_one_batch)
+        if end <= start:
+            return None
+        if next_offset != NO_OFFSET:
+            self.remember(next_offset, segment, end)
+        return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
+
+    def number(self, offset: int) -> int:
+        """Which segment holds an offset, or would."""
+        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    def end_offset(self, segment: Segment, log_end_offset: int) -> int:
+        """Return where the segment after `segment` begins."""
+        if segment is self.segments[-1]:
+            return log_end_offset
+        return self.segments[self.number(segment.base_offset) + 1].base_offset
+
+    def locate(self, offset: int, until_offset: int, log_end_offset: int) -> tuple[Segment, int]:
+        """Find the segment and position of the batch with `offset`, or of the next one in a compacted log.
+
+        Empty batches at a segment's end count only if no others are below `until_offset`: readers have to get there.
+        """
+        empty: tuple[Segment, int] | None = None
+        active = self.segments[-1]
+        for segment in self.segments[self.number(offset) :]:
+            if segment.base_offset >= until_offset:
+                break
+            position = self._locate_in(segment, offset, log_end_offset) if segment.size else 0
+            if position < (segment.size if segment is active else self._records_end(segment, log_end_offset)):
+                return segment, position
+            if empty is None and position < segment.size:
+                empty = segment, position
+        return empty or (active, active.size)
+
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Remember the position where `offset` will be looked for next, if the segment goes on there."""
+        if position == segment.size and segment is not self.segments[-1]:
+            return
+        places = self.places
+        if len(places) >= PLACES and offset not in places:
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
+
+    # What was not read yet
+
+    def prove(self, segment: Segment, start: int, end: int, log_end_offset: int) -> None:
+        """Check a few batches that are about to be looked into. Raises `Damaged`."""
+        for _ in range(ATTEMPTS):
+            if segment.unproven is None or segment.unproven.is_sound(start, end):
+                return
+            self._check(segment, segment.unproven.sound_until(start)[0], end, log_end_offset)
+            if segment.unproven is not None and (position := segment.unproven.damage_from(start)) < min(end, segment.unproven.size):
+                raise self._damaged(segment, position)
+
+    def _records_end(self, segment: Segment, log_end_offset: int) -> int:
+        """Where a sealed segment's last batch with records ends. That no records follow is believed after a check only."""
+        end = segment.records_end
+        if end < segment.size and segment.unproven is not None:
+            self.prove(segment, end, segment.size, log_end_offset)
+        return end
+
+    def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
+        """Find out what is wrong at the place of which somebody said that no batch is there."""
+        for segment in self.segments:
+            if segment.size and damaged.file == file_name(segment.base_offset, LOG):
+                self._look_into(segment, damaged, log_end_offset)
+
+    def _proven(
+        self, offset: int, place: tuple[Segment, int], max_bytes: int, until_offset: int, log_end_offset: int
+    ) -> tuple[Segment, int, int, int]:
+        """Check what is about to be read: (segment, start, where what is sound ends, the offset that follows). Raises `Damaged`."""
+        for _ in range(ATTEMPTS):
+            segment, start = place
+            unproven = segment.unproven
+            if unproven is None or start >= segment.size:
+                return segment, start, ENDLESS, NO_OFFSET
+            end, following = unproven.sound_until(start)
+            if end < min(start + max(1, max_bytes), segment.size):
+                self._check(segment, end, start + max(1, max_bytes), log_end_offset)
+                end, following = unproven.sound_until(start)
+            if end > start:
+                return segment, start, end, following
+            place = self.locate(offset, until_offset, log_end_offset)
+        raise scan.damaged(segment.file, start)
+
+    def _has_unproven_gap(self, segment: Segment, unproven: Unproven, offset: int, start: int, log_end_offset: int) -> bool:
+        """Whether a batch before `start` turns out to be damaged, and was passed over when `offset` was looked for."""
+        if not start or unproven.is_sound(start - 1, start):
+            return False
+        if start < segment.size and scan.base_offset(segment.file, start) <= offset:
+            return False
+        before = len(unproven.damage)
+        self._check(segment, start - 1, start, log_end_offset)
+        return len(unproven.damage) > before
+
+    def _locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
+        for _ in range(ATTEMPTS):
+            unproven = segment.unproven
+            damage = unproven.damage_at(offset) if unproven is not None else None
+            if damage is not None:
+                raise self._damaged(segment, damage.position)
+            try:
+                position = segment.locate(offset)
+            except Damaged as damaged:
+                self._look_into(segment, damaged, log_end_offset)
+                continue
+            if unproven is None or not self._has_unproven_gap(segment, unproven, offset, position, log_end_offset):
+                return position
+        raise scan.damaged(segment.file, 0)
+
+    def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
+        """Find out whether the index or a batch is wrong. Raises `damaged` if nothing comes of it."""
+        if segment.unproven is None:
+            segment.unproven = Unproven(segment.size)  # something happened to the files since
+        unproven = segment.unproven
+        before = len(unproven.damage)
+        if isinstance(damaged, Astray):
+            unproven.distrust(damaged.position)
+        is_rebuilt = self._check(segment, damaged.position, damaged.position + 1, log_end_offset)
+        if len(unproven.damage) == before and not is_rebuilt:
+            if not isinstance(damaged, Astray):
+                raise damaged
+            segment.reindex()
+
+    def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> bool:
+        """Check batches from `position` to about `end`, and note what is found. Returns whether the indexes were built anew."""
+        unproven, position = segment.unproven, min(position, segment.size - 1)
+        if unproven is None or any(each.position <= position < each.resume for each in unproven.damage):
+            return False
+        end = min(max(end, position + 1), segment.size, unproven.damage_from(position))
+        bounds = self._bounds(segment, log_end_offset)
+        is_astray = False
+        for place in self._anchors(segment, unproven, position):
+            walked = walk(segment.file, place, end, segment.size, bounds)
+            while walked.bad is None and walked.position <= position:
+                unproven.prove(place.position, walked.position, walked.next_offset)
+                walked = walk(segment.file, Place(walked.position, walked.next_offset), end, segment.size, bounds)
+            if walked.bad is None or walked.position > place.position:
+                break
+            is_astray = True
+        else:
+            is_astray = False
+        unproven.prove(place.position, walked.position, walked.next_offset)
+        if walked.bad is not None:
+            self._note(segment, unproven, walked, bounds)
+        elif is_astray:
+            segment.reindex()
+        if unproven.is_all_sound:
+            segment.unproven = None
+        return is_astray
+
+    def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
+        """Places from which batches can be checked up to `position`: the best first; the last one is certain."""
+        certain = unproven.known_before(position, segment.base_offset)
+        at = position
+        for _ in range(ANCHORS):
+            entry = segment.index.floor_second(at)
+            if entry is None or not certain.position < entry[1] <= at:
+                break
+            yield Place(entry[1], segment.base_offset, segment.base_offset + entry[0])
+            at = entry[1] - 1
+        yield certain
+
+    def _bounds(self, segment: Segment, log_end_offset: int) -> Bounds:
+        latest = self._epochs.latest if self._epochs.entries else ANY_EPOCH
+        return Bounds(self.end_offset(segment, log_end_offset), latest)
+
+    def _note(self, segment: Segment, unproven: Unproven, walked: Walked, bounds: Bounds) -> None:
+        """Find out where the damage that begins at `walked` ends, and tell of it."""
+        assert walked.bad is not None, "there is no damage"
+        size, file = segment.size, segment.file
+        found = find_sound(file, walked.position, size, walked.next_offset, bounds) or self._find_by_index(segment, walked, bounds)
+        place = found or Place(size, bounds.until_offset)
+        damage = DamagedRange(walked.next_offset, place.next_offset, walked.position, place.position, walked.bad)
+        unproven.add_damage(damage)
+        log.error("%s", self._damaged(segment, damage.position))
+
+    def _find_by_index(self, segment: Segment, walked: Walked, bounds: Bounds) -> Place | None:
+        """Find a sound batch farther on, by the entries of the index."""
+        for position in range(walked.position + SEARCHED_BYTES, segment.size + SEARCHED_BYTES, SEARCHED_BYTES):
+            entry = segment.index.floor_second(min(position, segment.size))
+            if entry is None or entry[1] <= walked.position:
+                continue
+            if is_sound_batch(segment.file, entry[1], segment.size, walked.next_offset, bounds):
+                return Place(entry[1], int.from_bytes(segment.file.read(entry[1], 8), "big"))
+        return None
+
+    def _damaged(self, segment: Segment, position: int) -> Damaged:
+        """The error for the damaged range that begins at `position`."""
+        assert segment.unproven is not None, "it is damaged"
+        found = next(each for each in segment.unproven.damage if each.position == position)
+        lost = f"offsets {found.first_offset} to {found.end_offset - 1} cannot be read"
+        if found.first_offset == found.end_offset:
+            lost = "no offset is missing"
+        return Damaged(self._path, file_name(segment.base_offset, LOG), position, f"{found.sentence[:-1]}: {lost}.")
+
+    def _check_holes(self, offset: int) -> None:
+        for each in self.holes:
+            if each.first_offset <= offset < each.end_offset:
+                raise self._hole(each)
+
+    def _hole(self, hole: DamagedRange) -> Damaged:
+        name = file_name(self.segments[max(0, self.number(hole.end_offset - 1))].base_offset, LOG)
+        return Damaged(self._path, name, hole.position, hole.sentence)
+
+    def _position_of(self, offset: int, segment: Segment, log_end_offset: int) -> int:
+        place = self.places.get(offset)
+        if place is not None and place[0] is segment:
+            return place[1]
+        return self._locate_in(segment, offset, log_end_offset)
+
+    def _boundary(self, segment: Segment, start: int, limit: int, *, min_one_batch: bool) -> tuple[int, int]:
+        """Where whole batches from `start` to `limit` end, and the offset that follows; the first one's end at least, if wanted."""
+        try:
+            end, next_offset = segment.boundary(start, limit)
+        except Astray:
+            segment.reindex()
+            end, next_offset = scan.last_boundary(segment.file, start, min(limit, segment.size))
+        if end == start and min_one_batch:
+            return start + segment.batch_size(start), NO_OFFSET
+        return end, next_offset
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -1,0 +1,250 @@
+"""Which bytes of a segment are known to be what was written, and where they are not. Knows headers and CRC-32C; opens no batch.
+
+What this process wrote or recovered is known to be sound; everything else is checked before it is read for the first time. The CRC
+does not cover a batch's base offset and leader epoch: these are held against the neighbours.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ottla.log.scan import LENGTH_FROM, SHORTEST
+from ottla.ports import File
+from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, MAGIC_POSITION
+
+HEAD = Struct(">qiibI2xi")
+"""base_offset, batch_length, leader_epoch, magic, crc, last_offset_delta"""
+
+CHUNK_BYTES = 1 << 20
+MOST_BYTES, MOST_BATCHES = 4 << 20, 1000
+"""How much is checked at once: about a millisecond's work."""
+
+SEARCHED_BYTES = 4 << 20
+"""How far behind a bad batch the next good one is looked for byte by byte."""
+
+ENDLESS = 2**63 - 1
+
+MOST_INTERVALS = 64
+"""How many stretches of a segment are remembered as sound; with more of them the shortest is forgotten."""
+
+NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
+NO_OFFSET = "the offset or the leader epoch of this batch does not fit those beside it."
+
+
+class Bounds(NamedTuple):
+    """What the log knows of the batches in a segment: all end before `until_offset`, none has an epoch above `latest_epoch`."""
+
+    until_offset: int
+    latest_epoch: int
+
+
+class Walked(NamedTuple):
+    """How far batches are sound: the next one begins at `position`, with `next_offset` or later. `bad` says what is wrong there."""
+
+    position: int
+    next_offset: int
+    bad: str | None = None
+
+
+class Place(NamedTuple):
+    """Where a batch begins: at `position`, with `next_offset` or a later one. Its last offset is `last_offset`, if not -1."""
+
+    position: int
+    next_offset: int
+    last_offset: int = -1
+
+
+class DamagedRange(NamedTuple):
+    """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`."""
+
+    first_offset: int
+    end_offset: int
+    position: int
+    resume: int
+    sentence: str
+
+
+class Unproven:
+    """What of a segment that was found on disk is known by now: sound stretches, and damaged ranges, in order.
+
+    Bytes from `size` on were appended since.
+    """
+
+    __slots__ = ("_ends", "_starts", "damage", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.damage: list[DamagedRange] = []
+        self._starts: list[int] = []
+        self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
+
+    def is_sound(self, start: int, end: int) -> bool:
+        """Whether all of these bytes are known to be sound."""
+        if start >= self.size:
+            return True
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and min(end, self.size) <= self._ends[at][0]
+
+    @property
+    def is_all_sound(self) -> bool:
+        return self.is_sound(0, self.size)
+
+    def sound_until(self, position: int) -> tuple[int, int]:
+        """Where the sound stretch that holds `position` ends, and the offset that follows (-1 if unknown).
+
+        `position` itself if it lies in none; `ENDLESS` if everything from there on is sound.
+        """
+        if position >= self.size:
+            return ENDLESS, -1
+        at = bisect_right(self._starts, position) - 1
+        if at < 0 or self._ends[at][0] <= position:
+            return position, -1
+        return self._ends[at] if self._ends[at][0] < self.size else (ENDLESS, -1)
+
+    def known_before(self, position: int, base_offset: int) -> Place:
+        """The last place at or before `position` where a batch begins for certain: behind what is sound, or what is damaged."""
+        found = Place(0, base_offset)
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0:
+            found = Place(*self._ends[at])
+        behind = max((each for each in self.damage if each.resume <= position), default=None, key=lambda each: each.resume)
+        if behind is not None and (behind.resume > found.position):
+            return Place(behind.resume, behind.end_offset)
+        return found
+
+    def distrust(self, position: int) -> None:
+        """Forget the sound stretch that holds `position`: what is there is checked anew."""
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0 and self._ends[at][0] > position:
+            del self._starts[at], self._ends[at]
+
+    def prove(self, start: int, end: int, next_offset: int) -> None:
+        """Note that these bytes are sound, and which offset follows them."""
+        if end <= start:
+            return
+        first = bisect_right(self._starts, start)
+        if first and self._ends[first - 1][0] >= start:
+            first -= 1
+            start = self._starts[first]
+        last = first
+        while last < len(self._starts) and self._starts[last] <= end:
+            if self._ends[last][0] > end:
+                end, next_offset = self._ends[last]
+            last += 1
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [(end, next_offset)]
+        if len(self._starts) > MOST_INTERVALS:
+            shortest = min(range(len(self._starts)), key=lambda at: self._ends[at][0] - self._starts[at])
+            del self._starts[shortest], self._ends[shortest]
+
+    def cut(self, size: int) -> None:
+        """Note that the segment was truncated to `size`, where a batch ends: what comes there is written by this process."""
+        self.size = min(self.size, size)
+        kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
+        self._starts, self._ends = [self._starts[at] for at in kept], [self._ends[at] for at in kept]
+        self.damage = [each for each in self.damage if each.position < size]
+
+    def add_damage(self, found: DamagedRange) -> None:
+        self.damage.append(found)
+        self.damage.sort()
+
+    def damage_at(self, offset: int) -> DamagedRange | None:
+        """The damaged range that holds `offset`, or None."""
+        return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
+
+    def resume_for(self, offset: int) -> int:
+        """The position behind every damaged range that ends at or before `offset`."""
+        return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
+
+    def damage_from(self, position: int) -> int:
+        """Where the next damaged bytes from `position` on begin; the size if there are none."""
+        return next((each.position for each in self.damage if each.resume > position), self.size)
+
+
+def walk(file: File, place: Place, end: int, size: int, bounds: Bounds) -> Walked:
+    """Check batch after batch from `place` until `end` is reached or passed, or `MOST_BYTES` or `MOST_BATCHES` are.
+
+    `size` is where the segment ends. Raises `StorageFailed`.
+    """
+    begun = position = place.position
+    next_offset, wanted_last = place.next_offset, place.last_offset
+    before = Walked(position, next_offset)
+    is_joined, left = True, MOST_BATCHES
+    while position < end and left > 0 and position - begun < MOST_BYTES:
+        chunk = memoryview(file.read(position, min(CHUNK_BYTES, size - position)))
+        at = 0
+        while position + at < end and left > 0 and len(chunk) - at >= HEADER_BYTES:
+            base_offset, length, epoch, magic, crc, delta = HEAD.unpack_from(chunk, at)
+            total = length + LENGTH_FROM
+            if magic != MAGIC or length < SHORTEST or delta < 0 or total > size - position - at:
+                return Walked(position + at, next_offset, NO_CRC)
+            if base_offset < next_offset and not is_joined and base_offset >= before.next_offset:
+                return before._replace(bad=NO_OFFSET)  # the one before is astray, and not this one
+            last_offset = base_offset + delta
+            is_fitting = next_offset <= base_offset and last_offset < bounds.until_offset and -1 <= epoch <= bounds.latest_epoch
+            if not is_fitting or wanted_last not in (-1, last_offset):
+                return Walked(position + at, next_offset, NO_OFFSET)
+            if total > len(chunk) - at and at:
+                break
+            body = chunk[at + CRC_FROM : at + total] if total <= len(chunk) else None
+            if (crc32c(body) if body is not None else _crc(file, position, total)) != crc:
+                return Walked(position + at, next_offset, NO_CRC)
+            before, is_joined = Walked(position + at, next_offset), base_offset == next_offset or wanted_last >= 0
+            next_offset, wanted_last = last_offset + 1, -1
+            at += total
+            left -= 1
+        if not at:
+            return Walked(position, next_offset, NO_CRC)
+        position += at
+    if not is_joined and _overlaps(file, position, size, before.next_offset, next_offset):
+        return before._replace(bad=NO_OFFSET)
+    return Walked(position, next_offset)
+
+
+def _overlaps(file: File, position: int, size: int, first_offset: int, next_offset: int) -> bool:
+    """Whether the batch at `position` begins before `next_offset`, but not before `first_offset`."""
+    if size - position < HEADER_BYTES:
+        return False
+    return bool(first_offset <= int.from_bytes(file.read(position, 8), "big", signed=True) < next_offset)
+
+
+def _crc(file: File, position: int, size: int) -> int:
+    """The CRC-32C of a large batch, read in pieces."""
+    value, at = 0, CRC_FROM
+    while at < size:
+        piece = file.read(position + at, min(CHUNK_BYTES, size - at))
+        if not piece:
+            return -1
+        value = crc32c(piece, value)
+        at += len(piece)
+    return value
+
+
+def is_sound_batch(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> bool:
+    """Whether a whole batch with these bounds begins at `position`."""
+    if position < 0 or size - position < HEADER_BYTES:
+        return False
+    return walk(file, Place(position, next_offset), position + 1, size, bounds).bad is None
+
+
+def find_sound(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> Place | None:
+    """Look, byte by byte, for the first sound batch behind `position`; None if there is none within `SEARCHED_BYTES`."""
+    end = min(size, position + SEARCHED_BYTES)
+    position += 1
+    while end - position >= HEADER_BYTES:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        at = chunk.find(MAGIC, MAGIC_POSITION)
+        while 0 <= at <= len(chunk) - (HEADER_BYTES - MAGIC_POSITION):
+            start = at - MAGIC_POSITION
+            base_offset, length, epoch, _, _, delta = HEAD.unpack_from(chunk, start)
+            fits = next_offset <= base_offset < bounds.until_offset - delta and -1 <= epoch <= bounds.latest_epoch
+            is_plausible = fits and delta >= 0 and SHORTEST <= length <= size - position - start - LENGTH_FROM
+            if is_plausible and is_sound_batch(file, position + start, size, next_offset, bounds):
+                return Place(position + start, base_offset)
+            at = chunk.find(MAGIC, at + 1)
+        position += max(1, len(chunk) - HEADER_BYTES + 1)
+    return None

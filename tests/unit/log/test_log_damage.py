@@ -1,0 +1,161 @@
+"""What happened to the bytes on disk since they were written: it is found when they are read, and only they are out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.log.log import Damaged, Log, LogConfig
+from ottla.records.batch import batches
+from ottla.sim.disk import SimDisk
+from tests.unit.log.batches import NOW, append, make_batch, sync
+
+CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150)
+BATCH_BYTES = 100
+RECORDS = 2
+COUNT = 35
+END = COUNT * RECORDS
+FIRST = "t-0/00000000000000000000.log"
+
+
+def written(disk: SimDisk, config: LogConfig = CONFIG) -> None:
+    """Four segments, closed in order: batch n has offsets 2n and 2n + 1, and ten fill a segment."""
+    log = Log.open(disk, "t-0", config, NOW)
+    for number in range(COUNT):
+        append(log, make_batch(RECORDS, BATCH_BYTES - 61, timestamp=NOW.wall_ms + number))
+    sync(log)
+    log.close()
+
+
+def opened(disk: SimDisk, config: LogConfig = CONFIG) -> Log:
+    return Log.open(disk, "t-0", config, NOW, clean=True, recovery_point=END)
+
+
+def change(disk: SimDisk, path: str, position: int, data: bytes) -> None:
+    disk.open(path).write(position, data)
+
+
+def flip(disk: SimDisk, path: str, position: int, bit: int = 0) -> None:
+    file = disk.open(path)
+    file.write(position, bytes([file.read(position, 1)[0] ^ (1 << bit)]))
+
+
+def read_on(log: Log, offset: int, max_bytes: int = 350) -> tuple[list[int], list[int]]:
+    """Read as a consumer that passes over errors: (offsets of the batches it got, offsets at which there was an error)."""
+    got: list[int] = []
+    errors: list[int] = []
+    while offset < log.log_end_offset:
+        try:
+            part = log.read(offset, max_bytes, until_offset=log.log_end_offset, min_one_batch=True)
+        except Damaged:
+            errors.append(offset)
+            offset += 1
+            continue
+        assert part is not None, f"nothing at {offset}"
+        found = [header for _, header in batches(part.read())]
+        assert found[0].last_offset >= offset, f"{found} at {offset}"
+        got += [header.base_offset for header in found]
+        offset = found[-1].next_offset
+    return got, errors
+
+
+EVERY = list(range(0, END, RECORDS))
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.parametrize("at", range(BATCH_BYTES))
+def test_a_flipped_bit_takes_its_batch_out_and_nothing_else(at: int) -> None:
+    for first in (0, 6):
+        disk = SimDisk()
+        written(disk)
+        flip(disk, FIRST, 3 * BATCH_BYTES + at, at % 8)
+        got, errors = read_on(opened(disk), first)
+        assert errors == [6, 7]
+        assert got == [offset for offset in EVERY if offset >= first and offset != 6]
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.parametrize("bit", range(32))
+def test_no_bit_of_a_base_offset_can_change_unseen(bit: int) -> None:
+    for number in (0, 1, 5, 8, 9):
+        for first in (0, number * RECORDS):
+            disk = SimDisk()
+            written(disk)
+            flip(disk, FIRST, number * BATCH_BYTES + 7 - bit // 8, bit % 8)
+            got, errors = read_on(opened(disk), first)
+            offset = number * RECORDS
+            assert errors == [offset, offset + 1]
+            assert got == [each for each in EVERY if each >= first and each != offset]
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.parametrize(("start", "size"), [(0, 100), (250, 300), (0, 1000), (901, 99), (480, 40)])
+def test_zeroes_take_out_the_batches_that_they_touch(start: int, size: int) -> None:
+    disk = SimDisk()
+    written(disk)
+    change(disk, FIRST, start, bytes(size))
+    got, errors = read_on(opened(disk), 0)
+    lost = range(start // BATCH_BYTES * RECORDS, ((start + size - 1) // BATCH_BYTES + 1) * RECORDS)
+    assert errors == list(lost)
+    assert got == [each for each in EVERY if each not in lost]
+
+
+@pytest.mark.expects_errors("cannot be read")
+def test_damage_is_told_once_with_file_and_position(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    written(disk)
+    flip(disk, FIRST, 380)
+    log = opened(disk)
+    for _ in range(3):
+        with pytest.raises(Damaged, match=r"at byte 300: .* offsets 6 to 7 cannot be read. .* `ottla log check --repair`"):
+            log.read(7, 1000, until_offset=END)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 1
+    assert told[0].startswith(f"{FIRST}: at byte 300: ")
+
+
+def test_bytes_are_checked_once() -> None:
+    disk = SimDisk()
+    written(disk)
+    log = opened(disk)
+    assert log.segments[0].unproven is not None
+    assert read_on(log, 0) == (EVERY, [])
+    assert [segment.unproven for segment in log.segments] == [None] * 4
+
+
+def test_what_this_process_wrote_needs_no_check() -> None:
+    log = Log.open(SimDisk(), "t-0", CONFIG, NOW)
+    for _ in range(COUNT):
+        append(log, make_batch())
+    assert [segment.unproven for segment in log.segments] == [None] * len(log.segments)
+
+
+@pytest.mark.parametrize("entry", range(4))
+@pytest.mark.parametrize("at", range(8))
+def test_a_wrong_entry_of_an_offset_index_loses_nothing(entry: int, at: int) -> None:
+    for bit in range(8):
+        for first in (0, 4, 10, 18):
+            disk = SimDisk()
+            written(disk)
+            index = FIRST.replace(".log", ".index")
+            if disk.size(index) < 8 * entry + 8:
+                return
+            flip(disk, index, 8 * entry + at, bit)
+            log = opened(disk)
+            part = log.read(first, 250, until_offset=END, min_one_batch=True)
+            assert part is not None
+            assert [header.base_offset for _, header in batches(part.read())] == EVERY[first // 2 : min(first // 2 + 2, 10)]
+            assert read_on(log, first) == (EVERY[first // 2 :], [])
+
+
+@pytest.mark.expects_errors("cannot be read")
+def test_a_consumer_goes_on_behind_damage_in_a_large_segment() -> None:
+    config = replace(CONFIG, segment_bytes=1 << 30)
+    disk = SimDisk()
+    written(disk, config)
+    change(disk, FIRST, 1000, b"\x02" * 1500)
+    log = opened(disk, config)
+    got, errors = read_on(log, 30)
+    assert (got, errors) == ([each for each in EVERY if each >= 50], list(range(30, 50)))
+    assert read_on(log, 0)[1] == list(range(20, 50))
