@@ -25,6 +25,7 @@ PAGE = Path(__file__).parents[2] / "bench" / "SIEGE.md"
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.siege", description="attack brokers beside an innocent client")
     parser.add_argument("--only", action="append", metavar="NAME", help="this attack, or this family; may be given again")
+    parser.add_argument("--all", action="store_true", help="also those that are much like another")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack goes on (default 20)")
     parser.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--together", action="store_true", help="one broker of Ottla's for all attacks, not one for each")
@@ -36,13 +37,15 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen(only: list[str] | None) -> list[Attack]:
+def chosen(only: list[str] | None, *, everything: bool) -> list[Attack]:
     """The attacks that are meant. Raises SystemExit for a name that there is not."""
     attacks = all_attacks()
     known = attacks.keys() | {attack.family for attack in attacks.values()}
     if unknown := sorted(set(only or ()) - known):
         raise SystemExit(f"there is no attack or family {', '.join(unknown)}: --list tells what there is")
-    return [attack for attack in attacks.values() if not only or attack.name in only or attack.family in only]
+    if only:
+        return [attack for attack in attacks.values() if attack.name in only or attack.family in only]
+    return [attack for attack in attacks.values() if everything or not attack.minor]
 
 
 def camps(wanted: argparse.Namespace, folder: Path, notes: list[str]) -> tuple[Camp, Camp | None]:
@@ -95,10 +98,10 @@ def say(text: str) -> None:
 
 def main() -> int:
     wanted = options()
-    attacks = chosen(wanted.only)
+    attacks = chosen(wanted.only, everything=wanted.all or wanted.list)
     if wanted.list:
         for attack in attacks:
-            print(f"{attack.family:12} {attack.name:40} {attack.sentence}")
+            print(f"{attack.family:12} {attack.name:40} {'(minor) ' if attack.minor else ''}{attack.sentence}")
         return 0
     is_whole = not (wanted.only or wanted.no_kafka or wanted.at or wanted.together)
     to = wanted.to or (PAGE if is_whole else None)

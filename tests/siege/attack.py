@@ -21,8 +21,9 @@ Step = Callable[["Site"], None]
 class Attack:
     """One attack. `processes` run it at the same time.
 
-    `open_files`: the limits (soft, hard) that the broker starts with. `settings` are the broker's. `spoils`: what it leaves behind
-    (thousands of topics) would weigh on the next attack, which therefore gets a broker of its own.
+    `open_files`: the limits (soft, hard) that the broker starts with. `settings` are the broker's. `release`: of Kafka, that Ottla
+    answers as. `spoils`: what it leaves behind (thousands of topics) would weigh on the next attack, which therefore gets a broker
+    of its own. A `minor` one is much like another.
     """
 
     name: str
@@ -32,11 +33,13 @@ class Attack:
     processes: int = 1
     open_files: tuple[int, int] | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
+    release: str | None = None
     spoils: bool = False
+    minor: bool = False
 
     @property
     def needs_own_broker(self) -> bool:
-        return self.open_files is not None or bool(self.settings)
+        return self.open_files is not None or self.release is not None or bool(self.settings)
 
 
 ATTACKS: dict[str, Attack] = {}
@@ -48,7 +51,9 @@ def attack(
     processes: int = 1,
     open_files: tuple[int, int] | None = None,
     settings: Mapping[str, object] | None = None,
+    release: str | None = None,
     spoils: bool = False,
+    minor: bool = False,
 ) -> Callable[[Step], Step]:
     """Declare the function below as an attack; its name with hyphens is the attack's."""
 
@@ -57,7 +62,7 @@ def attack(
         family = run.__module__.rpartition(".")[2]
         if name in ATTACKS:
             raise ValueError(f"two attacks are named {name}")
-        ATTACKS[name] = Attack(name, sentence, run, family, processes, open_files, settings or {}, spoils)
+        ATTACKS[name] = Attack(name, sentence, run, family, processes, open_files, settings or {}, release, spoils, minor)
         return run
 
     return declare

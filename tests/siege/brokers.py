@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ import psutil
 
 from bench.apache_kafka import VERSION, ApacheKafka
 from ottla.testing import BrokerProcess
+from tests.siege.attack import Attack
 
 STOP_S = 20.0
 
@@ -27,7 +28,7 @@ class Besieged(Protocol):
     starts_quickly: bool
     """Whether each attack may have a broker of its own: no warm-up is lost with it."""
 
-    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None: ...
+    def start(self, attack: Attack) -> None: ...
     def stop(self) -> float | None:
         """Seconds from SIGTERM to a good end; None if it had to be killed, or ended badly."""
         ...
@@ -81,9 +82,11 @@ class BesiegedOttla:
         path = self._started.log_path
         return path.read_bytes() if path.exists() else b""
 
-    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
+    def start(self, attack: Attack) -> None:
         self._count += 1
-        self._broker = BrokerProcess(self._home / f"data-{self._count}", settings, prepare=limiting(open_files))
+        self._broker = BrokerProcess(
+            self._home / f"data-{self._count}", attack.settings, release=attack.release, prepare=limiting(attack.open_files)
+        )
         self._broker.start()
 
     def stop(self) -> float | None:
@@ -129,8 +132,8 @@ class BesiegedKafka:
     def log(self) -> bytes:
         return self._started.log.encode()
 
-    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
-        self._kafka = ApacheKafka(settings=settings, prepare=limiting(open_files))
+    def start(self, attack: Attack) -> None:
+        self._kafka = ApacheKafka(settings=attack.settings, prepare=limiting(attack.open_files))
         self._kafka.start()
 
     def stop(self) -> float | None:
@@ -155,7 +158,7 @@ class Given:
             raise ValueError(f"{host} may be another machine: a siege is for 127.0.0.1 alone")
         self.name = self.address = address
 
-    def start(self, settings: Mapping[str, object], open_files: tuple[int, int] | None) -> None:
+    def start(self, attack: Attack) -> None:
         return
 
     def stop(self) -> float | None:

@@ -47,7 +47,7 @@ class Camp:
     def _set_up(self, attack: Attack) -> None:
         if self._is_up:
             return
-        self.broker.start(attack.settings, attack.open_files)
+        self.broker.start(attack)
         self._is_up = True
         if not self.broker.starts_quickly:
             create_topics(self.broker.address, [("warm-up", 1)])

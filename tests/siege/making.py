@@ -77,3 +77,12 @@ def resealed(data: bytes) -> bytes:
 def one_record(size: int = 100) -> bytes:
     """An ordinary batch of one record."""
     return batch(bytes(size))
+
+
+def send_all(site: Site, frames: Iterable[bytes]) -> None:
+    """Send these requests one after another, each when the one before is answered, before an attack begins. Raises OSError."""
+    with site.connect() as connection:
+        answers = connection.makefile("rb")
+        for frame in frames:
+            connection.sendall(frame)
+            answers.read(int.from_bytes(answers.read(4), "big"))

@@ -40,17 +40,17 @@ def topics_to_be_validated(site: Site) -> None:
     press(site, create([site.named(number) for number in range(50_000)], validate_only=True))
 
 
-@attack("CreateTopics of 50 000 invalid names, again and again")
+@attack("CreateTopics of 50 000 invalid names, again and again", minor=True)
 def topics_with_invalid_names(site: Site) -> None:
     press(site, create([f"{site.name}/{number}" for number in range(50_000)]))
 
 
-@attack("CreateTopics of one topic of 100 000 partitions that shall only be validated, again and again")
+@attack("CreateTopics of one topic of 100 000 partitions that shall only be validated, again and again", minor=True)
 def partitions_to_be_validated(site: Site) -> None:
     press(site, create([site.named("wide")], partitions=100_000, validate_only=True))
 
 
-@attack("topics of 20 partitions are created and deleted again and again", spoils=True)
+@attack("topics of 20 partitions are created and deleted again and again", spoils=True, minor=True)
 def topics_that_come_and_go(site: Site) -> None:
     stem = os.urandom(4).hex()
 
@@ -63,13 +63,13 @@ def topics_that_come_and_go(site: Site) -> None:
     press(site, frame, most=2000)
 
 
-@attack("DeleteTopics of 50 000 unknown topics, again and again")
+@attack("DeleteTopics of 50 000 unknown topics, again and again", minor=True)
 def delete_unknown_topics(site: Site) -> None:
     names = [site.named(number) for number in range(50_000)]
     press(site, framed(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000), 5))
 
 
-@attack("CreatePartitions of 50 000 unknown topics, again and again")
+@attack("CreatePartitions of 50 000 unknown topics, again and again", minor=True)
 def partitions_of_unknown_topics(site: Site) -> None:
     topics = [
         CreatePartitionsRequest.CreatePartitionsTopic(name=site.named(number), count=2, assignments=None)
@@ -93,7 +93,7 @@ def settings_of_unknown_topics(site: Site) -> None:
     press(site, framed(DescribeConfigsRequest(resources=asked), 4), lines=4)
 
 
-@attack("IncrementalAlterConfigs of 20 000 unknown topics, from 2 connections")
+@attack("IncrementalAlterConfigs of 20 000 unknown topics, from 2 connections", minor=True)
 def changed_settings_of_unknown_topics(site: Site) -> None:
     change = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", config_operation=0, value="1000000")
     resources = [
@@ -112,19 +112,19 @@ def changed_settings(site: Site) -> None:
     press(site, frame, lines=8)
 
 
-@attack("DescribeLogDirs of everything from 8 connections; 1 000 topics exist", spoils=True)
+@attack("DescribeLogDirs of everything from 8 connections; 1 000 topics exist", spoils=True, minor=True)
 def log_directories(site: Site) -> None:
     create_many_topics(site, TOPICS)
     press(site, framed(DescribeLogDirsRequest(topics=None), 4), lines=8)
 
 
-@attack("DescribeProducers of 100 000 partitions that there are not, from 2 connections")
+@attack("DescribeProducers of 100 000 partitions that there are not, from 2 connections", minor=True)
 def producers_of_unknown_partitions(site: Site) -> None:
     wanted = [DescribeProducersRequest.TopicRequest(name=site.topic, partition_indexes=list(range(4, 100_004)))]
     press(site, framed(DescribeProducersRequest(topics=wanted), 0), lines=2)
 
 
-@attack("DeleteRecords of 100 000 partitions that there are not, from 2 connections")
+@attack("DeleteRecords of 100 000 partitions that there are not, from 2 connections", minor=True)
 def delete_records_of_unknown_partitions(site: Site) -> None:
     wanted = [DeleteRecordsRequest.DeleteRecordsPartition(partition_index=number, offset=0) for number in range(4, 100_004)]
     topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=site.topic, partitions=wanted)]
@@ -136,7 +136,7 @@ def producer_ids(site: Site) -> None:
     press(site, framed(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4), lines=8, in_flight=200)
 
 
-@attack("8 connections begin to be a transactional producer with a new id with every request")
+@attack("8 connections begin to be a transactional producer with a new id with every request", minor=True)
 def transactional_ids(site: Site) -> None:
     press(
         site,
@@ -145,6 +145,6 @@ def transactional_ids(site: Site) -> None:
     )
 
 
-@attack("8 connections pipeline DescribeCluster without end")
+@attack("8 connections pipeline DescribeCluster without end", minor=True)
 def describe_the_cluster(site: Site) -> None:
     press(site, framed(DescribeClusterRequest(), 1), lines=8, in_flight=500)

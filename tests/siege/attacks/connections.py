@@ -34,7 +34,7 @@ def reset_after_request(site: Site) -> None:
     churn(site, metadata(None, version=1), reset=True)
 
 
-@attack("connections come and go without a word, as fast as can be", processes=2)
+@attack("connections come and go without a word, as fast as can be", processes=2, minor=True)
 def nothing_but_connections(site: Site) -> None:
     churn(site, b"")
 
@@ -44,12 +44,12 @@ def hello_and_goodbye(site: Site) -> None:
     churn(site, HELLO, reads=True)
 
 
-@attack("2 000 connections ask for something small each second")
+@attack("2 000 connections ask for something small each second", minor=True)
 def many_modest_clients(site: Site) -> None:
     hold(site, 2000, first=HELLO, drip=HELLO)
 
 
-@attack("connections come, produce one record and are reset before the answer")
+@attack("connections come, produce one record and are reset before the answer", minor=True)
 def reset_after_produce(site: Site) -> None:
     churn(site, produce(site.topic, one_record(), acks=-1), reset=True)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tests.siege.attack import attack
-from tests.siege.making import create_topic, one_record, produce
+from tests.siege.making import create_topic, one_record, produce, send_all
 from tests.siege.site import Site, framed, hold, press
 
 MANY = 500_000
@@ -44,13 +42,7 @@ def fetch(
 
 def fill(site: Site) -> None:
     """Write some megabytes to the attack's topic."""
-    frame = produce(site.topic, one_record(LARGE))
-    with site.connect() as connection:
-        answer = connection.makefile("rb")
-        for _ in range(FILLED_BATCHES):
-            connection.sendall(frame)
-            (size,) = struct.unpack(">i", answer.read(4))
-            answer.read(size)
+    send_all(site, [produce(site.topic, one_record(LARGE))] * FILLED_BATCHES)
 
 
 @attack("Fetch of 500 000 partitions that there are not, again and again")
@@ -58,7 +50,7 @@ def fetch_of_unknown_partitions(site: Site) -> None:
     press(site, fetch(site.topic, range(4, MANY)))
 
 
-@attack("Fetch that names one partition 200 000 times, again and again")
+@attack("Fetch that names one partition 200 000 times, again and again", minor=True)
 def fetch_of_one_partition_often(site: Site) -> None:
     body = FetchRequest(
         max_bytes=50 << 20,
@@ -83,7 +75,7 @@ def new_fetch_sessions(site: Site) -> None:
     press(site, fetch(site.named("wide"), range(WIDE), session=(0, 0)), lines=8)
 
 
-@attack("4 connections begin small fetch sessions without end, pipelined")
+@attack("4 connections begin small fetch sessions without end, pipelined", minor=True)
 def small_fetch_sessions(site: Site) -> None:
     press(site, fetch(site.topic, range(4), session=(0, 0)), lines=4, in_flight=200)
 
@@ -105,7 +97,7 @@ def long_polls_on_the_innocents_topic(site: Site) -> None:
     press(site, frame, lines=500)
 
 
-@attack("2 000 connections wait in long polls of half a second on topics where nothing happens")
+@attack("2 000 connections wait in long polls of half a second on topics where nothing happens", minor=True)
 def long_polls(site: Site) -> None:
     press(site, fetch(site.topic, range(4), max_wait_ms=500), lines=2000)
 
@@ -122,19 +114,19 @@ def fetches_read_slowly(site: Site) -> None:
     hold(site, 200, first=fetch(site.topic, range(1), most_bytes=50 << 20))
 
 
-@attack("8 connections read 50 MB again and again")
+@attack("8 connections read 50 MB again and again", minor=True)
 def fetches_of_much(site: Site) -> None:
     fill(site)
     press(site, fetch(site.topic, range(1), most_bytes=50 << 20), lines=8)
 
 
-@attack("one connection pipelines fetches of one byte without end")
+@attack("one connection pipelines fetches of one byte without end", minor=True)
 def fetches_of_little(site: Site) -> None:
     fill(site)
     press(site, fetch(site.topic, range(1), offset=1 << 40, most_bytes=1), in_flight=5000)
 
 
-@attack("ListOffsets of 200 000 partitions that there are not, again and again")
+@attack("ListOffsets of 200 000 partitions that there are not, again and again", minor=True)
 def offsets_of_unknown_partitions(site: Site) -> None:
     wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(4, 200_000)]
     press(site, framed(ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(name=site.topic, partitions=wanted)]), 5))
@@ -148,7 +140,7 @@ def offsets_by_time(site: Site) -> None:
     press(site, frame, lines=4)
 
 
-@attack("OffsetForLeaderEpoch of one partition 200 000 times, again and again")
+@attack("OffsetForLeaderEpoch of one partition 200 000 times, again and again", minor=True)
 def leader_epochs(site: Site) -> None:
     wanted = [OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=0)] * 200_000
     topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=site.topic, partitions=wanted)]

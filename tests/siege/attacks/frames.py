@@ -42,7 +42,7 @@ def announced_and_hardly_begun(site: Site) -> None:
     hold(site, 500, first=struct.pack(">ihhih", ANNOUNCED_BYTES, 0, 7, 1, -1) + bytes(64 * 1024))
 
 
-@attack("4 connections send whole frames of 95 MB that are no request")
+@attack("4 connections send whole frames of 95 MB that are no request", minor=True)
 def giant_frames_of_nothing(site: Site) -> None:
     press(site, struct.pack(">ihhih", ANNOUNCED_BYTES, 3, 4, 1, -1) + bytes(ANNOUNCED_BYTES - 10), lines=4)
 
@@ -52,7 +52,7 @@ def half_frames(site: Site) -> None:
     hold(site, 2000, first=struct.pack(">ihhih", 1000, 3, 1, 1, -1), drip=b"\x00")
 
 
-@attack("300 connections send half a frame of 900 KB, and one byte more each second")
+@attack("300 connections send half a frame of 900 KB, and one byte more each second", minor=True)
 def large_half_frames(site: Site) -> None:
     hold(site, 300, first=struct.pack(">ihhih", 900_000, 0, 7, 1, -1) + bytes(450_000), drip=b"\x00")
 
@@ -63,37 +63,37 @@ def byte_by_byte(site: Site) -> None:
     press(site, lambda number: frame[number % len(frame) : number % len(frame) + 1], lines=1, in_flight=1 << 30)
 
 
-@attack("random bytes on connections that come and go")
+@attack("random bytes on connections that come and go", minor=True)
 def random_bytes(site: Site) -> None:
     churn(site, random.Random(1).randbytes(4096), reads=True)
 
 
-@attack("a TLS hello on connections that come and go")
+@attack("a TLS hello on connections that come and go", minor=True)
 def tls_hello(site: Site) -> None:
     churn(site, TLS_HELLO, reads=True)
 
 
-@attack("HTTP requests on connections that come and go")
+@attack("HTTP requests on connections that come and go", minor=True)
 def http(site: Site) -> None:
     churn(site, HTTP_REQUEST, reads=True)
 
 
-@attack("connections come and announce two gigabytes, or less than nothing")
+@attack("connections come and announce two gigabytes, or less than nothing", minor=True)
 def impossible_sizes(site: Site) -> None:
     churn(site, b"\x7f\xff\xff\xff" if random.random() < 0.5 else b"\xff\xff\xff\xff", reads=True)
 
 
-@attack("connections come and ask for an API that there is not")
+@attack("connections come and ask for an API that there is not", minor=True)
 def unknown_apis(site: Site) -> None:
     churn(site, struct.pack(">ihhih", 10, 999, 0, 1, -1), reads=True)
 
 
-@attack("connections come and ask for a version that there is not")
+@attack("connections come and ask for a version that there is not", minor=True)
 def unknown_versions(site: Site) -> None:
     churn(site, struct.pack(">ihhih", 10, 3, 99, 1, -1), reads=True)
 
 
-@attack("8 connections pipeline ApiVersions without end")
+@attack("8 connections pipeline ApiVersions without end", minor=True)
 def api_versions(site: Site) -> None:
     press(site, framed(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3), lines=8, in_flight=1000)
 
@@ -104,7 +104,7 @@ def api_versions_unread(site: Site) -> None:
     press(site, frame, lines=8, in_flight=1 << 30, reads=False, receive_buffer_bytes=4096)
 
 
-@attack("8 connections pipeline requests with a client id of 32 KB")
+@attack("8 connections pipeline requests with a client id of 32 KB", minor=True)
 def giant_client_ids(site: Site) -> None:
     press(site, metadata([], client_id="c" * 32_000), lines=8, in_flight=50)
 
@@ -114,7 +114,7 @@ def many_tagged_fields(site: Site) -> None:
     press(site, tagged(500_000), lines=4)
 
 
-@attack("8 connections pipeline frames of no bytes")
+@attack("8 connections pipeline frames of no bytes", minor=True)
 def empty_frames(site: Site) -> None:
     press(site, bytes(4), lines=8, in_flight=1 << 30)
 
@@ -126,7 +126,7 @@ def arrays_of_empty_names(site: Site) -> None:
     press(site, struct.pack(">i", len(body)) + body, lines=4)
 
 
-@attack("8 connections announce arrays of two billion items in small frames")
+@attack("8 connections announce arrays of two billion items in small frames", minor=True)
 def arrays_that_are_not_there(site: Site) -> None:
     body = struct.pack(">hhihi", 3, 4, 1, -1, (1 << 31) - 1)
     press(site, struct.pack(">i", len(body)) + body, lines=8)

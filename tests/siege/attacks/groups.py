@@ -79,13 +79,13 @@ def new_groups(site: Site) -> None:
     press(site, lambda number: join(site.named(number)), lines=100)
 
 
-@attack("1 000 connections join one classic group, again and again")
+@attack("1 000 connections join one classic group, again and again", minor=True)
 def new_members(site: Site) -> None:
     find_coordinator(site)
     press(site, join(site.named("one")), lines=1000)
 
 
-@attack("50 connections join one group with 1 MB of metadata, again and again")
+@attack("50 connections join one group with 1 MB of metadata, again and again", minor=True)
 def members_with_giant_metadata(site: Site) -> None:
     find_coordinator(site)
     press(site, join(site.named("giant"), bytes(1 << 20)), lines=50, most=1000)
@@ -105,7 +105,7 @@ def members_with_patterns(site: Site) -> None:
     press(site, lambda number: consumer_heartbeat(site.named(number), subscribed_topic_regex=pattern), lines=8)
 
 
-@attack("8 connections join consumer groups that subscribe to 20 000 unknown topics")
+@attack("8 connections join consumer groups that subscribe to 20 000 unknown topics", minor=True)
 def members_with_many_topics(site: Site) -> None:
     find_coordinator(site)
     names = [site.named(number) for number in range(20_000)]
@@ -120,13 +120,13 @@ def giant_commits(site: Site) -> None:
     press(site, lambda number: frames[number % 4], lines=4, most=200)
 
 
-@attack("100 connections commit one offset of a new group with every request")
+@attack("100 connections commit one offset of a new group with every request", minor=True)
 def commits_of_new_groups(site: Site) -> None:
     find_coordinator(site)
     press(site, lambda number: framed(commit_of(site.named(number), site.topic, range(4)), 8), lines=100)
 
 
-@attack("OffsetCommit of 100 000 partitions that there are not, from 2 connections")
+@attack("OffsetCommit of 100 000 partitions that there are not, from 2 connections", minor=True)
 def commits_of_unknown_partitions(site: Site) -> None:
     find_coordinator(site)
     press(site, framed(commit_of(site.named("group"), site.topic, range(4, 100_004)), 8), lines=2)
@@ -139,7 +139,7 @@ def offsets_of_many_groups(site: Site) -> None:
     press(site, framed(OffsetFetchRequest(groups=groups), 8), lines=4)
 
 
-@attack("OffsetFetch of 200 000 partitions of a group, again and again")
+@attack("OffsetFetch of 200 000 partitions of a group, again and again", minor=True)
 def offsets_of_many_partitions(site: Site) -> None:
     find_coordinator(site)
     topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=site.topic, partition_indexes=list(range(200_000)))]
@@ -147,7 +147,7 @@ def offsets_of_many_partitions(site: Site) -> None:
     press(site, framed(OffsetFetchRequest(groups=groups), 8))
 
 
-@attack("OffsetDelete of 200 000 partitions of a group, again and again")
+@attack("OffsetDelete of 200 000 partitions of a group, again and again", minor=True)
 def deletions_of_offsets(site: Site) -> None:
     find_coordinator(site)
     wanted = [OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number) for number in range(200_000)]
@@ -155,25 +155,25 @@ def deletions_of_offsets(site: Site) -> None:
     press(site, framed(OffsetDeleteRequest(group_id=site.named("group"), topics=topics), 0))
 
 
-@attack("DescribeGroups of 50 000 unknown groups, from 4 connections")
+@attack("DescribeGroups of 50 000 unknown groups, from 4 connections", minor=True)
 def describe_unknown_groups(site: Site) -> None:
     find_coordinator(site)
     press(site, framed(DescribeGroupsRequest(groups=[site.named(number) for number in range(50_000)]), 5), lines=4)
 
 
-@attack("ConsumerGroupDescribe of 50 000 unknown groups, from 4 connections")
+@attack("ConsumerGroupDescribe of 50 000 unknown groups, from 4 connections", minor=True)
 def describe_unknown_consumer_groups(site: Site) -> None:
     find_coordinator(site)
     press(site, framed(ConsumerGroupDescribeRequest(group_ids=[site.named(number) for number in range(50_000)]), 1), lines=4)
 
 
-@attack("DeleteGroups of 50 000 unknown groups, from 4 connections")
+@attack("DeleteGroups of 50 000 unknown groups, from 4 connections", minor=True)
 def delete_unknown_groups(site: Site) -> None:
     find_coordinator(site)
     press(site, framed(DeleteGroupsRequest(groups_names=[site.named(number) for number in range(50_000)]), 2), lines=4)
 
 
-@attack("8 connections list all groups; 5 000 groups have committed offsets", spoils=True)
+@attack("8 connections list all groups; 5 000 groups have committed offsets", spoils=True, minor=True)
 def list_of_all_groups(site: Site) -> None:
     find_coordinator(site)
     for number in range(5000):
@@ -181,12 +181,12 @@ def list_of_all_groups(site: Site) -> None:
     press(site, framed(ListGroupsRequest(), 5), lines=8, in_flight=5)
 
 
-@attack("FindCoordinator of 100 000 keys, from 4 connections")
+@attack("FindCoordinator of 100 000 keys, from 4 connections", minor=True)
 def coordinators_of_many_keys(site: Site) -> None:
     press(site, framed(FindCoordinatorRequest(coordinator_keys=[site.named(number) for number in range(100_000)]), 4), lines=4)
 
 
-@attack("4 connections pipeline heartbeats of unknown members without end")
+@attack("4 connections pipeline heartbeats of unknown members without end", minor=True)
 def heartbeats_of_unknown_members(site: Site) -> None:
     find_coordinator(site)
     press(

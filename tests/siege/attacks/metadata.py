@@ -37,12 +37,12 @@ def metadata_of_unknown_names(site: Site) -> None:
     press(site, metadata(site.named(number) for number in range(100_000)))
 
 
-@attack("Metadata that names one topic 200 000 times, again and again")
+@attack("Metadata that names one topic 200 000 times, again and again", minor=True)
 def metadata_of_one_name_often(site: Site) -> None:
     press(site, metadata([site.topic] * 200_000))
 
 
-@attack("Metadata of 50 000 unknown topic ids, again and again")
+@attack("Metadata of 50 000 unknown topic ids, again and again", minor=True)
 def metadata_of_unknown_ids(site: Site) -> None:
     topics = [Named(topic_id=random.randbytes(16), name=None) for _ in range(50_000)]
     press(site, framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12))
@@ -54,13 +54,13 @@ def metadata_that_creates_topics(site: Site) -> None:
     press(site, metadata((site.named(f"{stem}-{number}") for number in range(TOPICS)), creates=True))
 
 
-@attack("DescribeTopicPartitions of 20 000 unknown names from 4 connections")
+@attack("DescribeTopicPartitions of 20 000 unknown names from 4 connections", minor=True)
 def describe_unknown_topic_partitions(site: Site) -> None:
     wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=site.named(number)) for number in range(20_000)]
     press(site, framed(DescribeTopicPartitionsRequest(topics=wanted), 0), lines=4)
 
 
-@attack("DescribeTopicPartitions of 3 000 topics from 4 connections", spoils=True)
+@attack("DescribeTopicPartitions of 3 000 topics from 4 connections", spoils=True, minor=True)
 def describe_topic_partitions(site: Site) -> None:
     wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in create_many_topics(site, TOPICS)]
     press(site, framed(DescribeTopicPartitionsRequest(topics=wanted), 0), lines=4)

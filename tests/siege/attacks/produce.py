@@ -21,7 +21,7 @@ def small_batches_to_be_synced(site: Site) -> None:
     press(site, produce(site.topic, one_record(), acks=-1), lines=50)
 
 
-@attack("one connection pipelines one-record produces without end")
+@attack("one connection pipelines one-record produces without end", minor=True)
 def small_batches_pipelined(site: Site) -> None:
     press(site, produce(site.topic, one_record()), in_flight=5000)
 
@@ -33,13 +33,13 @@ def produce_to_many_partitions(site: Site) -> None:
     press(site, frame, lines=4)
 
 
-@attack("4 connections produce to 50 000 partitions that there are not with each request")
+@attack("4 connections produce to 50 000 partitions that there are not with each request", minor=True)
 def produce_to_unknown_partitions(site: Site) -> None:
     record = one_record(1)
     press(site, produce_many(site.topic, [(partition, record) for partition in range(4, 50_004)]), lines=4)
 
 
-@attack("4 connections pipeline batches whose checksum is wrong")
+@attack("4 connections pipeline batches whose checksum is wrong", minor=True)
 def batches_with_wrong_checksums(site: Site) -> None:
     damaged = bytearray(one_record())
     damaged[-1] ^= 1
@@ -73,7 +73,7 @@ def new_segments(site: Site) -> None:
     press(site, frame, lines=1, in_flight=4, most=frame_count)
 
 
-@attack("8 connections produce records without a key to a compacted topic")
+@attack("8 connections produce records without a key to a compacted topic", minor=True)
 def records_without_keys(site: Site) -> None:
     create_topic(site, site.named("compacted"), cleanup_policy="compact")
     press(site, produce(site.named("compacted"), bytes(build(None, [b"x"] * 10_000, NOW_MS))), lines=8)
