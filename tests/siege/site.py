@@ -28,6 +28,7 @@ Frames = bytes | Callable[[int], bytes]
 CHUNK_BYTES = 64 * 1024
 TURN_S = 0.05
 MOST_BYTES = 2 << 30
+MOST_SENDS = 100
 CONNECT_S = 2.0
 HANDS = 16
 RESET = struct.pack("ii", 1, 0)
@@ -224,8 +225,8 @@ class Press:
         self._site.counts["answers"] += line.answered
 
     def _feed(self, line: Line) -> None:
-        """Send as long as the socket takes it and fewer are unanswered than wanted."""
-        while True:
+        """Send as long as the socket takes it and fewer are unanswered than wanted; not for ever, since other lines want to send."""
+        for _ in range(MOST_SENDS):
             if not line.has_more:
                 wanted = min(self._in_flight - line.unanswered, self._most - self._asked)
                 if wanted <= 0 or self._sent_bytes > MOST_BYTES:
@@ -235,8 +236,8 @@ class Press:
             sent = line.send()
             self._sent_bytes += sent
             if line.has_more:
-                self._poll.modify(line.socket, (select.EPOLLIN if self._reads else 0) | select.EPOLLOUT)
-                return
+                break
+        self._poll.modify(line.socket, (select.EPOLLIN if self._reads else 0) | select.EPOLLOUT)
 
     def _next(self, wanted: int) -> tuple[bytes, int]:
         if not isinstance(self._frames, bytes):
