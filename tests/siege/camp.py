@@ -13,7 +13,7 @@ from tests.siege.figures import Figures
 from tests.siege.innocent import Innocent
 from tests.siege.run import besiege, create_topics
 
-WARM_UP_S = 5.0
+WARM_UP_S = 3.0
 
 
 class Camp:

@@ -225,7 +225,7 @@ class Press:
         self._site.counts["answers"] += line.answered
 
     def _feed(self, line: Line) -> None:
-        """Send as long as the socket takes it and fewer are unanswered than wanted; not for ever, since other lines want to send."""
+        """Send while the socket takes it and fewer are unanswered than wanted; not for ever, since other lines want to send."""
         for _ in range(MOST_SENDS):
             if not line.has_more:
                 wanted = min(self._in_flight - line.unanswered, self._most - self._asked)

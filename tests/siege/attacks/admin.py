@@ -85,7 +85,7 @@ def settings_of_many_topics(site: Site) -> None:
     press(site, framed(DescribeConfigsRequest(resources=asked, include_synonyms=True, include_documentation=True), 4), lines=4)
 
 
-@attack("DescribeConfigs of 50 000 unknown topics, from 4 connections")
+@attack("DescribeConfigs of 50 000 unknown topics, from 4 connections", minor=True)
 def settings_of_unknown_topics(site: Site) -> None:
     asked = [
         Asked(resource_type=TOPIC_RESOURCE, resource_name=site.named(number), configuration_keys=None) for number in range(50_000)
@@ -102,7 +102,7 @@ def changed_settings_of_unknown_topics(site: Site) -> None:
     press(site, framed(IncrementalAlterConfigsRequest(resources=resources), 1), lines=2)
 
 
-@attack("8 connections change a setting of one topic again and again")
+@attack("8 connections change a setting of one topic again and again", minor=True)
 def changed_settings(site: Site) -> None:
     def frame(number: int) -> bytes:
         change = AlterConfigsRequest.AlterableConfig(name="retention.ms", value=str(10_000_000 + number))

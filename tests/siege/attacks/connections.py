@@ -24,7 +24,7 @@ def idle_beyond_the_soft_limit(site: Site) -> None:
     hold(site, 1124)
 
 
-@attack("5 000 idle connections")
+@attack("5 000 idle connections", minor=True)
 def idle_by_the_thousand(site: Site) -> None:
     hold(site, 5000)
 

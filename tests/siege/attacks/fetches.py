@@ -108,7 +108,7 @@ def fetches_unread(site: Site) -> None:
     press(site, fetch(site.topic, range(1), most_bytes=50 << 20), lines=64, in_flight=1000, reads=False, receive_buffer_bytes=4096)
 
 
-@attack("200 connections ask for 50 MB and read a few bytes each second")
+@attack("200 connections ask for 50 MB and read a few bytes each second", minor=True)
 def fetches_read_slowly(site: Site) -> None:
     fill(site)
     hold(site, 200, first=fetch(site.topic, range(1), most_bytes=50 << 20))
@@ -132,7 +132,7 @@ def offsets_of_unknown_partitions(site: Site) -> None:
     press(site, framed(ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(name=site.topic, partitions=wanted)]), 5))
 
 
-@attack("ListOffsets that asks for a time in one partition 20 000 times, from 4 connections")
+@attack("ListOffsets that asks for a time in one partition 20 000 times, from 4 connections", minor=True)
 def offsets_by_time(site: Site) -> None:
     fill(site)
     wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=5)] * 20_000

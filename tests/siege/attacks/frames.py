@@ -37,7 +37,7 @@ def announced_and_never_finished(site: Site) -> None:
     press(site, announced, lines=20, most=20)
 
 
-@attack("500 connections announce 95 MB each and send 64 KB of it")
+@attack("500 connections announce 95 MB each and send 64 KB of it", minor=True)
 def announced_and_hardly_begun(site: Site) -> None:
     hold(site, 500, first=struct.pack(">ihhih", ANNOUNCED_BYTES, 0, 7, 1, -1) + bytes(64 * 1024))
 
@@ -52,7 +52,7 @@ def half_frames(site: Site) -> None:
     hold(site, 2000, first=struct.pack(">ihhih", 1000, 3, 1, 1, -1), drip=b"\x00")
 
 
-@attack("300 connections send half a frame of 900 KB, and one byte more each second", minor=True)
+@attack("300 connections send half a frame of 900 KB, and one byte more each second")
 def large_half_frames(site: Site) -> None:
     hold(site, 300, first=struct.pack(">ihhih", 900_000, 0, 7, 1, -1) + bytes(450_000), drip=b"\x00")
 
@@ -98,7 +98,7 @@ def api_versions(site: Site) -> None:
     press(site, framed(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3), lines=8, in_flight=1000)
 
 
-@attack("8 connections pipeline ApiVersions without end and never read")
+@attack("8 connections pipeline ApiVersions without end and never read", minor=True)
 def api_versions_unread(site: Site) -> None:
     frame = framed(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
     press(site, frame, lines=8, in_flight=1 << 30, reads=False, receive_buffer_bytes=4096)

@@ -14,7 +14,7 @@ from tests.siege.site import Site, framed, press
 RELEASE = "2.8"
 
 
-@attack("8 connections produce gzip sets of 150 000 messages of format 1", release=RELEASE)
+@attack("8 connections produce gzip sets of 150 000 messages of format 1", release=RELEASE, minor=True)
 def old_message_sets(site: Site) -> None:
     messages = wrapped(plain(*[b""] * 150_000, magic=1), magic=1, offset=149_999)
     press(site, produce(site.topic, messages, version=2), lines=8)

@@ -51,7 +51,7 @@ def damaged_batches_without_acks(site: Site) -> None:
     press(site, produce(site.topic, one_record()[:-7], acks=0), lines=4, in_flight=1 << 30)
 
 
-@attack("4 connections produce as a new idempotent producer with every batch")
+@attack("4 connections produce as a new idempotent producer with every batch", minor=True)
 def new_producers(site: Site) -> None:
     records = one_record()
 
