@@ -40,7 +40,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 
 def show(verdict: Verdict, *, all_told: bool) -> None:
-    print(f"{verdict.outcome}: {verdict.case}")
+    print(f"{verdict.outcome}: {verdict.case}", flush=True)
     for fault in verdict.faults:
         print(f"    {fault}")
     for line in verdict.told if all_told else ():
@@ -64,10 +64,12 @@ def main(arguments: list[str] | None = None) -> int:
             print("\n".join(map(str, found)))
             return 0
         began = time.monotonic()
-        verdicts = list(ward.run(found, min(chosen.jobs, 1 + len(found) // CHUNK)))
+        verdicts = []
+        for verdict in ward.run(found, min(chosen.jobs, 1 + len(found) // CHUNK)):
+            verdicts.append(verdict)
+            if chosen.only or verdict.outcome == SILENT:
+                show(verdict, all_told=bool(chosen.only))
     silent = [verdict for verdict in verdicts if verdict.outcome == SILENT]
-    for verdict in verdicts if chosen.only else silent:
-        show(verdict, all_told=bool(chosen.only))
     print(table(verdicts))
     print(f"{len(verdicts)} cases in {time.monotonic() - began:.0f} s, {len(silent)} of them silent")
     return 1 if silent or not verdicts else 0

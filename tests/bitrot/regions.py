@@ -21,8 +21,7 @@ SNAPSHOT_FIELDS = (
     *(("timestamp", 8), ("coordinator_epoch", 4), ("txn_first_offset", 8)),
 )
 ABORTED_FIELDS = (("version", 2), ("producer_id", 8), ("first_offset", 8), ("last_offset", 8), ("last_stable_offset", 8))
-WAL_HEAD_BYTES, WAL_FRAME_HEAD_BYTES = 32, 24
-PAGE_PIECE_BYTES = 512
+SUM_BYTES = 8
 PIECES = 16
 """Into how many pieces a file of unknown form is divided."""
 
@@ -100,24 +99,18 @@ def _text(data: bytes) -> Iterator[Region]:
         yield Region(f"line{number}", start, end - start)
 
 
-def _sqlite(data: bytes) -> Iterator[Region]:
-    yield from (Region(f"head{at}", at, 4) for at in range(0, 100, 12))
-    page_size = int.from_bytes(data[16:18], "big") or 4096
-    for page in range(0, len(data), page_size):
-        yield Region(f"page{page // page_size}.head", page + (100 if not page else 0), 8)
-        for at in range(0, page_size, PAGE_PIECE_BYTES):
-            yield Region(f"page{page // page_size}.at{at}", page + at, PAGE_PIECE_BYTES)
-        yield Region(f"page{page // page_size}", page, page_size)
-
-
-def _wal(data: bytes) -> Iterator[Region]:
-    yield from (Region(f"head{at}", at, 4) for at in range(0, WAL_HEAD_BYTES, 4))
-    frame = WAL_FRAME_HEAD_BYTES + int.from_bytes(data[8:12], "big")
-    for word, position, size in picked([(at, frame) for at in range(WAL_HEAD_BYTES, len(data) - frame + 1, frame)]):
-        yield from (Region(f"{word}.head{at}", position + at, 4) for at in range(0, WAL_FRAME_HEAD_BYTES, 4))
-        for at in range(0, size - WAL_FRAME_HEAD_BYTES, 2 * PAGE_PIECE_BYTES):
-            yield Region(f"{word}.at{at}", position + WAL_FRAME_HEAD_BYTES + at, PAGE_PIECE_BYTES)
-        yield Region(f"{word}.frame", position, size)
+def _journal(data: bytes) -> Iterator[Region]:
+    """Each line of the registry's journal: its checksum, its beginning, something in it, its end. Then the room behind it."""
+    lines = [(found.start(), found.end()) for found in re.finditer(rb"[^\n\0]*\n", data)]
+    for number, (start, end) in enumerate(lines):
+        yield Region(f"line{number}.sum", start, min(SUM_BYTES, end - start))
+        yield Region(f"line{number}.begin", start + SUM_BYTES + 1, min(8, max(0, end - start - SUM_BYTES - 1)))
+        yield Region(f"line{number}.middle", (start + end) // 2, 4)
+        yield Region(f"line{number}.end", end - 1, 1)
+        yield Region(f"line{number}", start, end - start)
+    after = lines[-1][1] if lines else 0
+    yield Region("room.begin", after, 1)
+    yield Region("room.middle", (after + len(data)) // 2, 16)
 
 
 def _pieces(data: bytes) -> Iterator[Region]:
@@ -132,8 +125,7 @@ KINDS: Sequence[tuple[str, Callable[[bytes], Iterator[Region]]]] = (
     (r"\.txnindex$", lambda data: _entries(data, ABORTED_FIELDS)),
     (r"\.snapshot$", lambda data: _entries(data, SNAPSHOT_FIELDS, SNAPSHOT_HEAD_FIELDS)),
     (r"checkpoint$|^partition\.metadata$|^meta\.properties$|^\.kafka_cleanshutdown$", _text),
-    (r"\.sqlite$", _sqlite),
-    (r"-wal$", _wal),
+    (r"\.journal$", _journal),
 )
 
 assert sum(size for _, size in BATCH_FIELDS) == HEADER_BYTES

@@ -186,7 +186,7 @@ class SimDisk:
     """A `Disk` in memory.
 
     `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with. `operations` counts what was asked of it, `life`
-    its power cuts and killed processes.
+    its power cuts and killed processes. While it `lacks_handles`, nothing can be opened.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -194,6 +194,7 @@ class SimDisk:
         self.wall_ms = 0
         self.life = 0
         self.operations = 0
+        self.lacks_handles = False
         self._root = Folder()
         self._failing: dict[int, str] = {}
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
@@ -404,6 +405,8 @@ class SimDisk:
         """Count an operation, and raise `StorageFailed` if it was ordered to fail or there is no room."""
         self.operations += 1
         reason = self._failing.pop(self.operations, None)
+        if self.lacks_handles and operation in OPENING:
+            raise TryAgain(path, f"{TOO_MANY_FILES} ({operation})")
         if reason == TOO_MANY_FILES:
             if operation in OPENING:
                 raise TryAgain(path, f"{reason} ({operation})")

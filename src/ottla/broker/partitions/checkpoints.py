@@ -167,7 +167,8 @@ class Checkpoints:
 
     def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
         self.touched[partition] = None
-        log.error("%s: its checkpoint could not be written: %s; it is written with the next one", partition, failure)
+        sentence = "%s: its checkpoint could not be written: %s; it is written with the next one"
+        log.error(sentence, partition, failure, extra={"cause": "checkpoint"})
 
 
 def _inner_start(partition: Partition) -> int:

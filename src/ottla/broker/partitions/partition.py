@@ -142,6 +142,7 @@ class Partition:
     def opened(self, log: Log) -> None:
         """Take over the recovered log. This broker is the only in-sync replica, so readers may see all of it."""
         self.log = log
+        self.offline = None
         self.high_watermark = log.log_end_offset
 
     def configure(self, config: LogConfig) -> None:

@@ -19,6 +19,9 @@ from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
+AGAIN_MS = 250
+"""How long after a partition could not be opened for lack of file handles it is tried again."""
+
 
 class Partitions:
     """All partitions of this broker, by topic and index."""
@@ -30,6 +33,7 @@ class Partitions:
         self.checkpoints = Checkpoints(disk, scheduler)
         self.syncs = Syncs(disk, clock, scheduler)
         self._disk = disk
+        self._clock = clock
         self._scheduler = scheduler
         self._changes = changes
         self._on_change = on_change
@@ -42,6 +46,7 @@ class Partitions:
             flush=self.syncs.flush,
         )
         self._topics: dict[str, dict[int, Partition]] = {}
+        self._unopened: dict[Partition, bool] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         return (partition for topic in self._topics.values() for partition in topic.values())
@@ -51,18 +56,54 @@ class Partitions:
         return None if found is None else found.get(index)
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
-        """Open a partition's log, or make a new one. Damage leaves this partition offline, and the others as they are."""
+        """Open a partition's log, or make a new one. Damage leaves this partition offline, and the others as they are.
+
+        One for which the process lacks a file handle is offline until it has one.
+        """
         self._changes.made = True
         partition = self._partition(topic, index, topic_id, config)
+        self._topics.setdefault(topic, {})[index] = partition
+        if not self._is_opened(partition, now, clean=clean):
+            self._unopened[partition] = clean
+            self._open_later()
+        return partition
+
+    def _is_opened(self, partition: Partition, now: Now, *, clean: bool) -> bool:
+        """Whether it is known what becomes of a partition: its log is opened, or stays closed. False: it can be tried again."""
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
             if not self.checkpoints.is_known(partition):
                 self.checkpoints.touched[partition] = None
+        except TryAgain as failure:
+            if partition.offline is None:
+                sentence = "%s is offline until it can be opened: %s; allow more open files, or fewer max.connections"
+                log.error(sentence, partition, failure, extra={"cause": "open"})
+            partition.offline = str(failure)
+            return False
         except (Damaged, StorageFailed) as failure:
             log.error("%s is offline: %s", partition, failure)
             partition.offline = str(failure)
-        self._topics.setdefault(topic, {})[index] = partition
-        return partition
+        return True
+
+    def _open_later(self) -> None:
+        def again(now: Now) -> None:
+            self._scheduler.begin("open", self._open_rest(now))
+
+        self._scheduler.at("open", self._clock.now().mono_ms + AGAIN_MS, again)
+
+    def _open_rest(self, now: Now) -> Steps[None]:
+        """Open what could not be opened, one after the other, up to the first that still can't."""
+        for partition, clean in list(self._unopened.items()):
+            if self.get(partition.topic, partition.index) is partition:
+                if not self._is_opened(partition, now, clean=clean):
+                    break
+                if partition.offline is None:
+                    log.info("%s could be opened", partition)
+                    partition.changed()
+            del self._unopened[partition]
+            yield None
+        if self._unopened:
+            self._open_later()
 
     def _open_log(self, partition: Partition, now: Now, *, clean: bool) -> Log:
         path = str(partition)
