@@ -24,6 +24,8 @@ NEWEST = {CREATE: 7, DESCRIBE: 4, ALTER: 1}
 OURS = {"ottla.acks.all.sync", "ottla.listener.releases", "ottla.max.open.files", "ottla.reserve.bytes"}
 
 DEFAULTS_OF_OUR_OWN = {
+    "max.connections": "the open files that the system allows decide",
+    "queued.max.request.bytes": "memory is bounded unless one asks for the contrary",
     "log.cleaner.dedupe.buffer.size": "its memory is a Python process's",
     "socket.receive.buffer.bytes": "the system sizes it",
     "socket.send.buffer.bytes": "the system sizes it",

@@ -86,6 +86,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_max_open_files: int
     ottla_reserve_bytes: int
     producer_id_expiration_ms: int
+    queued_max_request_bytes: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int

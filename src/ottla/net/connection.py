@@ -1,8 +1,9 @@
 """One client's connection: bytes into frames, replies out in order. Knows the broker as a machine, nothing of what a request means.
 
 Memory is bounded both ways. Incoming bytes land in a buffer shared by all connections; only an unfinished frame gets a buffer of
-its own, and a connection that may not go on (its reply waits, or its peer does not read) stops reading. Outgoing, asyncio's buffer
-is kept at one chunk; file slices stay slices until the socket takes them.
+its own, for which memory is claimed. A connection that may not go on (its reply waits, its peer does not read, its turn is over, or
+there is no memory for its request) stops reading. Outgoing, asyncio's buffer is kept at one chunk; file slices stay slices until
+the socket takes them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import logging
 import mmap
 import re
+import socket
 from collections import deque
 from collections.abc import Iterable
 from struct import Struct
@@ -21,8 +23,9 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.net.door import Door
 from ottla.net.outbox import Outbox
+from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
-from ottla.ports import Clock, Now, StorageFailed
+from ottla.ports import Clock, FileSlice, Now, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
@@ -30,18 +33,23 @@ SIZE = Struct(">i")
 NUMBER = re.compile(r"\d+")
 BACKLOG_BYTES = 64 * 1024
 EAGER_BYTES = 2 * 1024 * 1024
+READ_BYTES = 1024 * 1024
+CROWDED_READ_BYTES = 4096
+"""What is read at once; less while the backlogs of all connections are too much together."""
 OWED_REPLIES = 2048
 
 
 class Answered:
     """A reply that is ready, but has to wait for those before it."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("answer", "size")
     blocking = False
     done = True
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
+        parts = () if answer is None or isinstance(answer, Close) else answer
+        self.size = sum(len(part) for part in parts if not isinstance(part, FileSlice))
 
 
 class Owner(Protocol):
@@ -50,6 +58,9 @@ class Owner(Protocol):
     scratch: memoryview
     max_request_bytes: int
     turns: Turns
+    pool: FramePool
+    backlogs: Tally
+    unsent: Tally
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take in a new connection; returns who its peer is."""
@@ -74,10 +85,15 @@ class Connection(asyncio.BufferedProtocol):
         self._door = door
         self._clock = clock
         self._turns = owner.turns
+        self._pool = owner.pool
+        self._backlogs = owner.backlogs
         self._scratch = owner.scratch
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
+        self._is_claiming = False
+        self._granted: dict[Promise, int] = {}
         self._backlog = bytearray()
+        self._counted = 0
         self._owed: deque[Promise | Answered] = deque()
         self._closing = False
         self._reading = True
@@ -85,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._heard_all = False
         self.clear_ns = 0
         self.waits = False
-        self.active_ms = clock.now().mono_ms
+        self.active_ms = self.moved_ms = clock.now().mono_ms
         self._outbox: Outbox
         self._transport: asyncio.Transport
         self.peer: Peer
@@ -98,21 +114,24 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
-        self._outbox = Outbox(self._transport)
+        self._outbox = Outbox(self._transport, self._owner.unsent)
         self.peer = self._owner.admit(self, self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         owed = [reply for reply in self._owed if isinstance(reply, Promise)]
         self._owed.clear()
-        self._frame, self._backlog = None, bytearray()
         self._outbox.clear()
+        self._drop_input()
+        for size in self._granted.values():
+            self._pool.release(size)
         self._owner.dismiss(self, owed)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
-            return memoryview(self._frame)[self._filled :]
-        return self._scratch
+            return memoryview(self._frame)[self._filled : self._filled + READ_BYTES]
+        backlogs = self._backlogs
+        return self._scratch if backlogs.bytes <= backlogs.limit_bytes else self._scratch[:CROWDED_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         with self._door:
@@ -130,27 +149,41 @@ class Connection(asyncio.BufferedProtocol):
                 self._turns.end(self)
             else:
                 self._backlog += self._scratch[:nbytes]
+                self._mind_reading()
             self._owner.settle_soon()
             self._flush()
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
         self._heard_all = True
-        if not self._has_frame:
-            self._frame = None
+        if self._is_claiming or self.arrived is not None:
+            self._drop_input()
         return self._is_under_way
 
     def pause_writing(self) -> None:
         self._outbox.writable = False
+        self.moved_ms = self._clock.now().mono_ms
 
     def resume_writing(self) -> None:
         self._outbox.writable = True
+        self.moved_ms = self._clock.now().mono_ms
         self.resume()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is owed to the peer and nothing of it is in progress."""
-        return not self._owed and self._outbox.writable
+        """Whether nothing of the peer is in progress, or only what it does not take."""
+        return not self._owed
+
+    def look(self) -> None:
+        """Notice that the peer has cut the connection, though nothing is read from it now."""
+        peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
+        if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.cut()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of replies that the peer has not taken."""
+        return self._outbox.counted
 
     @property
     def _is_under_way(self) -> bool:
@@ -177,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self, now: Now) -> None:
         """Serve what is held, now or when its turn comes."""
-        if not self._blocked and not self.waits and self._turns.begin(self):
+        if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
             self._turns.end(self)
         self._mind_reading()
@@ -188,6 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         if frame is not None and self._filled == len(frame):
             self._frame = None
             self._take(memoryview(frame), now, owned=True)
+            self._release_later(len(frame))
         if self._backlog and not self._blocked:
             backlog, self._backlog = self._backlog, bytearray()
             self._take(memoryview(backlog), now, owned=True)
@@ -217,18 +251,67 @@ class Connection(asyncio.BufferedProtocol):
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind what comes first."""
         if len(rest) >= 4 and not self.waits and not self._blocked:
-            (size,) = SIZE.unpack_from(rest)
-            if 0 <= size <= self._owner.max_request_bytes:
-                self._frame = _room(4 + size)
-                self._frame[: len(rest)] = rest
-                self._filled = len(rest)
+            size = 4 + SIZE.unpack_from(rest)[0]
+            if self._pool.claim(self, size):
+                self._begin_frame(size, rest)
                 return
+            self._is_claiming = True
         self._backlog += rest
         self._mind_reading()
 
+    def _begin_frame(self, size: int, start: memoryview | bytearray) -> None:
+        self._frame = _room(size)
+        self._frame[: len(start)] = start
+        self._filled = len(start)
+
+    def granted(self, size: int) -> None:
+        """Read on: there is memory for the frame of which the backlog is the start."""
+        self._is_claiming = False
+        self._begin_frame(size, self._backlog)
+        self._backlog = bytearray()
+        self._mind_reading()
+
+    @property
+    def arrived(self) -> int | None:
+        """How much of an unfinished frame was read; None if there is none."""
+        return None if self._frame is None or self._has_frame else self._filled
+
+    def give_up(self) -> None:
+        """Cut the connection: its request has stopped arriving, and others wait for the memory."""
+        if not self._closing:
+            sentence = (
+                "cut the connection of %s: its request stopped arriving, and others wait for memory (queued.max.request.bytes)"
+            )
+            log.warning(sentence, self, extra={"cause": "stalled request"})
+            self.cut()
+
+    def _release_later(self, size: int) -> None:
+        """Give the memory of a frame back once its reply is ready."""
+        last = self._owed[-1] if self._owed else None
+        if isinstance(last, Promise) and not last.done:
+            self._granted[last] = size
+        else:
+            self._pool.release(size)
+
+    def _drop_input(self) -> None:
+        """Forget what was read and not served."""
+        if self._frame is not None:
+            self._pool.release(len(self._frame))
+        if self._is_claiming:
+            self._pool.forget(self)
+        self._is_claiming = False
+        self._frame, self._backlog = None, bytearray()
+        self._count_backlog()
+
+    def _count_backlog(self) -> None:
+        self._backlogs.bytes += len(self._backlog) - self._counted
+        self._counted = len(self._backlog)
+
     def _mind_reading(self) -> None:
         """Read on only while there is room for what comes."""
-        has_room = len(self._backlog) < BACKLOG_BYTES and not self._has_frame
+        self._count_backlog()
+        most = SIZE.size if self._is_claiming or self._backlogs.is_crowded else BACKLOG_BYTES
+        has_room = len(self._backlog) < most and not self._has_frame
         if has_room != self._reading and not self._closing:
             self._reading = has_room
             (self._transport.resume_reading if has_room else self._transport.pause_reading)()
@@ -239,7 +322,9 @@ class Connection(asyncio.BufferedProtocol):
             answer.ready = self._ready
             self._owed.append(answer)
         elif self._owed:
-            self._owed.append(Answered(answer))
+            answered = Answered(answer)
+            self._owed.append(answered)
+            self._outbox.held += answered.size
         else:
             self._put(answer)
 
@@ -248,10 +333,20 @@ class Connection(asyncio.BufferedProtocol):
     def _ready(self) -> None:
         """A reply that waited is ready: send it and those behind it, and go on reading."""
         while self._owed and self._owed[0].done and not self._closing:
-            self._put(self._owed.popleft().answer)
+            reply = self._owed.popleft()
+            self._put(reply.answer)
+            if isinstance(reply, Answered):
+                self._outbox.held -= reply.size
+        if self._granted:
+            self._release()
         if not self._resuming:
             self._resuming = True
             self._owner.resume_soon(self)
+
+    def _release(self) -> None:
+        """Give the memory of frames back whose replies are ready."""
+        for promise in [promise for promise in self._granted if promise.done]:
+            self._pool.release(self._granted.pop(promise))
 
     def resume(self) -> None:
         """Send what was released, and serve what came in meanwhile."""
@@ -301,11 +396,14 @@ class Connection(asyncio.BufferedProtocol):
     def cut(self) -> None:
         """Close at once; what is in asyncio's buffer is lost."""
         self._closing = True
+        self._drop_input()
+        self._outbox.clear()
         self._transport.abort()
 
     def close(self) -> None:
         """Close after what is in asyncio's buffer has been sent."""
         self._closing = True
+        self._drop_input()
         self._transport.close()
 
 

@@ -7,29 +7,42 @@ import contextlib
 import os
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Sequence
 
+from ottla.net.pool import Tally
 from ottla.ports import Buffer, FileSlice, Part
 
 JOIN_BYTES = 64 * 1024
 """Parts are joined into one write up to this size: copying this much costs less than a system call."""
 
-CHUNK_BYTES = 256 * 1024
-"""A slice that the socket does not take at once goes on in chunks of this size: a slow reader costs one chunk of memory."""
+CHUNK_BYTES = 64 * 1024
+"""What the socket does not take at once goes on in chunks of this size: asyncio holds one of them for a slow reader."""
+
+CROWDED_CHUNK_BYTES = 4096
+"""The same while all connections together have too much unsent."""
 
 FULL_BYTES = 1024 * 1024
-"""With more than this unsent, no further request of the connection is begun. Slices do not count: they take no memory."""
+"""With more than this unsent, no further request of the connection is begun. Slices do not count: they take no memory.
+
+While all connections together have too much unsent, one that has anything unsent begins no further request.
+"""
 
 
 class Outbox:
     """Sends parts through an asyncio transport; slices go by `sendfile` where there is no TLS.
 
-    `writable` is what the transport last said. The transport must have its high-water mark at 0.
+    `writable` is what the transport last said. The transport must have its high-water mark at 0. `held` is the size of replies that
+    have to wait for those before them. `unsent` counts what all connections hold together.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, unsent: Tally | None = None) -> None:
         self.writable = True
+        self.held = 0
+        self.counted = 0
+        """What is counted in `unsent` for this connection."""
+        self._unsent = Tally(sys.maxsize) if unsent is None else unsent
         self._transport = transport
         self._parts: deque[Part] = deque()
         self._bytes = 0
@@ -37,7 +50,9 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        return not self.writable and (self._bytes > FULL_BYTES or len(self._parts) > 1024)
+        if self.writable and not self.held:
+            return False
+        return self._bytes + self.held > FULL_BYTES or len(self._parts) > 1024 or self._unsent.is_crowded
 
     @property
     def is_empty(self) -> bool:
@@ -50,7 +65,9 @@ class Outbox:
 
     def clear(self) -> None:
         self._parts.clear()
-        self._bytes = 0
+        self._bytes = self.held = 0
+        self._unsent.bytes -= self.counted
+        self.counted = 0
 
     def flush(self) -> None:
         """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice."""
@@ -61,9 +78,16 @@ class Outbox:
                 self._send_slice(part)
             else:
                 self._transport.write(self._gather())
+        if not self.writable or self.held or self.counted:
+            self._count()
+
+    def _count(self) -> None:
+        size = self._bytes + self.held + (0 if self.writable else self._transport.get_write_buffer_size())
+        self._unsent.bytes += size - self.counted
+        self.counted = size
 
     def _gather(self) -> Buffer:
-        """Take the parts at the front, joined up to `JOIN_BYTES`; a larger buffer goes alone and uncopied."""
+        """Take the parts at the front, joined up to `JOIN_BYTES`; a larger buffer goes alone and uncopied, a chunk at a time."""
         gathered: list[Buffer] = []
         size = 0
         while self._parts and size < JOIN_BYTES:
@@ -77,7 +101,19 @@ class Outbox:
                 self._bytes -= len(part)
             gathered.append(part)
             size += len(part)
-        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        if len(gathered) > 1:
+            return b"".join(gathered)
+        return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])
+
+    def _begun(self, part: Buffer) -> Buffer:
+        """The first chunk of a buffer; the rest of it stays in front."""
+        chunk_bytes = CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES
+        if len(part) <= chunk_bytes:
+            return part
+        view = memoryview(part)
+        self._parts.appendleft(view[chunk_bytes:])
+        self._bytes += len(view) - chunk_bytes
+        return view[:chunk_bytes]
 
     def _send_slice(self, part: FileSlice) -> None:
         position, left = part.position, part.size
@@ -85,7 +121,7 @@ class Outbox:
             sent = _sendfile(self._socket, part)
             position, left = position + sent, left - sent
         if left:
-            size = min(left, CHUNK_BYTES)
+            size = min(left, CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES)
             chunk = part.file.read(position, size)
             if left > size:
                 self._parts.appendleft(FileSlice(part.file, position + size, left - size))

@@ -15,6 +15,8 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.net.connection import Connection
 from ottla.net.door import Door
+from ottla.net.outbox import CHUNK_BYTES
+from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
 from ottla.ports import Now
 
@@ -22,6 +24,19 @@ log = logging.getLogger("ottla.net")
 
 SCRATCH_BYTES = 256 * 1024
 SWEEP_S = 10
+LOOK_S = 1
+BACKLOG_BYTES = 32 * 1024 * 1024
+"""Requests of all connections that were read and wait; beyond, less is read of each."""
+
+UNSENT_BYTES = 32 * 1024 * 1024
+"""Replies of all connections that their peers have not taken; beyond, a connection that has any begins no further request."""
+
+LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
+"""Beyond this, those are cut that have taken nothing for the longest time."""
+
+STALE_BYTES = 2 * CHUNK_BYTES
+"""Who has less than this unsent is not cut for it."""
+
 PORT_TRIES = 10
 NOWHERE = ("", 0)
 """The address of a socket whose peer was gone before anybody asked."""
@@ -37,6 +52,9 @@ class Server:
         """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.turns = Turns()
+        self.pool = FramePool(broker.settings.queued_max_request_bytes)
+        self.backlogs = Tally(BACKLOG_BYTES)
+        self.unsent = Tally(UNSENT_BYTES)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
         self._connections: set[Connection] = set()
@@ -50,6 +68,7 @@ class Server:
         self._listens = True
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
+        self._next_look = loop.call_later(LOOK_S, self._look)
         loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool) -> None:
@@ -126,6 +145,8 @@ class Server:
         """Begin a turn of the loop: settle what the last one asked for, then let those go on that wait for their turn."""
         self._turn_is_due = False
         self._settle()
+        if self.unsent.bytes > LARGEST_UNSENT_BYTES:
+            self._relieve()
         if not self._is_closed and self.door.failure is None and self.turns.take():
             self.settle_soon()
 
@@ -182,6 +203,7 @@ class Server:
         if self._timer is not None:
             self._timer.cancel()
         self._sweep.cancel()
+        self._next_look.cancel()
 
     def _end(self) -> None:
         """Cut every connection and stop listening, at once."""
@@ -216,9 +238,27 @@ class Server:
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         idle_since = self.broker.clock.now().mono_ms - self.broker.settings.connections_max_idle_ms
         for connection in tuple(self._connections):
-            if connection.idle and connection.active_ms < idle_since:
+            if connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
-                connection.close()
+                (connection.cut if connection.unsent else connection.close)()
+
+    def _look(self) -> None:
+        """Every second: end what is gone, and what holds memory that others wait for."""
+        self._next_look = self._loop.call_later(LOOK_S, self._look)
+        with self.door:
+            for connection in tuple(self._connections):
+                connection.look()
+            self.pool.look(self.broker.clock.now().mono_ms)
+
+    def _relieve(self) -> None:
+        """Cut connections whose peers do not take their replies, those first that have taken nothing for the longest time."""
+        stale = [connection for connection in self._connections if connection.unsent > STALE_BYTES]
+        for connection in sorted(stale, key=lambda connection: connection.moved_ms):
+            if self.unsent.bytes <= UNSENT_BYTES:
+                break
+            sentence = "cut the connection of %s: it does not take its replies, and all such replies together take too much memory"
+            log.warning(sentence, connection, extra={"cause": "unread replies"})
+            connection.cut()
 
     def _arm(self, now: Now) -> None:
         """Arm the timer for the next deadline. A timer armed for an earlier one stays, and arms anew when it fires."""

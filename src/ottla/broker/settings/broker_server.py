@@ -105,6 +105,12 @@ class ServerSettings(SettingsOf):
         "The release of Apache Kafka that a listener behaves as, by its name: OLD:0.9.0,OLDER:0.8.2. Others behave as of today.",
     )
     num_partitions = Setting(INT, 1, "Partitions of a topic that is created without a number.", check=at_least(1))
+    queued_max_request_bytes = Setting(
+        LONG,
+        64 << 20,
+        "Memory for requests that arrive in parts or are being served, over all connections: beyond it they are read later. A "
+        "quarter is for those up to a megabyte; one larger than the rest has it alone. 0 or less sets no limit.",
+    )
     socket_receive_buffer_bytes = Setting(INT, -1, "Size of the sockets' receive buffer; -1 leaves it to the system.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))
     socket_send_buffer_bytes = Setting(INT, -1, "Size of the sockets' send buffer; -1 leaves it to the system.")

@@ -114,7 +114,6 @@ offsets.topic.compression.codec int 0 start
 principal.builder.class class @common.security.authenticator.DefaultKafkaPrincipalBuilder one
 process.roles list - start
 producer.purgatory.purge.interval.requests int 1000 start
-queued.max.request.bytes long -1 start
 queued.max.requests int 500 start
 quota.window.num int 11 start
 quota.window.size.seconds int 1 start
