@@ -15,6 +15,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.addresses import Addresses
+from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Authorizer, Guard
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
@@ -79,6 +80,9 @@ class BrokerMachine:
         self.groups = self._groups(assignors)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
+        self._identity = BrokerIdentity(node_id, cluster_id)
+        self._describer = PartitionDescriber(self._identity, self.partitions)
+        self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes)
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)
@@ -125,7 +129,7 @@ class BrokerMachine:
 
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
-        identity = BrokerIdentity(self.node_id, self.cluster_id)
+        identity = self._identity
         return {
             BrokerIdentity: identity,
             Served: served,
@@ -143,7 +147,8 @@ class BrokerMachine:
             Addresses: Addresses(identity, self.settings_in_force, self.image),
             RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
             NoTransactions: NoTransactions(),
-            PartitionDescriber: PartitionDescriber(identity, self.partitions),
+            PartitionDescriber: self._describer,
+            AllTopics: self.all_topics,
         }
 
     @property
@@ -184,6 +189,8 @@ class BrokerMachine:
         return self.image.controller_id == self.node_id
 
     def _changed(self, partition: Partition) -> None:
+        if partition.offline is not None:
+            self.all_topics.turned()
         self.later.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
 

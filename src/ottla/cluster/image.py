@@ -59,6 +59,8 @@ class ClusterImage:
         self.group_configs: dict[str, dict[str, str]] = {}
         self.controller_id = -1
         self.controller_epoch = 0
+        self.changes = 0
+        """How many there were: it grows with each."""
         self._names: dict[bytes, str] = {}
         self._alike: dict[str, str] = {}
 
@@ -99,6 +101,7 @@ class ClusterImage:
 
     def apply(self, path: str, value: bytes | None) -> None:
         """Take in that an entry of the registry has this value now, or is gone (None). Entries of other kinds are ignored."""
+        self.changes += 1
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
                 self._apply_topic(name, value)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Close
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.later import LaterReplies, Promise, Waiting
+from ottla.broker.serving.request import NO_REPLY, Close, Ready
+from ottla.ports import Now
+from ottla.sim.clock import SimClock
 from ottla.wire.errors import INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.framing import FrameHeader, encode_request
 from tests.support.machine import Machine
@@ -124,3 +128,81 @@ def test_one_whose_last_field_is_missing_does_nothing(slow: Machine) -> None:
         slow.pass_time(1)
     assert isinstance(pending.answer, Close)
     assert set(slow.broker.image.topics) == {"t", "__consumer_offsets"}
+
+
+def all_topics(machine: Machine, version: int = 12) -> Any:
+    return machine.begin(METADATA, version, request(METADATA, version, topics=None))
+
+
+def test_what_metadata_says_of_all_topics_is_made_once_for_all_who_ask(slow: Machine) -> None:
+    pending = [all_topics(slow) for _ in range(5)]
+    assert all(isinstance(one, Promise) for one in pending)
+    while not all(one.done for one in pending):
+        slow.pass_time(1)
+    (array,) = [part for part in pending[0].answer if len(part) > 10_000]
+    assert all(any(part is array for part in one.answer) for one in pending)
+    answers = [slow.finish(METADATA, 12, one) for one in pending]
+    assert {len(topic.partitions) for answer in answers for topic in answer.topics if topic.name == "t"} == {900}
+    assert len(all_topics(slow).topics) == 2, "nothing has changed: it is at hand"
+
+
+def test_metadata_of_all_topics_never_says_less_than_was_true_when_it_was_asked(slow: Machine) -> None:
+    early = all_topics(slow)
+    assert isinstance(early, Promise)
+    topics = [{"name": "new", "num_partitions": 1, "replication_factor": 1}]
+    slow.ask(CREATE_TOPICS, 5, request(CREATE_TOPICS, 5, topics=topics, timeout_ms=1000))
+    late = all_topics(slow)
+    while isinstance(late, Promise) and not late.done:
+        slow.pass_time(1)
+    answer = slow.finish(METADATA, 12, late) if isinstance(late, Promise) else late
+    assert {topic.name for topic in answer.topics} == {"t", "__consumer_offsets", "new"}
+
+
+def test_metadata_of_all_topics_tells_that_a_partition_went_offline(slow: Machine) -> None:
+    def leaders() -> set[int]:
+        answer = slow.ask(METADATA, 12, request(METADATA, 12, topics=None))
+        return {part.leader_id for topic in answer.topics for part in topic.partitions}
+
+    assert leaders() == {1}
+    partition = slow.broker.partitions.get("t", 7)
+    assert partition is not None
+    partition.go_offline("its disk is gone")
+    assert leaders() == {1, -1}
+
+
+def test_who_waits_for_all_topics_is_answered_though_the_first_who_asked_has_gone(slow: Machine) -> None:
+    first, second = all_topics(slow), all_topics(slow)
+    slow.broker.forget(first)
+    for _ in range(1000):
+        slow.pass_time(1)
+    assert second.done
+    assert len(slow.finish(METADATA, 12, second).topics) == 2
+
+
+def test_topics_that_metadata_creates_are_made_in_parts(slow: Machine) -> None:
+    names = [f"new-{number}" for number in range(250)]
+    wanted = request(METADATA, 12, topics=[{"name": name} for name in names], allow_auto_topic_creation=True)
+    answer = finished(slow, METADATA, 12, wanted)
+    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [(name, NONE, 1) for name in names]
+    assert all(slow.broker.partitions.get(name, 0) is not None for name in names)
+
+
+def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_slice_at_a_time() -> None:
+    clock = SimClock()
+    later = LaterReplies(Scheduler(Hasty(clock)))
+    told: list[int] = []
+
+    def retry(number: int, now: Now, expired: bool) -> Ready:
+        told.append(number)
+        return NO_REPLY
+
+    for number in range(100):
+        later.keep(Waiting(("key",), None, partial(retry, number)), lambda reply: None)
+    later.wake("key")
+    later.settle(clock.now())
+    assert 0 < len(told) < 100
+    while len(told) < 100:
+        before = len(told)
+        later.settle(clock.now())
+        assert len(told) > before
+    assert told == list(range(100))

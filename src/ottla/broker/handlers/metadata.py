@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.addresses import Addresses
+from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
 from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.refusals import told
+from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
+from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
-from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
-from ottla.ports import Now
+from ottla.ports import Part
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.codec.blocks import with_array
 from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -30,7 +36,23 @@ NO_ID = bytes(16)
 
 Asked = MetadataRequest.MetadataRequestTopic
 TopicResponse = MetadataResponse.MetadataResponseTopic
-PartitionResponse = MetadataResponse.MetadataResponsePartition
+
+MADE_AT_ONCE = 10
+"""Topics in one commit to the registry."""
+
+
+class MetadataRooms(NamedTuple):
+    """What is described, and what creates it."""
+
+    identity: BrokerIdentity
+    topics: Topics
+    logs: LogReconciler
+    cluster: ClusterImage
+    settings: SettingsInForce
+    addresses: Addresses
+    describer: PartitionDescriber
+    all_topics: AllTopics
+    later: LaterReplies
 
 
 @serves(
@@ -38,40 +60,76 @@ PartitionResponse = MetadataResponse.MetadataResponsePartition
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
     slices=Slices(((("topics",), ("topics",)),), things=100),
 )
-def metadata(
-    request: Request[MetadataRequest],
-    identity: BrokerIdentity,
-    topics: Topics,
-    cluster: ClusterImage,
-    settings: SettingsInForce,
-    addresses: Addresses,
-    describer: PartitionDescriber,
-) -> Reply:
+def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
     body = request.body
-    if body.topics is None or (request.version == 0 and not body.topics):
-        unseen = _unseen(topics, request)
-        told = [_described(describer, topic) for topic in cluster.topics.values() if topic.name not in unseen]
-    elif request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
+    if request.whole is None and (body.topics is None or (request.version == 0 and not body.topics)):
+        return _all(request, rooms)
+    assert body.topics is not None, "all of them were asked for above"
+    if request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
-    else:
-        makes = body.allow_auto_topic_creation and settings.value.auto_create_topics_enable
-        refused = _make_missing(topics, cluster, body.topics, request.now) if makes else {}
-        if topics.made_by_default:
-            refused |= _unseen(topics, request)
-        told = [_answered(describer, cluster, asked, refused) for asked in _distinct(body.topics)]
+    if body.allow_auto_topic_creation and rooms.settings.value.auto_create_topics_enable:
+        missing = _missing(rooms.cluster, body.topics)
+        if missing:
+            return rooms.later.computed(_with_new(request, rooms, missing))
+    return _named(request, rooms, {})
+
+
+def _named(request: Request[MetadataRequest], rooms: MetadataRooms, refused: dict[str, int]) -> MetadataResponse:
+    """The topics that a request names; `refused` has the errors of those that could not be created."""
+    body = request.body
+    if rooms.topics.made_by_default:
+        refused |= _unseen(rooms.topics, request)
+    response = _brokers(request, rooms)
+    response.topics = [_answered(rooms.describer, rooms.cluster, asked, refused) for asked in _distinct(body.topics or ())]
     if body.include_topic_authorized_operations:
-        for topic in told:
+        for topic in response.topics:
             topic.topic_authorized_operations = NOT_ASKED if topic.error_code else OPERATIONS[Resource.TOPIC]
+    return response
+
+
+def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: list[str]) -> Steps[Reply]:
+    """The same after what is missing was created, a few topics at a time. They get their logs whether or not anyone still waits."""
+    refused: dict[str, int] = {}
+    for start in range(0, len(missing), MADE_AT_ONCE):
+        decisions = rooms.topics.create_named(missing[start : start + MADE_AT_ONCE], request.now)
+        refused |= {decision.name: decision.error_code for decision in decisions if decision.error_code}
+        made = [decision.name for decision in decisions if decision.is_made]
+        yield from awaited(rooms.later, rooms.logs.reply(MetadataResponse(), made, request.now))
+        yield None
+    return _named(request, rooms, refused)
+
+
+def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
+    response = _brokers(request, rooms)
+    unseen = _unseen(rooms.topics, request)
+    if unseen:
+        there = (topic for topic in rooms.cluster.topics.values() if topic.name not in unseen)
+        response.topics = [described_topic(rooms.describer, topic) for topic in there]
+        return response
+    asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
+    at_hand = rooms.all_topics.at_hand(asker)
+    if at_hand is None:
+        return rooms.later.computed(_with_all(request, response, rooms.all_topics.made(asker, request.release)))
+    return Encoded(with_array(told(request, response), request.version, TOPICS, at_hand))
+
+
+def _with_all(request: Request[MetadataRequest], response: MetadataResponse, made: Steps[list[Part]]) -> Steps[Reply]:
+    array = yield from made
+    return Encoded(with_array(told(request, response), request.version, TOPICS, array))
+
+
+def _brokers(request: Request[MetadataRequest], rooms: MetadataRooms) -> MetadataResponse:
+    """All but the topics."""
+    told_operations = request.body.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in addresses.all(request.peer)
+            for node_id, host, port, rack in rooms.addresses.all(request.peer)
         ],
-        cluster_id=identity.cluster_id,
-        controller_id=cluster.controller_id,
-        topics=told,
-        cluster_authorized_operations=OPERATIONS[Resource.CLUSTER] if body.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_id=rooms.identity.cluster_id,
+        controller_id=rooms.cluster.controller_id,
+        cluster_authorized_operations=OPERATIONS[Resource.CLUSTER] if told_operations else NOT_ASKED,
     )
 
 
@@ -86,12 +144,10 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
     return {(topic.topic_id, None if topic.topic_id != NO_ID else topic.name): topic for topic in asked}.values()
 
 
-def _make_missing(topics: Topics, cluster: ClusterImage, asked: Iterable[Asked], now: Now) -> dict[str, int]:
-    """Create the topics that are asked for by name and are missing; returns the error codes of those that can't be created."""
+def _missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
+    """The topics that are asked for by name, are not there and could be."""
     names = {topic.name: None for topic in asked if topic.topic_id == NO_ID and topic.name not in cluster.topics}
-    missing = [name for name in names if name is not None and name_error(name) is None]
-    decisions = topics.create_by_default(missing, now) if missing else []
-    return {decision.name: decision.error_code for decision in decisions if decision.error_code}
+    return [name for name in names if name is not None and name_error(name) is None]
 
 
 def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]:
@@ -105,21 +161,12 @@ def _answered(describer: PartitionDescriber, cluster: ClusterImage, asked: Asked
         found = cluster.topic_by_id(asked.topic_id)
         if found is None:
             return TopicResponse(error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _described(describer, found)
+        return described_topic(describer, found)
     if asked.name is None:
         return TopicResponse(error_code=INVALID_REQUEST, name="")
     topic = cluster.topics.get(asked.name)
     if topic is not None and asked.name not in refused:
-        return _described(describer, topic)
+        return described_topic(describer, topic)
     if name_error(asked.name) is not None:
         return TopicResponse(error_code=INVALID_TOPIC_EXCEPTION, name=asked.name)
     return TopicResponse(error_code=refused.get(asked.name, UNKNOWN_TOPIC_OR_PARTITION), name=asked.name)
-
-
-def _described(describer: PartitionDescriber, topic: TopicImage) -> TopicResponse:
-    return TopicResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[describer.describe(topic.name, partition, PartitionResponse) for partition in topic.partitions],
-    )

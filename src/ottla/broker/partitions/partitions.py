@@ -47,6 +47,8 @@ class Partitions:
         )
         self._topics: dict[str, dict[int, Partition]] = {}
         self._unopened: dict[Partition, bool] = {}
+        self.opens = 0
+        """How often a partition was opened, online or not."""
 
     def __iter__(self) -> Iterator[Partition]:
         return (partition for topic in self._topics.values() for partition in topic.values())
@@ -70,6 +72,7 @@ class Partitions:
 
     def _is_opened(self, partition: Partition, now: Now, *, clean: bool) -> bool:
         """Whether it is known what becomes of a partition: its log is opened, or stays closed. False: it can be tried again."""
+        self.opens += 1
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
             if not self.checkpoints.is_known(partition):

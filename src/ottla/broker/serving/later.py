@@ -18,6 +18,11 @@ Encode = Callable[[Ready], Answer]
 NOT_KEPT: Final = "a promise is kept by a broker before it is fulfilled"
 
 
+SETTLED_MS: Final = 2
+RETRIED_AT_ONCE: Final = 16
+"""So many replies are retried between two looks at the clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A reply that is asked for again: `retry(now, expired)` when one of the keys in `on` is woken, and at `until_ms`.
@@ -116,6 +121,7 @@ class LaterReplies:
         self._waitings: dict[Promise, Waiting] = {}
         self._by_key: dict[Hashable, dict[Promise, None]] = {}
         self._woken: dict[Hashable, None] = {}
+        self._due: dict[Promise, None] = {}
         self.wakes = 0
         """How often anything was woken."""
         self.now = scheduler.now
@@ -167,12 +173,21 @@ class LaterReplies:
             self._woken[key] = None
 
     def settle(self, now: Now) -> None:
-        """Retry all that wait on a woken key."""
-        while self._woken:
+        """Retry all that wait on a woken key; of very many some now, and the others in their order when it is settled next."""
+        if not self._woken and not self._due:
+            return
+        end_ms = self.now().mono_ms + SETTLED_MS
+        while self._woken or self._due:
             woken, self._woken = self._woken, {}
             for key in woken:
-                for promise in tuple(self._by_key.get(key, ())):
-                    self._retry(promise, now, expired=False)
+                self._due.update(self._by_key.get(key, {}))
+            for _ in range(min(RETRIED_AT_ONCE, len(self._due))):
+                promise = next(iter(self._due))
+                del self._due[promise]
+                self._retry(promise, now, expired=False)
+            if self._due and self.now().mono_ms >= end_ms:
+                self._scheduler.at("woken replies", end_ms + 1, _go_on)
+                return
 
     def forget(self, promise: Promise) -> None:
         """Nobody is left to receive this reply."""
@@ -210,6 +225,10 @@ class LaterReplies:
         assert not (expired and isinstance(reply, Waiting) and reply.until_ms is not None), "its time is over once"
         self._release(promise)
         self.hand_in(promise, reply)
+
+
+def _go_on(now: Now) -> None:
+    """Something is due now, so that what was woken is settled."""
 
 
 def _while_wanted(promise: Promise, steps: Steps[Reply]) -> Steps[Reply]:

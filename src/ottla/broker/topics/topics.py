@@ -72,11 +72,16 @@ class Topics:
         return self._committed(self._commits.commit(decide, decisions))
 
     def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics by name alone, and their logs: internal ones have their own settings, others the defaults."""
+        """Create topics by name alone, and their logs, now."""
+        decisions = self.create_named(names, now)
+        self._logs.follow_at_once([decision.name for decision in decisions if decision.is_made], now)
+        return decisions
+
+    def create_named(self, names: Iterable[str], now: Now) -> list[Decision]:
+        """Create topics by name alone: internal ones have their own settings, others the defaults."""
         wanted = [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
         decisions = self.create(wanted, now)
         made = [decision.name for decision in decisions if decision.is_made]
-        self._logs.follow_at_once(made, now)
         lately = {name: at_ms for name, at_ms in self.made_by_default.items() if now.mono_ms - at_ms < UNSEEN_MS}
         self.made_by_default = lately | dict.fromkeys(made, now.mono_ms)
         return decisions

@@ -248,15 +248,25 @@ class BlockWriter:
             self._first, self._items = message, _Items(level)
         self._items.add(getattr(message, self._path[0]) or [])
 
+    def array(self) -> list[Part]:
+        """The array alone, when there is no more to add."""
+        return self._items.closed()
+
     def parts(self) -> list[Part]:
         """All of it, when there is no more to add."""
         assert self._first is not None, "an empty message has its own writer"
-        level = self._items.level
-        return [
-            *_written(level.writer.some, self._first, 0, level.index),
-            *self._items.closed(),
-            *_written(level.writer.some, self._first, level.index + 1, level.fields),
-        ]
+        return with_array(self._first, self._version, self._path, self._items.closed())
+
+
+def with_array(message: Message, version: int, path: Path, array: Sequence[Part]) -> list[Part]:
+    """A message whose first array of a path is encoded already."""
+    level = level_of(type(message), version, path)
+    assert level is not None, "responses have the arrays of their version"
+    return [
+        *_written(level.writer.some, message, 0, level.index),
+        *array,
+        *_written(level.writer.some, message, level.index + 1, level.fields),
+    ]
 
 
 class _Items:

@@ -1,0 +1,123 @@
+"""What Metadata says of all topics: encoded once for each version of the API, and shared by all who ask until something changes.
+
+One job at a time makes it, a block of topics at a time, while all who ask for the same wait. Knows the image and who leads, and of
+requests the version only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.releases import Release
+from ottla.broker.releases.errors import tell
+from ottla.broker.scheduler import Done, Steps
+from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Resource
+from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.cluster.image import ClusterImage, TopicImage
+from ottla.ports import Part
+from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.codec.blocks import BlockWriter
+
+TOPICS: Final = ("topics",)
+MOST_KEPT: Final = 8
+"""Answers kept, for so many different askers: a client asks in one version, and a cluster has few kinds of clients."""
+AT_ONCE: Final = 100
+"""Partitions described between two pauses."""
+
+TopicResponse = MetadataResponse.MetadataResponseTopic
+PartitionResponse = MetadataResponse.MetadataResponsePartition
+
+
+class Asker(NamedTuple):
+    """What an answer depends on beside the topics."""
+
+    version: int
+    release: str
+    with_operations: bool
+
+
+class AllTopics:
+    """The answers at hand, each with the state of things at which it was begun."""
+
+    def __init__(self, cluster: ClusterImage, partitions: Partitions, describer: PartitionDescriber) -> None:
+        self._cluster = cluster
+        self._partitions = partitions
+        self._describer = describer
+        self._turned = 0
+        self._made: dict[Asker, tuple[int, list[Part]]] = {}
+        self._waiting: dict[Asker, list[Done]] = {}
+
+    def turned(self) -> None:
+        """A partition went offline or came back."""
+        self._turned += 1
+
+    def at_hand(self, asker: Asker) -> list[Part] | None:
+        """The encoded array of topics, if it says how things are now."""
+        made = self._made.get(asker)
+        return made[1] if made is not None and made[0] == self._state() else None
+
+    def made(self, asker: Asker, release: Release) -> Steps[list[Part]]:
+        """The encoded array of topics as they are now, or later than now."""
+        asked = self._state()
+        while True:
+            made = self._made.get(asker)
+            if made is not None and made[0] >= asked:
+                return made[1]
+            if asker in self._waiting:
+                yield partial(self._wait, asker)
+            else:
+                yield from self._make(asker, release)
+
+    def _state(self) -> int:
+        """A number that grows with each change."""
+        return self._cluster.changes + self._partitions.opens + self._turned
+
+    def _wait(self, asker: Asker, done: Done) -> None:
+        self._waiting[asker].append(done)
+
+    def _make(self, asker: Asker, release: Release) -> Steps[None]:
+        self._waiting[asker] = []
+        try:
+            state = self._state()
+            writer = BlockWriter(asker.version, TOPICS)
+            for topics in self._blocks(asker):
+                response = MetadataResponse(topics=topics)
+                if not release.is_today:
+                    tell(response, release)
+                writer.add(response)
+                yield None
+            self._made.pop(asker, None)
+            self._made[asker] = state, writer.array()
+            if len(self._made) > MOST_KEPT:
+                del self._made[next(iter(self._made))]
+        finally:
+            for done in self._waiting.pop(asker):  # if this one was given up, another makes it
+                done(None)
+
+    def _blocks(self, asker: Asker) -> Iterator[list[TopicResponse]]:
+        block, size = list[TopicResponse](), 0
+        for name in list(self._cluster.topics):
+            topic = self._cluster.topics.get(name)
+            if topic is None:
+                continue
+            described = described_topic(self._describer, topic)
+            described.topic_authorized_operations = OPERATIONS[Resource.TOPIC] if asker.with_operations else NOT_ASKED
+            block.append(described)
+            size += 1 + len(described.partitions)
+            if size >= AT_ONCE:
+                yield block
+                block, size = [], 0
+        yield block
+
+
+def described_topic(describer: PartitionDescriber, topic: TopicImage) -> TopicResponse:
+    """A topic that there is."""
+    return TopicResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[describer.describe(topic.name, partition, PartitionResponse) for partition in topic.partitions],
+    )
