@@ -25,6 +25,9 @@ from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed
 T = TypeVar("T")
 
 MAX_OPEN_FILES = 512
+LOOKS = 16
+"""At how many open files a newly opened one looks for such as can be closed: where all wait for syncs, it must not look at each."""
+
 MAX_BUFFERS = 1024
 """The most buffers that one call of writev takes (IOV_MAX)."""
 
@@ -472,7 +475,7 @@ class RealDisk:
         """Count a newly opened handle, and close others that were not used lately if there are too many."""
         opened = self._open
         opened.append(weakref.ref(file))
-        for _ in range(2 * len(opened)):
+        for _ in range(LOOKS):
             if len(opened) <= self._max_open_files:
                 return
             reference = opened.popleft()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
+from types import FrameType
 
 import pytest
 
 from ottla.log.log import Log, LogConfig
 from ottla.net import workers
-from ottla.net.disk import LARGE_BYTES, RealDisk
+from ottla.net.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
 from ottla.net.janitor import PIECE_BYTES
 from ottla.ports import Buffer, FileSlice, StorageFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
@@ -88,6 +90,31 @@ def test_handles_are_bounded_and_files_open_again(disk: RealDisk, tmp_path: Path
     opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
     assert sum(name.startswith(str(tmp_path)) for name in opened) <= 9
     assert [file.read(0, 9) for file in files] == [b"%d" % number for number in range(50)]
+
+
+def test_opening_a_file_looks_at_few_others_though_all_wait_for_their_sync(disk: RealDisk) -> None:
+    held = [disk.open(f"log-{number}", create=True) for number in range(200)]
+    for file in held:
+        assert isinstance(file, RealFile)
+        file.pin()
+    looks = 0
+
+    def entered(frame: FrameType, event: str, _: object) -> None:
+        nonlocal looks
+        looks += event == "call" and frame.f_code.co_name == "is_pinned"
+
+    sys.setprofile(entered)
+    try:
+        disk.open("another", create=True)
+    finally:
+        sys.setprofile(None)
+    assert looks <= LOOKS
+    for file in held:
+        assert isinstance(file, RealFile)
+        file.unpin()
+    for number in range(30):
+        disk.open(f"later-{number}", create=True)
+    assert sum(file.is_open for file in held if isinstance(file, RealFile)) <= 8, "once they are synced they are closed"
 
 
 def test_a_file_that_nobody_holds_gives_its_handle_back(disk: RealDisk) -> None:
