@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from ottla.ports import Disk
 
@@ -17,6 +17,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 VERSION = 0
+FEW_ENTRIES = 1000
+"""Formatted in a fraction of a millisecond."""
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
@@ -25,6 +27,17 @@ Offsets = dict[tuple[str, int], int]
 def format_checkpoint(lines: Sequence[str]) -> bytes:
     """Version, number of lines, lines."""
     return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode()
+
+
+def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Generator[None, None, bytes]:
+    """Format one of these files as `format_offsets` does, with a pause after every few entries."""
+    entries = list(offsets.items())
+    data = bytearray(f"{VERSION}\n{len(entries)}\n".encode())
+    for start in range(0, len(entries), FEW_ENTRIES):
+        part = entries[start : start + FEW_ENTRIES]
+        data += "".join([f"{topic} {partition} {offset}\n" for (topic, partition), offset in part]).encode()
+        yield None
+    return bytes(data)
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:

@@ -536,7 +536,7 @@ class Log:
     def _move_start(self, offset: int) -> None:
         self.log_start_offset = offset
         if self.epochs.truncate_start(offset):
-            self._write_epochs()
+            self._epochs_saved = False  # the next checkpoint writes them
 
 
 def _refused(why: int | ProducerBatch) -> Appended:

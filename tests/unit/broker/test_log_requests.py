@@ -85,11 +85,27 @@ def test_of_a_partition_that_is_named_twice_the_last_start_counts(machine: Machi
     assert delete_records(machine, ("t", 0, 2), ("t", 1, 0), ("t", 0, 4)) == {("t", 0): (4, NONE), ("t", 1): (0, NONE)}
 
 
+def test_requests_side_by_side_all_hold(machine: Machine) -> None:
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    checkpoints, told = machine.broker.partitions.checkpoints, list[None]()
+    for offset in (1, 3, 2):
+        machine.broker.scheduler.begin(offset, checkpoints.begin_at({partition: offset}), told.append, urgent=True)
+    for _ in range(10):
+        machine.pass_time(10)
+    assert (partition.log.log_start_offset, len(told)) == (3, 3)
+    machine.kill()
+    assert fetch(machine, offset=2)[0] == OFFSET_OUT_OF_RANGE
+
+
 @pytest.mark.expects_errors("No space left on device")
 def test_a_start_that_cannot_be_noted_is_not_promised(machine: Machine) -> None:
     machine.disk.capacity_bytes = 0
     assert delete_records(machine, ("t", 0, 2)) == {("t", 0): (-1, KAFKA_STORAGE_ERROR)}
+    assert fetch(machine, offset=0)[0] == NONE
     machine.disk.capacity_bytes = None
+    machine.kill()
+    assert fetch(machine, offset=0)[0] == NONE
     assert delete_records(machine, ("t", 0, 2)) == {("t", 0): (2, NONE)}
     machine.kill()
     assert fetch(machine, offset=1)[0] == OFFSET_OUT_OF_RANGE

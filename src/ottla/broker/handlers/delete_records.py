@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.names import INTERNAL
-from ottla.ports import StorageFailed
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -32,29 +32,37 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
     Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
     slices=BY_PARTITION,
 )
-def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions) -> Reply:
+def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions, later: LaterReplies) -> Reply:
     """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
+    return later.computed(_deleted(wanted, partitions))
+
+
+def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions) -> Steps[Reply]:
+    starts: dict[Partition, int] = {}
     results = {
-        name: [_delete(partitions.get(name, index), index, offset) for index, offset in offsets.items()]
+        name: [_asked(partitions.get(name, index), index, offset, starts) for index, offset in offsets.items()]
         for name, offsets in wanted.items()
     }
-    if not partitions.checkpoints.write():
-        _take_back(results)
+    yield from partitions.checkpoints.begin_at(starts)
+    for partition, offset in starts.items():
+        part = next(part for part in results[partition.topic] if part.partition_index == partition.index)
+        part.error_code = partition.leader_error()
+        if not part.error_code and partition.log.log_start_offset < offset:
+            part.error_code = KAFKA_STORAGE_ERROR  # the new start could not be noted, so the log begins where it did
+        if not part.error_code:
+            part.low_watermark = partition.log.log_start_offset
     return DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
 
 
-def _delete(partition: Partition | None, index: int, offset: int) -> PartitionResult:
+def _asked(partition: Partition | None, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
+    """The refusal, or what `starts` decides."""
     error_code = UNKNOWN_TOPIC_OR_PARTITION if partition is None else _refusal(partition, offset)
-    if partition is None or error_code:
-        return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=error_code)
-    try:
-        partition.delete_records(partition.high_watermark if offset == TO_HIGH_WATERMARK else offset)
-    except StorageFailed:
-        return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=KAFKA_STORAGE_ERROR)
-    return PartitionResult(partition_index=index, low_watermark=partition.log.log_start_offset)
+    if partition is not None and not error_code:
+        starts[partition] = partition.high_watermark if offset == TO_HIGH_WATERMARK else offset
+    return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=error_code)
 
 
 def _refusal(partition: Partition, offset: int) -> int:
@@ -66,11 +74,3 @@ def _refusal(partition: Partition, offset: int) -> int:
     if partition.config.compacts and not partition.config.deletes:
         return POLICY_VIOLATION
     return NONE if TO_HIGH_WATERMARK <= offset <= partition.high_watermark else OFFSET_OUT_OF_RANGE
-
-
-def _take_back(results: dict[str, list[PartitionResult]]) -> None:
-    """The new starts could not be noted: a restart would bring the records back, so clients are to try again."""
-    for parts in results.values():
-        for part in parts:
-            if not part.error_code:
-                part.low_watermark, part.error_code = NO_OFFSET, KAFKA_STORAGE_ERROR

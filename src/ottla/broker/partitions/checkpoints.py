@@ -7,18 +7,27 @@ the next topic of that name, so whoever drops a partition has these files writte
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Countdown, Scheduler, Steps
-from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, Offsets, format_offsets, read_offsets
-from ottla.ports import Disk, StorageFailed, TryAgain
+from ottla.broker.scheduler import Countdown, Done, Scheduler, Steps
+from ottla.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    Offsets,
+    format_offsets,
+    formatted_slowly,
+    read_offsets,
+)
+from ottla.ports import Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+NOTHING = format_offsets({})
 MOST_STALE = 10_000
 """How many deleted topics the files may still name."""
 
@@ -31,6 +40,8 @@ class Checkpoints:
         self._scheduler = scheduler
         self._offsets: dict[str, Offsets] = {name: {} for name in FILES}
         self._written: dict[str, bytes] = {}
+        self._waiting: dict[str, list[Done]] = {name: [] for name in FILES}
+        self._promised: dict[tuple[str, int], int] = {}
         self.touched: dict[Partition, None] = {}
         self._stale: set[str] = set()
 
@@ -90,6 +101,36 @@ class Checkpoints:
                     self._try_again(partition, failure)
         return self._write_files()
 
+    def begin_at(self, starts: Mapping[Partition, int]) -> Steps[None]:
+        """Let logs begin later: first the file says so on stable storage, then they do. If the disk refuses, none of them does."""
+        later = {partition: offset for partition, offset in starts.items() if offset > partition.log.log_start_offset}
+        if not later:
+            return
+        for partition, offset in later.items():
+            key = (partition.topic, partition.index)
+            self._promised[key] = max(offset, self._promised.get(key, 0))
+            self._offsets[LOG_START_OFFSETS][key] = self._promised[key]
+        try:
+            failure = yield partial(self._bring_up_to_date, LOG_START_OFFSETS)
+            for partition, offset in later.items() if failure is None else ():
+                if partition.offline is None:
+                    partition.delete_records(offset)
+        finally:
+            for partition, offset in later.items():
+                if self._promised.get((partition.topic, partition.index)) == offset:
+                    del self._promised[partition.topic, partition.index]
+                self.touched[partition] = None  # an offset that was not taken must not stay in the file
+
+    def _bring_up_to_date(self, name: str, done: Done) -> None:
+        """Have a file say, on stable storage, what is known now; `done` hears of it."""
+        self._waiting[name].append(done)
+        self._scheduler.begin(name, self._replace(name), urgent=True)  # or the job that is under way goes on
+
+    def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
+        """Tell them later: nobody may be resumed while it is being served."""
+        for done in waiting:
+            self._scheduler.at(object(), 0, partial(_told, done, failure))
+
     def _take_touched(self) -> list[Partition]:
         touched = list(self.touched)
         self.touched.clear()
@@ -99,12 +140,15 @@ class Checkpoints:
         written = True
         for name, data in self._changed():
             self._scheduler.drop(name)  # or it would replace the file with something older
+            failed: StorageFailed | None = None
             try:
                 self._disk.write_file(name, data)
                 self._written[name] = data
             except StorageFailed as failure:
-                written = False
+                written, failed = False, failure
                 log.error("a checkpoint could not be written: %s; the next start reads more of the logs for it", failure)
+            waiting, self._waiting[name] = self._waiting[name], []
+            self._tell(waiting, failed)
         return written
 
     def write_soon(self) -> Steps[None]:
@@ -117,8 +161,8 @@ class Checkpoints:
             yield None
         while flushes.left:
             yield flushes.wait
-        for name, data in self._changed():
-            self._scheduler.begin(name, self._replace(name, data))
+        for name in FILES:
+            self._scheduler.begin(name, self._replace(name))
 
     def _flush(self, partition: Partition) -> Steps[None]:
         """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
@@ -137,18 +181,33 @@ class Checkpoints:
             partition.fail(failed)
         self._note(partition, recovery_point)
 
-    def _replace(self, name: str, data: bytes) -> Steps[None]:
-        try:
-            yield from replace_file(self._disk, name, data)  # what a power cut brings back in its place is true as well
-            self._written[name] = data
-        except StorageFailed as failure:
-            log.error("a checkpoint could not be written: %s; it is written with the next one", failure)
+    def _replace(self, name: str) -> Steps[None]:
+        """Bring a file up to date; again, if somebody has begun to wait for it meanwhile."""
+        while True:
+            waiting, self._waiting[name] = self._waiting[name], []
+            failed: StorageFailed | None = None
+            try:
+                data = yield from formatted_slowly(self._offsets[name])
+                if data != self._written.get(name, NOTHING):
+                    yield from replace_file(self._disk, name, data)  # what a power cut brings back in its place is true as well
+                    self._written[name] = data
+                if waiting:  # for somebody it is not
+                    failed = yield partial(self._disk.sync_soon, [self._disk.directory("")])
+            except StorageFailed as failure:
+                failed = failure
+                log.error("a checkpoint could not be written: %s; it is written with the next one", failure)
+            except GeneratorExit:
+                self._waiting[name] += waiting  # whoever dropped this job writes the file at once
+                raise
+            self._tell(waiting, failed)
+            if not self._waiting[name]:
+                return
 
     def _changed(self) -> Iterable[tuple[str, bytes]]:
         """The files that are out of date, with what should be in them."""
         for name, offsets in self._offsets.items():
             data = format_offsets(offsets)
-            if data != self._written.get(name, format_offsets({})):
+            if data != self._written.get(name, NOTHING):
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
@@ -159,7 +218,7 @@ class Checkpoints:
         key = (partition.topic, partition.index)
         recovery_points[key] = recovery_point
         high_watermarks[key] = partition.high_watermark
-        start = _inner_start(partition)
+        start = max(_inner_start(partition), self._promised.get(key, 0))
         if start:
             starts[key] = start
         else:
@@ -169,6 +228,10 @@ class Checkpoints:
         self.touched[partition] = None
         sentence = "%s: its checkpoint could not be written: %s; it is written with the next one"
         log.error(sentence, partition, failure, extra={"cause": "checkpoint"})
+
+
+def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
+    done(failure)
 
 
 def _inner_start(partition: Partition) -> int:

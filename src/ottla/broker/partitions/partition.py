@@ -225,7 +225,7 @@ class Partition:
         self._on_change(self)
 
     def delete_records(self, offset: int) -> None:
-        """Let the log begin at `offset`. Raises `StorageFailed`. The caller writes the checkpoints before anybody hears of it."""
+        """Let the log begin at `offset`, which the checkpoints say already."""
         self._changes.made = True
         self.log.delete_records(offset)
         self.changed()
