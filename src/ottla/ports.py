@@ -205,17 +205,21 @@ class Change(NamedTuple):
     ephemeral: bool = False
 
 
-class Registry(Protocol):
-    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries.
-
-    Paths are absolute and use "/", as in ZooKeeper. A change is durable when its call returns.
-    """
+class Entries(Protocol):
+    """What can be read of a registry. Paths are absolute and use "/", as in ZooKeeper."""
 
     def get(self, path: str) -> Entry | None:
         """Return None if there is no such entry."""
 
     def children(self, path: str) -> list[str]:
         """Return the names of the direct children, sorted; none if the entry does not exist."""
+
+
+class Registry(Entries, Protocol):
+    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries.
+
+    A change is durable when its call returns.
+    """
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Make all changes or none. Parents are created as needed. Raises `EntryExists`, `NoEntry`, `VersionConflict`."""

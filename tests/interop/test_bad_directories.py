@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.support.frames import Batch, Raw
 COUNT = 40
 LOG = "00000000000000000000.log"
 REGISTRY = ("registry", "registry.copy")
+OTHER = "version=1\ncluster.id=other\nnode.id=1\ndirectory.id=x\n"
 JOURNAL = "00000000000000000000.journal"
 NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR = 6, 56
 NOBODY = 65_534
@@ -165,9 +167,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "has format 9, newer than 1",
     ),
     "another cluster's meta.properties": (
-        lambda at: (at / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=other\n"),
+        lambda at: (at / "meta.properties").write_text(f"{OTHER}#crc32={crc32(OTHER.encode()):08x}\n"),
         "its registry is of the cluster ",
     ),
+    "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "is not as it was written: restore it"),
     "no registry": (
         lambda at: [remove_tree(at / name) for name in REGISTRY],
         "it holds partitions such as a-0, and no registry that knows them",

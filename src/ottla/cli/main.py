@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, log, protocol, serve
+    from ottla.cli import decode, log, protocol, registry, serve
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     protocol.add_to(commands)
     decode.add_to(commands)
     log.add_to(commands)
+    registry.add_to(commands)
     return parser
 
 

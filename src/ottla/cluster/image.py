@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.cluster import layout
 from ottla.cluster.names import INTERNAL, collision_key
-from ottla.ports import Change, Registry, RegistryDamaged
+from ottla.ports import Change, Entries, RegistryDamaged
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
@@ -80,7 +80,7 @@ class ClusterImage:
         """Every partition of every topic, as its directory is named."""
         return {f"{topic.name}-{one.index}" for topic in self.topics.values() for one in topic.partitions}
 
-    def load(self, registry: Registry) -> None:
+    def load(self, registry: Entries) -> None:
         """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path in _paths(registry):
             entry = registry.get(path)
@@ -177,7 +177,7 @@ def _place(topic: TopicImage, placed: dict[str, Any]) -> None:
         topic.partitions[index].replicas = tuple(placed[str(index)])
 
 
-def _paths(registry: Registry) -> Iterator[str]:
+def _paths(registry: Entries) -> Iterator[str]:
     """Every path that an image is made of, topics before what is said about them."""
     yield layout.CONTROLLER
     yield layout.CONTROLLER_EPOCH

@@ -12,6 +12,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
 from ottla.net.reserve import Reserve, is_full
@@ -87,15 +88,21 @@ class DataDirectory:
 
 
 @contextlib.contextmanager
-def hold(path: str) -> Iterator[None]:
-    """Keep brokers away from an existing data directory without changing anything in it. Raises `DataDirectoryError`."""
+def hold(path: str) -> Iterator[dict[str, str]]:
+    """Keep brokers away from an existing data directory without changing anything in it; yields what its `meta.properties` say.
+
+    Raises `DataDirectoryError`.
+    """
     meta = Path(path, META)
     if not meta.exists():
         raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
     lock = _take(path)
     try:
-        _check_version(path, _parse(meta.read_text(errors="replace")))
-        yield
+        data = meta.read_bytes()
+        known = _parse(data.decode(errors="replace"))
+        _check_version(path, known)
+        _check_sum(path, data)
+        yield known
     except OSError as error:
         raise _unusable(path, error) from error
     finally:
@@ -150,12 +157,14 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
 def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:
     """Read `meta.properties`, or write it in a new directory; add what an older format lacks."""
     file = Path(path, META)
-    known = _parse(file.read_text(errors="replace")) if file.exists() else {}
+    data = file.read_bytes() if file.exists() else b""
+    known = _parse(data.decode(errors="replace"))
     if not known and any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES)):
         raise DataDirectoryError(
             f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
         )
     _check_version(path, known)
+    _check_sum(path, data)
     properties = {
         "version": str(VERSION),
         "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
@@ -167,9 +176,29 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[st
             raise DataDirectoryError(
                 f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
-    if properties != known:
-        _replace(file, "".join(f"{name}={value}\n" for name, value in properties.items()).encode())
+    content = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+    content += _sum_line(content)
+    if content != data:
+        _replace(file, content)
     return properties
+
+
+def _sum_line(content: bytes) -> bytes:
+    """The last line of `meta.properties`: a comment for every other reader of properties."""
+    return b"#crc32=%08x\n" % crc32(content)
+
+
+def _check_sum(path: str, data: bytes) -> None:
+    """Refuse a file that is not as it was written. Before this directory had a registry of two halves, files had no checksum."""
+    if not any(Path(path, name).exists() for name in DIRECTORIES):
+        return
+    content = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"#crc32"))
+    right = _sum_line(content)
+    if data != content + right:
+        raise DataDirectoryError(
+            f"{path}/{META} is not as it was written: restore it, or if all it says is right, let its last line be "
+            f"{right.decode().strip()}"
+        )
 
 
 def _check_version(path: str, known: dict[str, str]) -> None:

@@ -33,7 +33,7 @@ def test_wrong_words_get_one_sentence_that_says_where_the_right_ones_are(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["", "log"])
+@pytest.mark.parametrize("words", ["", "log", "registry"])
 def test_a_command_left_out_gets_the_help(capsys: pytest.CaptureFixture[str], words: str) -> None:
     assert main(words.split()) == 2
     assert capsys.readouterr().out.startswith("usage: ottla")

@@ -1,0 +1,236 @@
+"""`ottla registry`: look at the registry of a data directory, and put a copy back.
+
+Thin: `ottla.registry.survey` and `ottla.broker.topics.adoption` do the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import closing
+
+    from ottla.cluster.image import ClusterImage
+    from ottla.net.disk import RealDisk
+    from ottla.ports import Entries
+    from ottla.registry.journal import JournalRegistry
+    from ottla.registry.lines import JournalReading
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Say = Callable[[str, str, str], None]
+
+CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
+it. Nothing is changed. No broker may run on the directory. Exit code 1: something is the matter."""
+RESTORE = """Put back the copy of a damaged registry that holds most, as far as it is whole, or the one named by --from; what was
+there is kept as registry.damaged.N. Partitions that the registry does not know become topics again with --adopt, or get names that
+end with -stray with --set-aside. No broker may run on the directory. Exit code 1: there is more to do, and it is told."""
+
+WAYS_OUT = "call `ottla registry restore` with --adopt or --set-aside, or move it elsewhere"
+
+PRODUCER_IDS = 1_000_000_000
+"""How many producer ids are left out when changes are lost: some of them may have been given out."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("registry", help="check or restore the registry of a data directory")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    check = own.add_parser("check", help="find damage, and partitions it does not know", description=CHECK)
+    check.add_argument("directory", metavar="DIR", help="a data directory")
+    check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
+    check.set_defaults(run=run_check)
+    restore = own.add_parser("restore", help="put a copy back", description=RESTORE)
+    restore.add_argument("directory", metavar="DIR", help="a data directory")
+    restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to put back (default: the best there is)")
+    restore.add_argument("--adopt", action="store_true", help="make topics of the partitions that the registry does not know")
+    restore.add_argument("--set-aside", action="store_true", help="rename their directories instead")
+    restore.set_defaults(run=run_restore)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    return _on_disk(options.directory, lambda disk, node_id: _check(disk, _printer(options.json), options.json))
+
+
+def run_restore(options: argparse.Namespace) -> int:
+    return _on_disk(options.directory, lambda disk, node_id: _restore(disk, node_id, options))
+
+
+def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
+    from ottla.cli.exits import fail
+    from ottla.net.datadir import DataDirectoryError, hold
+    from ottla.ports import RegistryDamaged, StorageFailed
+
+    try:
+        with hold(directory) as properties, _disk(directory) as disk:
+            return work(disk, int(properties.get("node.id") or properties["broker.id"]))
+    except DataDirectoryError as error:
+        return fail(str(error))
+    except RegistryDamaged as damage:
+        return fail(f"{directory}: {damage}.")
+    except StorageFailed as failure:
+        return fail(f"{directory}/{failure}: mend that, and call this again.")
+
+
+def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
+    from ottla.ports import RegistryDamaged
+    from ottla.registry.generations import find
+    from ottla.registry.survey import survey
+
+    faults = [_tell(one, say) for one in survey(disk)]
+    try:
+        found = find(disk)
+    except RegistryDamaged as damage:
+        say("refused", "", f"{damage}.")
+        return 1
+    if found is None:
+        say("missing", "registry", "There is no registry: one is begun at the first start.")
+    else:
+        strangers = _strangers(disk, found.best.tree)
+        for directory in strangers:
+            say("unknown", directory, f"the registry does not know this partition: {WAYS_OUT}.")
+        faults.append(bool(strangers))
+    if not any(faults) and not is_json:
+        print("Everything is in order.")
+    return 1 if any(faults) else 0
+
+
+def _tell(reading: JournalReading, say: Say) -> bool:
+    from ottla.registry.generations import fault
+
+    if reading.is_whole:
+        kind = "older" if reading.continued else "whole"
+        say(kind, reading.path, f"{reading.commits} commits, {len(reading.tree)} entries.")
+        return False
+    what = f"whole up to commit {reading.commits}" if reading.commits >= 0 else "nothing of it can be used"
+    say("damaged", reading.path, f"{fault(reading)}; {what}.")
+    return True
+
+
+def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
+    from ottla.registry.journal import JournalRegistry
+
+    lost = _put_back(disk, options.source)
+    registry = JournalRegistry.open(disk)
+    try:
+        if lost:
+            _leave_out_producer_ids(registry, node_id)
+        if options.adopt:
+            _adopt(disk, registry, node_id)
+        left = _strangers(disk, registry)
+        if options.set_aside and left:
+            _set_aside(disk, left)
+            left = []
+    finally:
+        registry.close()
+    for directory in left:
+        print(f"{directory} is of no topic that the registry knows: {WAYS_OUT}.")
+    if not left:
+        print("The broker can be started.")
+    return 1 if left else 0
+
+
+def _put_back(disk: RealDisk, source: str | None) -> bool:
+    """Put a copy back if the registry is damaged or one is named; True if changes may be lost with it."""
+    from ottla.ports import RegistryDamaged
+    from ottla.registry.generations import find
+    from ottla.registry.survey import best_of, put_back, survey
+
+    if source is None:
+        try:
+            if find(disk) is not None:
+                return False
+            print("There is no copy of the registry: it is begun anew.")
+            return True
+        except RegistryDamaged as damage:
+            best = best_of(survey(disk))
+            sentence = str(damage).partition(": `")[0]
+            print(f"{sentence[0].upper()}{sentence[1:]}.")
+    else:
+        best = _read(source)
+    if best is None:
+        from ottla.registry.tree import Tree
+
+        kept = put_back(disk, Tree(), 0)
+        print(f"Nothing of it can be read: it is begun anew, and what was there is kept as {' and '.join(kept)}.")
+    else:
+        kept = put_back(disk, best.tree, best.commits)
+        print(f"Restored from {best.path} up to commit {best.commits}; what was there is kept as {' and '.join(kept)}.")
+    print("Later changes of topics and settings are lost; what the directories of partitions tell is said below.")
+    return True
+
+
+def _read(source: str) -> JournalReading:
+    from ottla.ports import RegistryDamaged
+    from ottla.registry import lines
+
+    try:
+        with open(source, "rb") as file:
+            reading = lines.read(source, file.read())
+    except OSError as error:
+        raise RegistryDamaged(f"{source} cannot be read ({error.strerror}): name a journal with --from") from error
+    if reading.commits < 0:
+        raise RegistryDamaged(f"{source} is no journal of a registry, or damaged at byte {reading.fault}: name another with --from")
+    return reading
+
+
+def _leave_out_producer_ids(registry: JournalRegistry, node_id: int) -> None:
+    from ottla.cluster import layout
+    from ottla.ports import Change
+
+    entry = registry.get(layout.PRODUCER_ID_BLOCK)
+    end = PRODUCER_IDS + (0 if entry is None else int(layout.read(entry.value)["block_end"]))
+    registry.commit([Change(layout.PRODUCER_ID_BLOCK, layout.producer_id_block_json(node_id, end, end))])
+
+
+def _adopt(disk: RealDisk, registry: JournalRegistry, node_id: int) -> None:
+    from ottla.broker.topics.adoption import adopt
+
+    for adoption in adopt(_image(registry), disk, _strangers(disk, registry), node_id, lambda: os.urandom(16)):
+        registry.commit(adoption.changes)
+        print(adoption.sentence)
+
+
+def _image(entries: Entries) -> ClusterImage:
+    from ottla.cluster.image import ClusterImage
+
+    image = ClusterImage()
+    image.load(entries)
+    return image
+
+
+def _strangers(disk: RealDisk, entries: Entries) -> list[str]:
+    from ottla.broker.topics.deletions import NOTES
+    from ottla.broker.topics.directories import PartitionDirectories
+
+    return PartitionDirectories(disk, os.urandom).strangers(_image(entries).partition_names(), entries.children(NOTES))
+
+
+def _set_aside(disk: RealDisk, directories: list[str]) -> None:
+    from ottla.broker.topics.directories import PartitionDirectories
+
+    for directory in directories:
+        print(f"{directory} is kept as {PartitionDirectories(disk, os.urandom).set_aside(directory)}.")
+    disk.sync_dir("")
+
+
+def _printer(as_json: bool) -> Say:
+    if as_json:
+        return lambda kind, path, sentence: print(json.dumps({"kind": kind, "path": path, "sentence": sentence}))
+    return lambda kind, path, sentence: print(": ".join(filter(None, (kind, path, sentence))))
+
+
+def _disk(root: str) -> closing[RealDisk]:
+    from contextlib import closing
+
+    from ottla.net.disk import RealDisk
+
+    return closing(RealDisk(root, lambda call: call()))
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return 2
