@@ -81,15 +81,20 @@ def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic
     return b"".join((packed[:head], *parts, packed[len(packed) - tail :]))
 
 
-def decompress(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Buffer:
-    """`data` opened: at most `limit_bytes`, whatever it claims, and never in more memory than that. Raises `CodecFailed`."""
+def decompress(
+    codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, most_blocks: int = lz4.ANY_NUMBER, magic: int = 2
+) -> Buffer:
+    """`data` opened: at most `limit_bytes`, whatever it claims, and never in more memory than that. Raises `CodecFailed`.
+
+    More than `most_blocks` of lz4 or snappy are over the limit too: each takes its time, however small.
+    """
     if codec == NONE:
         return data
     try:
         if codec == SNAPPY:
-            return snappy.decompress(data, limit_bytes)
+            return snappy.decompress(data, limit_bytes, most_blocks=most_blocks)
         if codec == LZ4:
-            return lz4.decompress(data, limit_bytes, format_0=magic == 0)
+            return lz4.decompress(data, limit_bytes, format_0=magic == 0, most_blocks=most_blocks)
         if codec == GZIP:
             return _grow(cramjam.gzip.decompress_into, data, _gzip_hint(data), limit_bytes)
         if codec == ZSTD:

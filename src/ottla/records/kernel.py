@@ -15,9 +15,63 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, inside, span, wrapped, zigzag
+    from cython.cimports.ottla.records.kernel_common import (
+        AGE,
+        AT,
+        ATTRIBUTES,
+        CONTENT,
+        COUNT,
+        DELTA,
+        DIGITS,
+        HAS_KEY,
+        HEADERS,
+        INDEX,
+        IS_BROKEN,
+        IS_DOUBTFUL,
+        KEY,
+        LEFT,
+        LENGTH,
+        NAME,
+        NEWEST,
+        SKIP,
+        SPAN_COLUMNS,
+        STAGE,
+        TIMESTAMP,
+        WALK_STATES,
+        inside,
+        span,
+        wrapped,
+        zigzag,
+    )
 else:
-    from ottla.records.kernel_common import SPAN_COLUMNS, inside, span, wrapped, zigzag
+    from ottla.records.kernel_common import (
+        AGE,
+        AT,
+        ATTRIBUTES,
+        CONTENT,
+        COUNT,
+        DELTA,
+        DIGITS,
+        HAS_KEY,
+        HEADERS,
+        INDEX,
+        IS_BROKEN,
+        IS_DOUBTFUL,
+        KEY,
+        LEFT,
+        LENGTH,
+        NAME,
+        NEWEST,
+        SKIP,
+        SPAN_COLUMNS,
+        STAGE,
+        TIMESTAMP,
+        WALK_STATES,
+        inside,
+        span,
+        wrapped,
+        zigzag,
+    )
     from ottla.records.plain_walk import walk_common
 
 COMPILED = cython.compiled
@@ -253,34 +307,199 @@ def walk(
     return DOUBTFUL if doubtful else newest
 
 
-def next_doubtful(
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _field(state: cython.longlong[::1], stage: cython.longlong, number: cython.longlong) -> cython.bint:
+    """Take note of the number that a field of a torn record begins with, or is. False: it makes no sense there."""
+    if stage == LENGTH:
+        state[LEFT] = number
+        state[STAGE] = ATTRIBUTES
+        return number >= 6
+    if stage == AGE:
+        state[TIMESTAMP] = number
+        state[STAGE] = DELTA
+        return True
+    if stage == DELTA:
+        state[STAGE] = KEY
+        return number == state[INDEX]
+    if number > state[LEFT] or (number < 0 and stage in (COUNT, NAME)):
+        return False
+    if stage == COUNT:
+        state[HEADERS] = number
+        state[STAGE] = NAME
+        return number <= state[LEFT] >> 1
+    state[SKIP] = number if number > 0 else 0
+    if stage == KEY:
+        state[HAS_KEY] = number >= 0
+    if stage == CONTENT:
+        state[HEADERS] -= 1
+    state[STAGE] = NAME if stage == CONTENT else stage + 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _pass_torn(  # noqa: C901 - one loop for all fields: a record can be torn anywhere
     buf: cython.const[cython.uchar][::1],
     pos: cython.Py_ssize_t,
-    index: cython.longlong,
+    end: cython.Py_ssize_t,
+    state: cython.longlong[::1],
+    digits: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Go on, byte by byte but for what is skipped, until the record or the piece ends: the position, or -1 where it is broken."""
+    size: cython.longlong
+    stage: cython.longlong
+    number: cython.longlong
+    most: cython.longlong
+    _after: cython.Py_ssize_t
+    while True:
+        if state[SKIP] > 0:
+            size = state[SKIP] if state[SKIP] < end - pos else end - pos
+            pos += size
+            state[SKIP] -= size
+            state[LEFT] -= size
+            if state[SKIP] > 0:
+                return pos
+        stage = state[STAGE]
+        if stage == NAME and state[HEADERS] == 0:
+            state[STAGE] = LENGTH
+            return pos if state[LEFT] == 0 else -1
+        if stage != LENGTH and state[LEFT] == 0:
+            return -1
+        if pos >= end:
+            return pos
+        if stage == ATTRIBUTES:
+            state[STAGE] = AGE
+        else:
+            most = 10 if stage == AGE else 5
+            digits[state[DIGITS]] = buf[pos]
+            state[DIGITS] += 1
+            if buf[pos] >= 0x80 and state[DIGITS] == most:
+                return -1
+        pos += 1
+        if stage != LENGTH:
+            state[LEFT] -= 1
+        if stage != ATTRIBUTES and buf[pos - 1] < 0x80:
+            number, _after = zigzag(digits, 0, state[DIGITS])
+            state[DIGITS] = 0
+            if not _field(state, stage, number):
+                return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _walk_on(  # noqa: C901 - written out, as calls would take most of the time
+    buf: cython.const[cython.uchar][::1],
+    end: cython.Py_ssize_t,
+    state: cython.longlong[::1],
+    digits: cython.uchar[::1],
+    count: cython.longlong,
+    base_timestamp: cython.longlong,
+    earliest: cython.longlong,
+    latest: cython.longlong,
+    keyed: cython.bint,
+) -> cython.longlong:
+    pos: cython.Py_ssize_t = state[AT]
+    at: cython.Py_ssize_t
+    number: cython.longlong
+    timestamp: cython.longlong
+    has_key: cython.bint
+    while pos < end:
+        at = -1
+        if state[STAGE] == LENGTH and state[DIGITS] == 0:
+            if state[INDEX] >= count:
+                return IS_BROKEN
+            number, at = _int(buf, pos, end)
+            if at >= 0 and number <= end - at:
+                timestamp, has_key, pos = _pass(buf, pos, end, state[INDEX])
+                if pos < 0:
+                    return IS_BROKEN
+                state[TIMESTAMP], state[HAS_KEY] = timestamp, has_key
+            else:
+                at = -1
+        if at < 0:
+            pos = _pass_torn(buf, pos, end, state, digits)
+            if pos < 0:
+                return IS_BROKEN
+            if state[STAGE] != LENGTH or state[DIGITS] != 0:
+                break
+        state[INDEX] += 1
+        timestamp = wrapped(base_timestamp + state[TIMESTAMP])
+        state[TIMESTAMP] = timestamp
+        if timestamp > state[NEWEST]:
+            state[NEWEST] = timestamp
+        if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and state[HAS_KEY] == 0):
+            state[AT] = pos
+            return IS_DOUBTFUL
+    state[AT] = pos
+    return 0
+
+
+def walk_on(
+    buf: cython.const[cython.uchar][::1],
+    state: cython.longlong[::1],
+    digits: cython.uchar[::1],
     count: cython.longlong,
     base_timestamp: cython.longlong,
     earliest: cython.longlong,
     latest: cython.longlong,
     keyed: cython.bint,
 ):
-    """The first record from `index`, which is at `pos`, that `walk` doubts: (index, position after it, timestamp, has a key).
+    """`walk` over the next piece of the records' bytes, from `state[AT]` on: 0 at its end, where the next piece may begin anywhere.
 
-    The index is `count` if there is none.
+    `DOUBTFUL` comes at once after each record in doubt, whose time is `state[TIMESTAMP]`: the rest is for another call. All is
+    well in the end if `state[INDEX]` is the count, and `STAGE` and `DIGITS` are 0. `digits` is room for 10 bytes. The state begins
+    with zeros, but `NEWEST` with -1.
     """
     end: cython.Py_ssize_t = len(buf)
-    timestamp: cython.longlong = 0
-    has_key: cython.bint = True
-    if not 0 <= pos <= end or index < 0:
-        raise ValueError("next_doubtful: the position or the index is out of range")
-    while index < count:
-        timestamp, has_key, pos = _pass(buf, pos, end, index)
-        if pos < 0:
-            raise ValueError("next_doubtful: a record is broken")
-        timestamp = wrapped(base_timestamp + timestamp)
-        if (timestamp != -1 and (timestamp < earliest or timestamp > latest)) or (keyed and not has_key):
-            break
-        index += 1
-    return index, pos, timestamp, bool(has_key)
+    if len(state) != WALK_STATES or len(digits) < 10 or not 0 <= state[AT] <= end or not 0 <= state[DIGITS] < 10:
+        raise ValueError("walk_on: the state or its position is out of range")
+    found: cython.longlong
+    with cython.nogil:
+        found = _walk_on(buf, end, state, digits, count, base_timestamp, earliest, latest, keyed)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _three_bytes(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
+    return buf[pos] | buf[pos + 1] << 8 | buf[pos + 2] << 16
+
+
+def zstd_blocks(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    most_block_bytes: cython.longlong,
+):
+    """(what the blocks of a zstd frame from `pos` open to at most, the position after the last); -1 where they end too early.
+
+    A block says how much it opens to, unless it is compressed (RFC 8878, 3.1.1.2).
+    """
+    end: cython.Py_ssize_t = len(buf)
+    total: cython.longlong = 0
+    head: cython.longlong
+    size: cython.longlong
+    if not 0 <= pos <= end:
+        raise ValueError("zstd_blocks: the position is out of range")
+    with cython.nogil:
+        while True:
+            if end - pos < 3:
+                pos = -1
+                break
+            head = _three_bytes(buf, pos)
+            size = head >> 3
+            total += most_block_bytes if head >> 1 & 3 == 2 else size
+            pos += 3 + (1 if head >> 1 & 3 == 1 else size)
+            if pos > end:
+                pos = -1
+                break
+            if head & 1:
+                break
+    return total, pos
 
 
 def count_headers(buf: cython.const[cython.uchar][::1], at: cython.const[cython.int][::1], sizes: cython.const[cython.int][::1]):

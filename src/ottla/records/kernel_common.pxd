@@ -5,6 +5,28 @@ from libc.string cimport memcpy
 
 cdef enum:
     SPAN_COLUMNS = 6
+    IS_BROKEN = -2
+    IS_DOUBTFUL = -3
+    AT = 0
+    INDEX = 1
+    STAGE = 2
+    LEFT = 3
+    SKIP = 4
+    HEADERS = 5
+    DIGITS = 6
+    NEWEST = 7
+    TIMESTAMP = 8
+    HAS_KEY = 9
+    WALK_STATES = 10
+    LENGTH = 0
+    ATTRIBUTES = 1
+    AGE = 2
+    DELTA = 3
+    KEY = 4
+    VALUE = 5
+    COUNT = 6
+    NAME = 7
+    CONTENT = 8
 
 cdef inline (long long, Py_ssize_t) zigzag(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long number

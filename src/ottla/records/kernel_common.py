@@ -12,6 +12,17 @@ from ottla.ports import Buffer
 SPAN_COLUMNS: Final = 6
 """Positions and sizes of keys, values and headers: columns one after the other, each `capacity` int32."""
 
+IS_BROKEN: Final = -2
+IS_DOUBTFUL: Final = -3
+
+AT, INDEX, STAGE, LEFT, SKIP, HEADERS, DIGITS, NEWEST, TIMESTAMP, HAS_KEY = range(10)
+"""The state of a walk over pieces: the position in the piece, records passed, the field to come of a record that began in an
+earlier piece, its bytes left, bytes to skip before that field, headers left, bytes of a number that is torn; and what was found."""
+
+WALK_STATES: Final = 10
+LENGTH, ATTRIBUTES, AGE, DELTA, KEY, VALUE, COUNT, NAME, CONTENT = range(9)
+"""The fields of a record, as `STAGE` names them; `NAME` and `CONTENT` are those of its headers."""
+
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
 
 

@@ -37,8 +37,12 @@ PLAIN: Final = VERSION_01 | INDEPENDENT
 BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
 """What the byte after the flags may say: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""
 
-_MASK: Final = 0xFFFFFFFF
+MOST_BLOCK_BYTES: Final = 4 << 20
+ANY_NUMBER: Final = 1 << 62
+PIECE_BLOCKS: Final = 64
+"""Blocks opened for one piece at most: each is a call, however small."""
 
+_MASK: Final = 0xFFFFFFFF
 
 FAST_LEVEL: Final = 9
 """Kafka's default, which means lz4's fast compressor, not level 9 of its thorough one."""
@@ -81,9 +85,9 @@ def _thorough_block(chunk: memoryview, level: int) -> memoryview:
     return chunk if size & STORED else frame[start + 4 : start + 4 + size]
 
 
-def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> memoryview:
-    """Raises ValueError for bytes that are not one whole frame, or that hold more than `limit_bytes`."""
-    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
+def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False, most_blocks: int = ANY_NUMBER) -> memoryview:
+    """Raises ValueError for bytes that are not one whole frame, or that hold more than `limit_bytes` or `most_blocks`."""
+    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0, most_blocks)
     out = memoryview(bytearray(most_bytes))
     if view[4] == PLAIN and view[5] in BLOCK_SIZES:
         size = 0
@@ -128,18 +132,49 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False)
     return _within(out, size, limit_bytes)
 
 
-def _prepared(data: Buffer, limit_bytes: int, format_0: bool) -> tuple[memoryview, int, int]:
+def is_plain(view: memoryview) -> bool:
+    """Whether the frame is of the kind that nearly all are, and that `pieces` opens: without checksums or its content's size."""
+    return len(view) >= len(HEADER) and view[4] == PLAIN and view[5] in BLOCK_SIZES
+
+
+def most_bytes(view: memoryview, limit_bytes: int) -> int:
+    """What a frame opens to at most. Raises as `decompress` does."""
+    return _prepared(view, limit_bytes, False)[2]
+
+
+def pieces(view: memoryview) -> Iterator[memoryview]:
+    """A plain frame opened in pieces, each valid until the next one. Raises as `decompress` does, but knows no limit."""
+    pos = _header_bytes(view)
+    _check_header(view, pos)
+    block_bytes = _block_bytes(view)
+    room = memoryview(bytearray(max(block_bytes, PAUSE_BYTES)))
+    at = blocks = 0
+    for stored, block in _blocks(view, pos):
+        if len(room) - at < block_bytes or blocks == PIECE_BLOCKS:
+            yield room[:at]
+            at = blocks = 0
+        at += _open_block(stored, block, room[at : at + block_bytes])
+        blocks += 1
+    yield room[:at]
+
+
+def _prepared(data: Buffer, limit_bytes: int, format_0: bool, most_blocks: int = ANY_NUMBER) -> tuple[memoryview, int, int]:
     """(the frame with a right checksum in its header, bytes of the header, the most that it opens to)"""
     view = memoryview(data)
     if view[: len(HEADER)] == HEADER:  # nearly all of magic 1 and 2, which need not be looked at closely
-        return view, len(HEADER), _most_bytes(view, len(HEADER), limit_bytes)
+        return view, len(HEADER), _most_bytes(view, len(HEADER), limit_bytes, most_blocks)
     header_bytes = _header_bytes(view)
+    if format_0:
+        expected = header_checksum(view[4 : header_bytes - 1])
+        view = memoryview(b"".join((view[: header_bytes - 1], bytes((expected,)), view[header_bytes:])))
+    _check_header(view, header_bytes)
+    return view, header_bytes, _most_bytes(view, header_bytes, limit_bytes, most_blocks)
+
+
+def _check_header(view: memoryview, header_bytes: int) -> None:
     expected = header_checksum(view[4 : header_bytes - 1])
     if view[header_bytes - 1] != expected:
-        if not format_0:
-            raise ValueError(f"the checksum of an LZ4 frame header is {view[header_bytes - 1]:02x} instead of {expected:02x}")
-        view = memoryview(b"".join((view[: header_bytes - 1], bytes((expected,)), view[header_bytes:])))
-    return view, header_bytes, _most_bytes(view, header_bytes, limit_bytes)
+        raise ValueError(f"the checksum of an LZ4 frame header is {view[header_bytes - 1]:02x} instead of {expected:02x}")
 
 
 def _within(out: memoryview, size: int, limit_bytes: int) -> memoryview:
@@ -150,22 +185,36 @@ def _within(out: memoryview, size: int, limit_bytes: int) -> memoryview:
 
 def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
     """Open the blocks of a frame without checksums into `room`, several times faster than whole frames are; bytes opened so far."""
-    at, block_bytes = 0, 1 << (8 + 2 * (view[5] >> 4))
+    at, block_bytes = 0, _block_bytes(view)
+    for stored, block in _blocks(view, pos):
+        at += _open_block(stored, block, room[at : at + block_bytes])
+        yield at
+
+
+def _blocks(view: memoryview, pos: int) -> Iterator[tuple[int, memoryview]]:
+    """(whether it is stored as it is, a block) for each block of a frame without checksums."""
+    block_bytes = _block_bytes(view)
     while size := int.from_bytes(view[pos : pos + 4], "little"):
         stored, size = size & STORED, size & ~STORED
-        block = view[pos + 4 : pos + 4 + size]
         if size > block_bytes:
             raise ValueError(f"an LZ4 block at byte {pos} has {size} bytes, more than the {block_bytes} of its frame")
-        if stored:
-            room[at : at + size] = block
-            at += size
-        else:
-            most = min(block_bytes, len(room) - at)
-            at += cramjam.lz4.decompress_block_into(block, room[at : at + most], output_len=most)
+        if size > len(view) - pos - 4:
+            raise ValueError(f"an LZ4 block at byte {pos} claims {size} bytes and {len(view) - pos - 4} are left")
+        yield stored, view[pos + 4 : pos + 4 + size]
         pos += 4 + size
-        yield at
     if pos + 4 != len(view):
         raise ValueError("an LZ4 frame does not end with its end mark")
+
+
+def _open_block(stored: int, block: memoryview, room: memoryview) -> int:
+    if not stored:
+        return int(cramjam.lz4.decompress_block_into(block, room, output_len=len(room)))
+    room[: len(block)] = block
+    return len(block)
+
+
+def _block_bytes(view: memoryview) -> int:
+    return 1 << (8 + 2 * (view[5] >> 4 & 7))
 
 
 def _header_bytes(view: memoryview) -> int:
@@ -182,9 +231,9 @@ def _header_bytes(view: memoryview) -> int:
     return size
 
 
-def _most_bytes(view: memoryview, pos: int, limit_bytes: int) -> int:
+def _most_bytes(view: memoryview, pos: int, limit_bytes: int, most_blocks: int) -> int:
     """An upper bound of what the frame opens to, from its block sizes: never more than `limit_bytes` and one block."""
-    block_bytes = 1 << (8 + 2 * (view[5] >> 4 & 7))
+    block_bytes = _block_bytes(view)
     checksum = 4 if view[4] & BLOCK_CHECKSUM else 0
     total = 0
     while True:
@@ -197,6 +246,9 @@ def _most_bytes(view: memoryview, pos: int, limit_bytes: int) -> int:
         if size > len(view) - pos:
             raise ValueError(f"an LZ4 block at byte {pos} claims {size} bytes and {len(view) - pos} are left")
         total += size if stored else min(block_bytes, size * MOST_EXPANSION)
+        most_blocks -= 1
+        if most_blocks < 0:
+            raise OverLimit("it has more blocks than can be opened at once")
         if total > limit_bytes + block_bytes:
             raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
         pos += size + checksum

@@ -5,10 +5,20 @@ The records' bytes stay what they are: offsets, timestamps, headers and all that
 
 from __future__ import annotations
 
+import zlib
+from typing import Final
+
+import cramjam
+
 from ottla.ports import Buffer
-from ottla.records import codecs
+from ottla.records import codecs, lz4, snappy
 from ottla.records.batch import CODEC_MASK, HEADER, HEADER_BYTES, BatchHeader
 from ottla.records.build import seal
+from ottla.records.codecs import GZIP, LEVELS, LZ4, NONE, SNAPPY
+from ottla.records.limits import OverLimit
+
+ENDS: Final = {SNAPPY: (len(snappy.HEADER), 0), LZ4: (len(lz4.HEADER), len(lz4.END_MARK))}
+"""What stands before and after the blocks of a stream, so that streams can be joined to one."""
 
 
 def recompress(
@@ -25,3 +35,45 @@ def recompress(
     out += body
     seal(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), out, level)
     return out, BatchHeader._make(HEADER.unpack_from(out))
+
+
+class Recompression:
+    """The same piece by piece: what it takes of memory is the new batch, which is never more than `most_bytes`."""
+
+    def __init__(self, codec: int, level: int | None, most_bytes: int) -> None:
+        self._codec = codec
+        self._level = level
+        self._most_bytes = most_bytes
+        self._out = bytearray(HEADER_BYTES)
+        level = LEVELS.get(codec) if level is None else level
+        self._gzip = zlib.compressobj(LEVELS[GZIP] if level is None else level, wbits=31) if codec == GZIP else None
+        self._zstd = cramjam.zstd.Compressor(level) if codec == codecs.ZSTD else None
+        if codec in ENDS:
+            self._out += codecs.compress(codec, b"")[: ENDS[codec][0]]
+
+    def take(self, piece: memoryview) -> None:
+        """Add the next piece of the records. Raises `OverLimit`."""
+        if self._gzip is not None:
+            self._out += self._gzip.compress(piece)
+        elif self._zstd is not None:
+            self._zstd.compress(bytes(piece))
+            self._out += self._zstd.flush()
+        elif self._codec == NONE:
+            self._out += piece
+        else:
+            head, tail = ENDS[self._codec]
+            packed = codecs.compress(self._codec, piece, self._level)
+            self._out += memoryview(packed)[head : len(packed) - tail]
+        if len(self._out) > self._most_bytes:
+            raise OverLimit(f"the batch takes more than {self._most_bytes} bytes in the topic's codec")
+
+    def made(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
+        """The whole batch, and its header; `header` is that of the batch as it came."""
+        if self._gzip is not None:
+            self._out += self._gzip.flush()
+        elif self._zstd is not None:
+            self._out += self._zstd.finish()
+        elif self._codec == LZ4:
+            self._out += lz4.END_MARK
+        seal(header._replace(attributes=header.attributes & ~CODEC_MASK | self._codec), self._out, packed=True)
+        return self._out, BatchHeader._make(HEADER.unpack_from(self._out))

@@ -5,18 +5,22 @@ Knows the framing and how far a block may claim to expand. May not know what the
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import cramjam
 
 from ottla.ports import Buffer
 from ottla.records.limits import PAUSE_BYTES, OverLimit, room_slowly
-from ottla.records.steps import finish
+from ottla.records.steps import finish, paused
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 BLOCK_BYTES: Final = 32 * 1024
+ANY_NUMBER: Final = 1 << 62
+PIECE_BLOCKS: Final = 64
+"""Blocks opened for one piece at most: each is a call, however small."""
+
 MOST_EXPANSION: Final = 24
 """No snappy element of n bytes yields more than 21.4 n, so a block that claims more is lying."""
 
@@ -31,9 +35,9 @@ def compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: Buffer, limit_bytes: int) -> memoryview:
-    """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes`."""
-    return finish(decompress_slowly(data, limit_bytes))
+def decompress(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> memoryview:
+    """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes` or `most_blocks`."""
+    return finish(decompress_slowly(data, limit_bytes, most_blocks=most_blocks))
 
 
 def decompress_small(view: memoryview, room: memoryview) -> int:
@@ -55,10 +59,9 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
     return size
 
 
-def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, memoryview]:
+def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> Generator[None, None, memoryview]:
     """The same with pauses between blocks."""
-    view = memoryview(data)
-    blocks = _blocks(view) if bytes(view[: len(MAGIC)]) == MAGIC else [view]
+    blocks = _blocks(memoryview(data), most_blocks)
     sizes = [_claimed_size(block) for block in blocks]
     total = sum(sizes)
     if total > limit_bytes:
@@ -74,9 +77,47 @@ def decompress_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, m
     return room
 
 
-def _blocks(view: memoryview) -> list[memoryview]:
+def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
+    """The stream opened in pieces, each valid until the next one; no block opens to more than `largest_bytes`. Raises as above."""
+    size = max(largest_bytes, min(PAUSE_BYTES, MOST_EXPANSION * len(view)))
+    room = memoryview((yield from paused(room_slowly(size), view[:0])))
+    at = count = 0
+    for block in _each_block(view):
+        size = _claimed_size(block)
+        if size > len(room) - at or count == PIECE_BLOCKS:
+            yield room[:at]
+            at = count = 0
+        cramjam.snappy.decompress_raw_into(block, room[at : at + size])
+        at += size
+        count += 1
+    yield room[:at]
+
+
+def largest_bytes(view: memoryview, limit_bytes: int) -> int:
+    """What the largest block opens to. Raises `OverLimit` if all together open to more than `limit_bytes`, and ValueError."""
+    total = largest = 0
+    for block in _each_block(view):
+        size = _claimed_size(block)
+        total, largest = total + size, max(largest, size)
+        if total > limit_bytes:
+            raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
+    return largest
+
+
+def _blocks(view: memoryview, most_blocks: int) -> list[memoryview]:
+    found: list[memoryview] = []
+    for block in _each_block(view):
+        found.append(block)
+        if len(found) > most_blocks:
+            raise OverLimit("it has more blocks than can be opened at once")
+    return found
+
+
+def _each_block(view: memoryview) -> Iterator[memoryview]:
     """The raw blocks of a xerial stream. Streams may be joined, each with its own header (snappy-java's reader allows it)."""
-    blocks = []
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        yield view
+        return
     pos = len(HEADER)
     while pos < len(view):
         if bytes(view[pos : pos + len(MAGIC)]) == MAGIC:
@@ -85,9 +126,8 @@ def _blocks(view: memoryview) -> list[memoryview]:
         size = int.from_bytes(view[pos : pos + 4], "big")
         if size == 0 or size > len(view) - pos - 4:
             raise ValueError(f"a snappy block at byte {pos} claims {size} bytes and {len(view) - pos - 4} are left")
-        blocks.append(view[pos + 4 : pos + 4 + size])
+        yield view[pos + 4 : pos + 4 + size]
         pos += 4 + size
-    return blocks
 
 
 def _claimed_size(block: memoryview) -> int:

@@ -9,7 +9,7 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 
-def finish(steps: Generator[None, None, T]) -> T:
+def finish(steps: Generator[object, None, T]) -> T:
     """The result of the work, without pauses."""
     while True:
         try:

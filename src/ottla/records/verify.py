@@ -6,10 +6,11 @@ Refuses what Apache Kafka 4.3 refuses, and a little more, so that no log holds r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from ottla.records import codecs, kernel
+from ottla.records import kernel
 from ottla.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -20,6 +21,10 @@ from ottla.records.batch import (
     set_max_timestamp,
 )
 from ottla.records.codecs import CodecFailed
+from ottla.records.kernel_common import AT, DIGITS, HAS_KEY, INDEX, NEWEST, STAGE, TIMESTAMP, WALK_STATES
+from ottla.records.limits import PAUSE_BYTES
+from ottla.records.opening import Unpacking, at_once
+from ottla.records.steps import finish
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 
 ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
@@ -28,7 +33,6 @@ MOST_OPENED_BYTES: Final = 128 * 1024 * 1024
 """What a compressed batch may open to. Apache Kafka has no such limit."""
 
 MOST_RECORD_ERRORS: Final = 1000
-_LOOK_AGAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
 
 
 class Demands(NamedTuple):
@@ -55,7 +59,13 @@ Verdict = tuple[BatchHeader, Refused | None]
 
 
 def check_records(
-    view: memoryview, header: BatchHeader, demands: Demands, now_ms: int, *, limit_bytes: int = MOST_OPENED_BYTES
+    view: memoryview,
+    header: BatchHeader,
+    demands: Demands,
+    now_ms: int,
+    *,
+    limit_bytes: int = MOST_OPENED_BYTES,
+    taken: Callable[[memoryview], None] | None = None,
 ) -> Verdict:
     """(header, None) for a batch that may be appended, or (header, why not). The batch fills `view`.
 
@@ -67,35 +77,134 @@ def check_records(
     - INVALID_TIMESTAMP: a time that the topic does not allow.
     - MESSAGE_TOO_LARGE: it opens to more than `limit_bytes`; producers that know how to split a batch do, and send it again.
     """
-    if not header[5] & _LOOK_AGAIN:
-        earliest, latest = now_ms - demands.before_ms, now_ms + demands.after_ms
-        if kernel.walk(view, HEADER_BYTES, header[12], header[7], earliest, latest, demands.keyed) == header[8]:
-            return header, None
-    return _look_again(view, header, demands, now_ms, limit_bytes)
+    return finish(check_slowly(view, header, demands, now_ms, limit_bytes=limit_bytes, taken=taken))
 
 
-def _look_again(view: memoryview, header: BatchHeader, demands: Demands, now_ms: int, limit_bytes: int) -> Verdict:
-    """The same for any batch, with words for what is wrong."""
+def check_at_once(view: memoryview, header: BatchHeader, demands: Demands, now_ms: int) -> Verdict | None:
+    """The same, or None where it would keep others waiting: `check_slowly` is for such a batch."""
     data, pos = view, HEADER_BYTES
-    if header.codec:
+    if header[5] & CODEC_MASK:
         try:
-            data, pos = memoryview(codecs.decompress(header.codec, view[HEADER_BYTES:], limit_bytes=limit_bytes)), 0
+            opened = at_once(header.codec, view[HEADER_BYTES:])
         except CodecFailed as failure:
-            return header, _unopened(failure)
-    allowed = ANY_TIME if demands.append_time else (now_ms - demands.before_ms, now_ms + demands.after_ms)
-    one_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    earliest, latest = ANY_TIME if one_time else allowed
-    newest = kernel.walk(data, pos, header.record_count, header.base_timestamp, earliest, latest, demands.keyed)
-    if newest == kernel.BROKEN:
-        return header, Refused(INVALID_RECORD, f"The batch does not hold its {header.record_count} records in order and whole.")
-    if one_time and not (newest == kernel.DOUBTFUL and demands.keyed):
-        return _of_one_time(view, header, demands, allowed)
-    if newest == kernel.DOUBTFUL:
-        return header, _doubted(data, pos, header, (earliest, latest), demands.keyed)
-    return (header, None) if demands.append_time else (_put_right(view, header, newest), None)
+            return header, unopened(failure)
+        if opened is None:
+            return None
+        data, pos = opened, 0
+    if not header[5] & TIMESTAMP_TYPE_BIT:
+        earliest, latest = now_ms - demands.before_ms, now_ms + demands.after_ms
+        newest = kernel.walk(data, pos, header[12], header[7], earliest, latest, demands.keyed)
+        if newest == header[8]:
+            return header, None
+        if newest >= NO_TIMESTAMP:
+            return (header, None) if demands.append_time else (_put_right(view, header, newest), None)
+    look = Look(view, header, demands, now_ms)
+    look.over(data[pos:])
+    return look.verdict()
 
 
-def _unopened(failure: CodecFailed) -> Refused:
+def check_slowly(
+    view: memoryview,
+    header: BatchHeader,
+    demands: Demands,
+    now_ms: int,
+    *,
+    limit_bytes: int = MOST_OPENED_BYTES,
+    taken: Callable[[memoryview], None] | None = None,
+) -> Generator[int, None, Verdict]:
+    """`check_records` with a pause after each piece of about a millisecond, in no more memory than it takes to open the next one.
+
+    Each pause tells how much memory it takes from there on; the first comes before any is taken. `taken` gets each piece too.
+    """
+    look = Look(view, header, demands, now_ms)
+    unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)
+    try:
+        room_bytes = unpacking.measure() if header.codec else 0
+        yield room_bytes
+        for piece in unpacking.pieces():
+            for start in range(0, len(piece) or 1, PAUSE_BYTES):
+                part = piece[start : start + PAUSE_BYTES]
+                if not look.over(part):
+                    return look.verdict()
+                if taken is not None:
+                    taken(part)
+                yield room_bytes
+    except CodecFailed as failure:
+        return header, unopened(failure)
+    return look.verdict()
+
+
+class Look:
+    """One look at the records of a batch, piece by piece as they are opened: what must be kept of a piece is a few numbers."""
+
+    __slots__ = (
+        "_allowed",
+        "_demands",
+        "_digits",
+        "_faults",
+        "_header",
+        "_is_broken",
+        "_is_of_one_time",
+        "_state",
+        "_times",
+        "_view",
+    )
+
+    def __init__(self, view: memoryview, header: BatchHeader, demands: Demands, now_ms: int) -> None:
+        self._view = view
+        self._header = header
+        self._demands = demands
+        self._allowed = ANY_TIME if demands.append_time else (now_ms - demands.before_ms, now_ms + demands.after_ms)
+        self._is_of_one_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
+        self._times = ANY_TIME if self._is_of_one_time else self._allowed
+        self._state = array("q", bytes(8 * WALK_STATES))
+        self._state[NEWEST] = NO_TIMESTAMP
+        self._digits = bytearray(10)
+        self._is_broken = False
+        self._faults: list[tuple[int, int, bool]] = []
+        """(index, time, whether there is a key) of the first records in doubt."""
+
+    def over(self, piece: memoryview) -> bool:
+        """Look at the next piece. False if the rest makes no difference any more."""
+        state, header = self._state, self._header
+        state[AT] = 0
+        while not self._is_broken:
+            hears = len(self._faults) < MOST_RECORD_ERRORS
+            times, keyed = (self._times, self._demands.keyed) if hears else (ANY_TIME, False)
+            found = kernel.walk_on(piece, state, self._digits, header.record_count, header.base_timestamp, *times, keyed)
+            if not found:
+                return True
+            if found == kernel.DOUBTFUL:
+                self._faults.append((state[INDEX] - 1, state[TIMESTAMP], bool(state[HAS_KEY])))
+            self._is_broken = found == kernel.BROKEN
+        return False
+
+    def verdict(self) -> Verdict:
+        """What was found in all pieces together."""
+        state, header, demands = self._state, self._header, self._demands
+        if self._is_broken or state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
+            return header, Refused(INVALID_RECORD, f"The batch does not hold its {header.record_count} records in order and whole.")
+        if self._is_of_one_time and not self._faults:
+            return _of_one_time(self._view, header, demands, self._allowed)
+        if self._faults:
+            return header, self._doubted()
+        return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
+
+    def _doubted(self) -> Refused:
+        """Which records are in doubt, and why: a missing key counts before a time, and a time decides the code."""
+        found: list[tuple[int, str]] = []
+        error_code = INVALID_RECORD
+        for index, time, has_key in self._faults:
+            if self._demands.keyed and not has_key:
+                found.append((index, "A record of a compacted topic needs a key."))
+            else:
+                error_code = INVALID_TIMESTAMP
+                found.append((index, _out_of_range(time, self._times)))
+        return _refused_for(error_code, iter(found))
+
+
+def unopened(failure: CodecFailed) -> Refused:
+    """Why a batch is not taken whose bytes its codec does not open."""
     if failure.over_limit:
         return Refused(MESSAGE_TOO_LARGE, f"The batch must be smaller: {failure}")
     return Refused(INVALID_RECORD, f"The batch cannot be opened: {failure}")
@@ -121,21 +230,6 @@ def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowe
         why = _out_of_range(newest, allowed)
     faults = ((index, why) for index in range(header.record_count))
     return header, _refused_for(INVALID_TIMESTAMP, faults)
-
-
-def _doubted(data: memoryview, pos: int, header: BatchHeader, allowed: tuple[int, int], keyed: bool) -> Refused:
-    """Which records `walk` doubted, and why: a missing key counts before a time, and a time decides the code."""
-    found: list[tuple[int, str]] = []
-    error_code, index, count = INVALID_RECORD, 0, header.record_count
-    while index < count and len(found) < MOST_RECORD_ERRORS:
-        index, pos, time, has_key = kernel.next_doubtful(data, pos, index, count, header.base_timestamp, *allowed, keyed)
-        if index < count and keyed and not has_key:
-            found.append((index, "A record of a compacted topic needs a key."))
-        elif index < count:
-            error_code = INVALID_TIMESTAMP
-            found.append((index, _out_of_range(time, allowed)))
-        index += 1
-    return _refused_for(error_code, iter(found))
 
 
 def _refused_for(error_code: int, faults: Iterator[tuple[int, str]]) -> Refused:

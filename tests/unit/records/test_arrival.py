@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import tracemalloc
-from types import SimpleNamespace
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ottla.ports import Buffer
 from ottla.records import codecs
-from ottla.records.batch import HEADER_BYTES, check, crc_is_valid, read_header
+from ottla.records.batch import HEADER_BYTES, BatchHeader, check, crc_is_valid, read_header
 from ottla.records.build import build, encode_headers, zigzag
 from ottla.records.columns import open_batches
-from ottla.records.verify import MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_records
+from ottla.records.kernel_common import AT, DIGITS, INDEX, NEWEST, STAGE, WALK_STATES
+from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once, check_records
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
@@ -45,16 +50,28 @@ def batch_of(*records: bytes, codec: int = 0, **fields: int) -> bytearray:
     return edited(model[:HEADER_BYTES] + body, **{**known, **fields})
 
 
-def verdict(batch: bytearray, demands: Demands | None = None, **limits: int) -> Verdict:
+def verdict(batch: bytearray, demands: Demands | None = None, limit_bytes: int = MOST_OPENED_BYTES) -> Verdict:
     view = memoryview(batch)
     error_code, header = check(view)
     assert error_code == 0
     assert header is not None
-    return check_records(view, header, Demands() if demands is None else demands, NOW, **limits)
+    wanted = Demands() if demands is None else demands
+    again = memoryview(bytearray(batch))
+    at_once = None if limit_bytes < MOST_OPENED_BYTES else check_at_once(again, header, wanted, NOW)
+    slowly = check_records(view, header, wanted, NOW, limit_bytes=limit_bytes)
+    if at_once is not None:
+        assert [said(at_once), bytes(again)] == [said(slowly), bytes(view)], "the short way and the long one say the same"
+    return slowly
 
 
-def refused(batch: bytearray, demands: Demands | None = None, **limits: int) -> Refused:
-    refusal = verdict(batch, demands, **limits)[1]
+def said(verdict: Verdict) -> tuple[BatchHeader, tuple[int, object] | None]:
+    """All of a verdict but a library's words."""
+    header, refusal = verdict
+    return header, None if refusal is None else (refusal.error_code, refusal.records)
+
+
+def refused(batch: bytearray, demands: Demands | None = None, limit_bytes: int = MOST_OPENED_BYTES) -> Refused:
+    refusal = verdict(batch, demands, limit_bytes)[1]
     assert refusal is not None
     return refusal
 
@@ -164,11 +181,59 @@ def test_ranges_outside_the_buffer_are_an_error(kernels: SimpleNamespace) -> Non
     for pos, count in ((-1, 1), (2, 1), (0, -1)):
         with pytest.raises(ValueError, match="walk:"):
             kernels.kernel.walk(b"1", pos, count, 0, 0, 0, False)
-    for pos, index in ((-1, 1), (2, 1), (0, -1)):
-        with pytest.raises(ValueError, match="next_doubtful:"):
-            kernels.kernel.next_doubtful(b"1", pos, index, 5, 0, 0, 0, False)
-    with pytest.raises(ValueError, match="broken"):
-        kernels.kernel.next_doubtful(b"1", 0, 0, 5, 0, 0, 0, False)
+    for at, digits in ((-1, 0), (2, 0), (0, -1), (0, 10)):
+        state = array("q", bytes(8 * WALK_STATES))
+        state[AT], state[DIGITS] = at, digits
+        with pytest.raises(ValueError, match="walk_on:"):
+            kernels.kernel.walk_on(b"1", state, bytearray(10), 1, 0, 0, 0, False)
+    with pytest.raises(ValueError, match="walk_on:"):
+        kernels.kernel.walk_on(b"1", array("q", [0]), bytearray(10), 1, 0, 0, 0, False)
+    with pytest.raises(ValueError, match="walk_on:"):
+        kernels.kernel.walk_on(b"1", array("q", bytes(8 * WALK_STATES)), bytearray(9), 1, 0, 0, 0, False)
+
+
+@given(
+    data=RANDOM_RECORDS,
+    rows=ROWS,
+    sound=st.booleans(),
+    broken=st.none() | st.tuples(st.integers(0, 400), st.integers(0, 255)),
+    cuts=st.lists(st.integers(0, 9000), max_size=8),
+    limits=st.tuples(NUMBERS, NUMBERS, NUMBERS),
+    keyed=st.booleans(),
+)
+def test_a_walk_over_pieces_finds_what_a_walk_over_all_does(
+    kernels: SimpleNamespace,
+    data: bytes,
+    rows: Rows,
+    sound: bool,
+    broken: tuple[int, int] | None,
+    cuts: list[int],
+    limits: tuple[int, int, int],
+    keyed: bool,
+) -> None:
+    records = bytearray(build_rows(rows)[HEADER_BYTES:]) if sound else bytearray(data)
+    if broken is not None and records:
+        records[broken[0] % len(records)] = broken[1]
+    places = sorted({cut % (len(records) + 1) for cut in cuts} | {0, len(records)})
+    pieces = [records[start:end] for start, end in pairwise(places)]
+    for count in {0, 1, len(rows)}:
+        for cut in (pieces, [records[at : at + 1] for at in range(len(records))]):
+            assert walked(kernels.kernel, cut, count, *limits, keyed) == kernels.kernel.walk(records, 0, count, *limits, keyed)
+
+
+def walked(kernel: ModuleType, pieces: Sequence[Buffer], count: int, *limits: Any) -> int:
+    """What `walk_on` says of all pieces."""
+    state, digits, is_doubtful = array("q", bytes(8 * WALK_STATES)), bytearray(10), False
+    state[NEWEST] = -1
+    for piece in pieces:
+        state[AT] = 0
+        while found := kernel.walk_on(piece, state, digits, count, *limits):
+            if found == kernel.BROKEN:
+                return int(found)
+            is_doubtful = True
+    if state[INDEX] != count or state[STAGE] or state[DIGITS]:
+        return int(kernel.BROKEN)
+    return int(kernel.DOUBTFUL) if is_doubtful else state[NEWEST]
 
 
 @pytest.mark.parametrize("codec", CODECS)
