@@ -165,6 +165,17 @@ class Disk(Protocol):
         """
 
 
+class Workers(Protocol):
+    """Threads for work that takes the processor and nothing else."""
+
+    def run(self, work: Callable[[], None], done: Callable[[StorageFailed | None], None], *, is_large: bool) -> None:
+        """Have `work` done by another thread. It must touch nothing that others change meanwhile, and raise nothing.
+
+        `done(None)` is called later on the broker's thread, never from within this call. Work is done in the order in which it was
+        asked for; but nothing waits for large work except large work.
+        """
+
+
 class EntryExists(Exception):
     """A registry entry that was to be created exists."""
 

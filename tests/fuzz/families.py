@@ -28,7 +28,7 @@ from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import down_convert, up_convert
 from ottla.records.legacy import open_message_set, wrapper, write_message_set
-from ottla.records.verify import Demands, check_records
+from ottla.records.verify import Demands
 from ottla.wire import Malformed, decode, encode, kafka07
 from ottla.wire.apis import API
 from ottla.wire.codec import messages
@@ -37,6 +37,7 @@ from ottla.wire.framing import decode_request, decode_response
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
 from tests.support.arrivals import accept
+from tests.support.checks import check_records
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, TRAVELLING, sample
 

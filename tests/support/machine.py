@@ -12,6 +12,7 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import BrokerSettings
+from ottla.ports import Workers
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
 from ottla.sim.registry import MemoryRegistry
@@ -27,6 +28,7 @@ class Machine:
 
     _routes: Sequence[Route] = ()
     _authorizer: Authorizer | None = None
+    _workers: Workers | None = None
 
     def __init__(self, **settings: object) -> None:
         self.clock = SimClock()
@@ -49,6 +51,7 @@ class Machine:
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self._random.randbytes,
+            workers=self._workers,
             routes=self._routes,
             authorizer=self._authorizer,
         )
@@ -69,14 +72,17 @@ class Machine:
 
     def begin(self, key: int, version: int, body: Any) -> Outcome:
         """Send one request and settle; a reply that waits comes back as a `Promise`, to be given to `finish`."""
-        self._correlation_id += 1
-        parts = encode_request(FrameHeader(key, version, self._correlation_id, "test"), body)
-        frame = memoryview(bytearray(b"".join(parts)))[4:]
-        answer = self.broker.receive(frame, self.peer, self.clock.now())
+        answer = self.broker.receive(self.frame_of(key, version, body), self.peer, self.clock.now())
         self.settle()
         if isinstance(answer, Promise):
             return self.finish(key, version, answer) if answer.done else answer
         return self._decoded(key, version, answer)
+
+    def frame_of(self, key: int, version: int, body: Any) -> memoryview:
+        """A request as it comes."""
+        self._correlation_id += 1
+        parts = encode_request(FrameHeader(key, version, self._correlation_id, "test"), body)
+        return memoryview(bytearray(b"".join(parts)))[4:]
 
     def finish(self, key: int, version: int, pending: Promise) -> Outcome:
         """What a reply that waited became."""

@@ -19,6 +19,7 @@ from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Authorizer, Guard
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
@@ -34,15 +35,15 @@ from ottla.broker.topics.topics import Topics
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
-from ottla.ports import Clock, Disk, Now, Registry
+from ottla.ports import Clock, Disk, Now, Registry, Workers
 
 
 class BrokerMachine:
     """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
 
-    `random_bytes` is the only source of randomness. `assignors` are those that the settings name; without them only built-in ones
-    can be named. `routes` are APIs to serve besides Ottla's own, or instead of them. Without an `authorizer` everybody may do
-    everything.
+    `random_bytes` is the only source of randomness. Without `workers` all work is done on the caller's thread. `assignors` are
+    those that the settings name; without them only built-in ones can be named. `routes` are APIs to serve besides Ottla's own, or
+    instead of them. Without an `authorizer` everybody may do everything.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class BrokerMachine:
         node_id: int,
         cluster_id: str,
         random_bytes: Callable[[int], bytes],
+        workers: Workers | None = None,
         assignors: tuple[Assignor, ...] | None = None,
         routes: Sequence[Route] = (),
         authorizer: Authorizer | None = None,
@@ -69,6 +71,7 @@ class BrokerMachine:
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
         self.later = LaterReplies(self.scheduler)
+        self.checks = LongChecks(workers, clock, self.scheduler)
         self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed)
         self.image = ClusterImage()
         self.directories = PartitionDirectories(disk, random_bytes)
@@ -136,6 +139,7 @@ class BrokerMachine:
             SettingsInForce: self.settings_in_force,
             Disk: self.disk,
             LaterReplies: self.later,
+            LongChecks: self.checks,
             Partitions: self.partitions,
             ClusterImage: self.image,
             Topics: self.topics,

@@ -29,6 +29,7 @@ from ottla.net.disk import RealDisk
 from ottla.net.door import BrokerFailed
 from ottla.net.old_registry import open_registry
 from ottla.net.server import Server
+from ottla.net.threads import RealWorkers
 from ottla.ports import RegistryDamaged, StorageFailed
 from ottla.registry.journal import JournalRegistry
 
@@ -76,12 +77,15 @@ class Listen:
 class Running:
     """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
 
-    def __init__(self, server: Server, directory: DataDirectory, disk: RealDisk, registry: JournalRegistry) -> None:
+    def __init__(
+        self, server: Server, directory: DataDirectory, disk: RealDisk, registry: JournalRegistry, workers: RealWorkers
+    ) -> None:
         self.server = server
         self.addresses: list[Listen] = []
         self.took_s = 0.0
         self._directory = directory
         self._disk = disk
+        self._workers = workers
         self._registry = registry
         self._stopped = False
         self._keep_reserve()
@@ -119,6 +123,7 @@ class Running:
         self._keeping.cancel()
         self._directory.reserve.make_room()
         clean = await self.server.close()
+        await asyncio.to_thread(self._workers.close)
         try:
             self._registry.close()
         except StorageFailed as failure:
@@ -190,6 +195,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             held.callback(disk.close)
             registry = open_registry(directory.path, disk)
             held.callback(registry.close)
+            workers = RealWorkers(post)
             broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
                 clock=RealClock(),
@@ -198,6 +204,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
                 node_id=directory.node_id,
                 cluster_id=directory.cluster_id,
                 random_bytes=os.urandom,
+                workers=workers,
                 assignors=assignors,
             )
             server = Server(broker, loop)
@@ -212,7 +219,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
         remedy = "make room on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
-    return Running(server, directory, disk, registry)
+    return Running(server, directory, disk, registry, workers)
 
 
 @contextmanager

@@ -120,6 +120,12 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
+NO_HEADER: Final = BatchHeader(
+    0, 0, NO_PARTITION_LEADER_EPOCH, MAGIC, 0, 0, -1, 0, NO_TIMESTAMP, NO_PRODUCER_ID, -1, NO_SEQUENCE, 0
+)
+"""Of a batch whose own cannot be read."""
+
+
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     """The header at `pos`, unchecked. Raises `BadBatch` where fewer than 61 bytes are left."""
     try:
@@ -137,7 +143,7 @@ def crc_is_valid(view: memoryview) -> bool:
 def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[int, BatchHeader | None]:
     """Kafka's verdict on the records that a client produced to one partition: (0, header), or (error code, None).
 
-    They must be one batch of magic 2 that fills `view`. No record is looked at: `verify.check_records` does that.
+    They must be one batch of magic 2 that fills `view`. No record is looked at: `verify` does that.
 
     - CORRUPT_MESSAGE: a length below that of a header, a magic that never was, a CRC-32C that differs.
     - INVALID_RECORD: no whole batch, more than one, magic 0 or 1, a base offset that is not 0, a record count that is not

@@ -26,7 +26,9 @@ FIRST_EXPANSION: Final = 6
 NEXT_EXPANSION: Final = 4
 SMALL_EXPANSION: Final = 8
 MOST_ROOM_BYTES: Final = 1 << 20
-GZIP_MOST_EXPANSION: Final = 1032
+MOST_EXPANSION: Final = 1032
+"""Of gzip, and more than that of any other that old messages know."""
+
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
 TAKEN_BYTES: Final = 512 * 1024
@@ -206,7 +208,7 @@ def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes:
 def _gzip_hint(data: Buffer) -> int:
     """The size that the last member claims, if the bytes could hold as much."""
     claimed = int.from_bytes(data[-4:], "little")
-    return claimed if claimed <= len(data) * GZIP_MOST_EXPANSION else 0
+    return claimed if claimed <= len(data) * MOST_EXPANSION else 0
 
 
 def _zstd_hint(data: Buffer) -> int:
@@ -218,4 +220,4 @@ def _zstd_hint(data: Buffer) -> int:
     width = (single_segment, 2, 4, 8)[descriptor >> 6]
     start = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
     claimed = int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
-    return claimed if claimed <= len(data) * GZIP_MOST_EXPANSION else 0
+    return claimed if claimed <= len(data) * MOST_EXPANSION else 0

@@ -53,7 +53,7 @@ class ZstdSizes(NamedTuple):
     is_exact: bool
 
 
-def at_once(codec: int, data: memoryview, most_bytes: int = AT_ONCE_BYTES) -> memoryview | None:
+def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
     """`data` opened, or None if that could take long: there is more than `most_bytes`, or many blocks. Raises `CodecFailed`."""
     if codec == GZIP and int.from_bytes(data[-4:], "little") > most_bytes:
         return None

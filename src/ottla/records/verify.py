@@ -23,8 +23,7 @@ from ottla.records.batch import (
 from ottla.records.codecs import CodecFailed
 from ottla.records.kernel_common import AT, DIGITS, HAS_KEY, INDEX, NEWEST, STAGE, TIMESTAMP, WALK_STATES
 from ottla.records.limits import PAUSE_BYTES
-from ottla.records.opening import Unpacking, at_once
-from ottla.records.steps import finish
+from ottla.records.opening import AT_ONCE_BYTES, Unpacking, at_once
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 
 ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
@@ -58,34 +57,14 @@ class Refused(NamedTuple):
 Verdict = tuple[BatchHeader, Refused | None]
 
 
-def check_records(
-    view: memoryview,
-    header: BatchHeader,
-    demands: Demands,
-    now_ms: int,
-    *,
-    limit_bytes: int = MOST_OPENED_BYTES,
-    taken: Callable[[memoryview], None] | None = None,
-) -> Verdict:
-    """(header, None) for a batch that may be appended, or (header, why not). The batch fills `view`.
-
-    A greatest timestamp that is not that of the records, or a timestamp type that is the broker's, is put right in place, as
-    Kafka does: the header returned is that of the batch now.
-
-    - INVALID_RECORD: more or fewer records than the header says, a broken one, offset deltas other than 0, 1, 2 …, bytes that
-      the codec cannot open, or a null key on a compacted topic.
-    - INVALID_TIMESTAMP: a time that the topic does not allow.
-    - MESSAGE_TOO_LARGE: it opens to more than `limit_bytes`; producers that know how to split a batch do, and send it again.
-    """
-    return finish(check_slowly(view, header, demands, now_ms, limit_bytes=limit_bytes, taken=taken))
-
-
-def check_at_once(view: memoryview, header: BatchHeader, demands: Demands, now_ms: int) -> Verdict | None:
-    """The same, or None where it would keep others waiting: `check_slowly` is for such a batch."""
+def check_at_once(
+    view: memoryview, header: BatchHeader, demands: Demands, now_ms: int, most_bytes: int = AT_ONCE_BYTES
+) -> Verdict | None:
+    """As `check_slowly`, at once; None where the batch opens to more than `most_bytes`, or slowly."""
     data, pos = view, HEADER_BYTES
     if header[5] & CODEC_MASK:
         try:
-            opened = at_once(header.codec, view[HEADER_BYTES:])
+            opened = at_once(header.codec, view[HEADER_BYTES:], most_bytes)
         except CodecFailed as failure:
             return header, unopened(failure)
         if opened is None:
@@ -112,9 +91,18 @@ def check_slowly(
     limit_bytes: int = MOST_OPENED_BYTES,
     taken: Callable[[memoryview], None] | None = None,
 ) -> Generator[int, None, Verdict]:
-    """`check_records` with a pause after each piece of about a millisecond, in no more memory than it takes to open the next one.
+    """(header, None) for a batch that may be appended, or (header, why not). The batch fills `view`.
 
-    Each pause tells how much memory it takes from there on; the first comes before any is taken. `taken` gets each piece too.
+    A greatest timestamp that is not that of the records, or a timestamp type that is the broker's, is put right in place, as
+    Kafka does: the header returned is that of the batch now.
+
+    - INVALID_RECORD: more or fewer records than the header says, a broken one, offset deltas other than 0, 1, 2 …, bytes that
+      the codec cannot open, or a null key on a compacted topic.
+    - INVALID_TIMESTAMP: a time that the topic does not allow.
+    - MESSAGE_TOO_LARGE: it opens to more than `limit_bytes`; producers that know how to split a batch do, and send it again.
+
+    It pauses after each piece of about a millisecond, and tells how much memory it takes from there on; the first pause comes
+    before any is taken. No piece is kept, but `taken` gets each.
     """
     look = Look(view, header, demands, now_ms)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)

@@ -19,8 +19,9 @@ from ottla.records.batch import HEADER_BYTES, BatchHeader, check, crc_is_valid, 
 from ottla.records.build import build, encode_headers, zigzag
 from ottla.records.columns import open_batches
 from ottla.records.kernel_common import AT, DIGITS, INDEX, NEWEST, STAGE, WALK_STATES
-from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once, check_records
+from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
+from tests.support.checks import check_records
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")

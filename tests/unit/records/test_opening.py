@@ -18,8 +18,9 @@ from ottla.records.columns import open_batches
 from ottla.records.limits import OverLimit
 from ottla.records.opening import AT_ONCE_BLOCKS, AT_ONCE_BYTES, Unpacking, at_once
 from ottla.records.recompress import Recompression
-from ottla.records.verify import Demands, check_records, check_slowly
+from ottla.records.verify import Demands, check_slowly
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
+from tests.support.checks import check_records
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -126,19 +127,21 @@ def test_how_far_a_zstd_frame_looks_back_is_memory_too() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_only_little_is_opened_at_once(codec: int) -> None:
-    assert bytes(at_once(codec, memoryview(codecs.compress(codec, bytes(AT_ONCE_BYTES)))) or b"") == bytes(AT_ONCE_BYTES)
-    assert at_once(codec, memoryview(codecs.compress(codec, bytes(AT_ONCE_BYTES + 1)))) is None
+    assert bytes(at_once(codec, memoryview(codecs.compress(codec, bytes(AT_ONCE_BYTES))), AT_ONCE_BYTES) or b"") == bytes(
+        AT_ONCE_BYTES
+    )
+    assert at_once(codec, memoryview(codecs.compress(codec, bytes(AT_ONCE_BYTES + 1))), AT_ONCE_BYTES) is None
     with pytest.raises(CodecFailed):
-        at_once(codec, memoryview(b"not compressed" + bytes(4)))
+        at_once(codec, memoryview(b"not compressed" + bytes(4)), AT_ONCE_BYTES)
 
 
 def test_many_small_blocks_are_not_opened_at_once() -> None:
     block = bytes(cramjam.snappy.compress_raw(b"a"))
     many = snappy.HEADER + (len(block).to_bytes(4, "big") + block) * (AT_ONCE_BLOCKS + 1)
-    assert at_once(SNAPPY, memoryview(many)) is None
+    assert at_once(SNAPPY, memoryview(many), AT_ONCE_BYTES) is None
     assert opened(SNAPPY, many) == b"a" * (AT_ONCE_BLOCKS + 1)
     stored = lz4.HEADER + b"\x01\0\0\x80a" * (AT_ONCE_BLOCKS + 1) + lz4.END_MARK
-    assert at_once(LZ4, memoryview(stored)) is None
+    assert at_once(LZ4, memoryview(stored), AT_ONCE_BYTES) is None
     assert opened(LZ4, stored) == b"a" * (AT_ONCE_BLOCKS + 1)
 
 

@@ -1,25 +1,33 @@
 """Produce: batches of records from clients into logs. Knows headers of batches; `ottla.records` looks at what is in them.
 
-Before version 3 a client may send message sets of magic 0 or 1, or a batch, whatever the version is: they become batches first, in
-slices, so that a large set keeps nobody waiting.
+All batches of a request are looked at before any is appended. What takes long is a job, for which only its connection waits.
+Before version 3 a client may send message sets of magic 0 or 1, or a batch, whatever the version is: they become batches first.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Generator
 from functools import partial
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
-from ottla.broker.partitions.partition import Partition
+from ottla.broker.failures import EXPECTED
+from ottla.broker.partitions.partition import Checked, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.serving.request import NO_REPLY, Close, Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
+from ottla.log.log import LogConfig
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
-from ottla.records.batch import MAGIC, MAGIC_POSITION, BatchHeader, check
+from ottla.records.batch import MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check
+from ottla.records.codecs import MOST_EXPANSION
+from ottla.records.limits import PAUSE_BYTES
 from ottla.records.verify import Refused
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import (
@@ -28,13 +36,17 @@ from ottla.wire.errors import (
     INVALID_REQUIRED_ACKS,
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
+
+log = logging.getLogger("ottla.broker")
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 ONE_BATCH_FROM = 3
@@ -52,6 +64,30 @@ PartitionData = ProduceRequest.PartitionProduceData
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
 """What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
 
+AT_ONCE_BYTES = PAUSE_BYTES
+"""How many bytes of records are looked at while others wait. Each partition counts as some more: it takes time of its own."""
+
+PARTITION_BYTES = 8192
+MISTAKE = "The broker met a mistake of its own while it looked at this batch: its log says which one, please report it."
+
+
+class Taken(NamedTuple):
+    """Batches that were looked at, as they are to be appended, and the settings under which they were."""
+
+    number: int
+    partition: Partition
+    config: LogConfig
+    records: bytearray | memoryview
+    headers: tuple[BatchHeader, ...]
+
+    def holds(self, partition: Partition | None) -> bool:
+        """Whether it is still that partition under these settings."""
+        return partition is self.partition and partition.config is self.config
+
+
+Looked = Taken | PartitionResponse
+"""What became of one partition's part of a request: batches to be appended, or why there are none."""
+
 
 class Converted(NamedTuple):
     """What old messages became, and on what terms."""
@@ -65,18 +101,96 @@ class Converted(NamedTuple):
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.WRITE, Resource.TOPIC, "topic_data.name"),
 )
-def produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies) -> Reply:
+def produce(
+    request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies, checks: LongChecks
+) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.version < ONE_BATCH_FROM:
-        return later.computed(_convert(request, partitions, cluster))
+        return later.computed(_convert(request, partitions, cluster, checks))
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(request, partitions, cluster)
+    return _produce(request, partitions, cluster) or later.computed(SlowProduce(request, partitions, cluster, checks).steps())
 
 
-def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Steps[Reply]:
+def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply | None:
+    """Look at all that the request brings, then append it; None if looking takes longer than others are kept waiting."""
+    body, left = request.body, AT_ONCE_BYTES
+    looked: list[Looked] = []
+    is_ordinary = body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and body.transactional_id is None
+    refusal = NONE if is_ordinary else _refusal(request)
+    for topic in body.topic_data:
+        name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
+        for data in topic.partition_data:
+            left -= PARTITION_BYTES + len(data.records or b"")
+            found = _look(name, data, request, partitions, refusal) if left >= 0 else None
+            if found is None:
+                return None
+            looked.append(found)
+    unsynced: Unsynced = []
+    return _reply(request, [_append(found, request, unsynced) for found in looked], unsynced)
+
+
+class SlowProduce:
+    """The same with pauses, and with what takes long to open on other threads."""
+
+    def __init__(self, request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, checks: LongChecks) -> None:
+        self._request = request
+        self._partitions = partitions
+        self._checks = checks
+        self._refusal = _refusal(request)
+        self._parts = [
+            (topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id), data)
+            for topic in request.body.topic_data
+            for data in topic.partition_data
+        ]
+
+    def steps(self) -> Steps[Reply]:
+        """Everything is looked at, then appended: the first pause lets a frame go that is not the request's own."""
+        if not self._request.is_owned:
+            for _, data in self._parts:
+                if isinstance(data.records, memoryview):
+                    data.records = memoryview(bytearray(data.records))
+        looked: list[Looked] = []
+        for name, data in self._parts:
+            looked.append((yield from self._look(name, data)))
+            yield None
+        self._request.now = self._checks.now()
+        unsynced: Unsynced = []
+        parts: list[PartitionResponse] = []
+        for (name, data), found in zip(self._parts, looked, strict=True):
+            if isinstance(found, Taken) and not found.holds(self._partitions.get(found.partition.topic, found.number)):
+                found = yield from self._look(name, data)
+            parts.append(_append(found, self._request, unsynced))
+            yield None
+        return _reply(self._request, parts, unsynced)
+
+    def _look(self, name: str | None, data: PartitionData) -> Steps[Looked]:
+        """Look at one partition's part. Nothing is changed by that, so that a mistake costs this part alone."""
+        try:
+            return (yield from self._look_at_any_size(name, data))
+        except EXPECTED:
+            raise
+        except Exception as error:
+            log.error("%s: a batch met a mistake in Ottla and was refused; please report it", self._request.peer, exc_info=error)
+            return _failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
+
+    def _look_at_any_size(self, name: str | None, data: PartitionData) -> Steps[Looked]:
+        request, partition = self._request, None if name is None else self._partitions.get(name, data.index)
+        if partition is None or len(data.records or b"") <= AT_ONCE_BYTES:
+            looked = _look(name, data, request, self._partitions, self._refusal)
+            if looked is not None:
+                return looked
+        assert partition is not None, "what takes long is there"
+        config = partition.config
+        if self._refusal or partition.leader_error():
+            return _untaken(name, data, partition, self._refusal)
+        batch, header, refused = yield from self._checks.run(_checked_slowly(partition, memoryview(data.records or b""), request))
+        return _refused(data.index, refused) if refused is not None else Taken(data.index, partition, config, batch, (header,))
+
+
+def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, checks: LongChecks) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
     Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.
@@ -93,12 +207,25 @@ def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: 
             if terms is None:
                 converted[number] = None
             elif before is None or before.terms != terms:
-                converted[number] = Converted(terms, (yield from arrive(data.records or b"", terms)))
+                converted[number] = Converted(terms, (yield from _arrive(data.records or b"", terms, checks)))
                 is_settled = False
     for (_, data), conversion in zip(parts, converted, strict=True):
         if conversion is not None:
             data.records = conversion.arrived
-    return _produce(request, partitions, cluster)
+    return (yield from SlowProduce(request, partitions, cluster, checks).steps())
+
+
+def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:
+    """Old messages as batches, within the memory that there is: for as much as few have in them, or else for the most."""
+    most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(records))
+    arrived = yield from checks.holding(most_bytes, _arriving(records, terms._replace(limit_bytes=most_bytes)))
+    if arrived.error_code == MESSAGE_TOO_LARGE:
+        arrived = yield from checks.holding(terms.limit_bytes, _arriving(records, terms))
+    return arrived
+
+
+def _arriving(records: Buffer, terms: Terms) -> Steps[Arrived]:
+    return (yield from arrive(records, terms))
 
 
 def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
@@ -112,21 +239,12 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply:
-    """Append what the request brings: a batch for each partition, or what became of older messages."""
-    body, response = request.body, ProduceResponse()
-    unsynced: Unsynced = []
-    is_ordinary = body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and body.transactional_id is None
-    refusal = NONE if is_ordinary else _refusal(request)
+def _reply(request: Request[ProduceRequest], parts: list[PartitionResponse], unsynced: Unsynced) -> Reply:
+    """What is answered when all is appended that could be; `parts` are in the request's order."""
+    body, response, answered = request.body, ProduceResponse(), iter(parts)
     for topic in body.topic_data:
-        name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
-        parts = [
-            _failed(data.index, refusal or UNKNOWN_TOPIC_ID)
-            if refusal or name is None
-            else _append(partitions.get(name, data.index), data, request, unsynced)
-            for data in topic.partition_data
-        ]
-        response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
+        own = list(islice(answered, len(topic.partition_data)))
+        response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
     if request.version < STORAGE_ERROR_FROM:
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
@@ -168,33 +286,59 @@ def _failed(index: int, error_code: int, message: str | None = None) -> Partitio
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
-def _append(
-    partition: Partition | None, data: PartitionData, request: Request[ProduceRequest], unsynced: Unsynced
-) -> PartitionResponse:
-    """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
+def _look(
+    name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
+) -> Looked | None:
+    """Look at the records for one partition; None if that takes long. Nothing is changed but the batch."""
+    partition = None if refusal or name is None else partitions.get(name, data.index)
+    records: Any = data.records
+    if partition is None or records is None or partition.leader_error():
+        return _untaken(name, data, partition, refusal)
+    if isinstance(records, Arrived):
+        return _arrived(partition, data.index, records)
+    header = _sound(records, request)
+    if isinstance(header, Refused):
+        return _refused(data.index, header)
+    checked = partition.check_at_once(records, header, request.now)
+    if checked is None:
+        return None
+    batch, header, refused = checked
+    return (
+        _refused(data.index, refused) if refused is not None else Taken(data.index, partition, partition.config, batch, (header,))
+    )
+
+
+def _untaken(name: str | None, data: PartitionData, partition: Partition | None, refusal: int) -> PartitionResponse:
+    """Why a partition takes no records, whatever they are."""
+    if refusal or name is None:
+        return _failed(data.index, refusal or UNKNOWN_TOPIC_ID)
     if partition is None:
         return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
     error_code = partition.leader_error()
     if error_code:
         return _failed(data.index, error_code)
-    if data.records is None:
-        return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
-    arrived = data.records
-    if not isinstance(arrived, Arrived):
-        checked = _checked(partition, data.records, request)
-        if isinstance(checked, Refused):
-            return _refused(data.index, checked)
-        appended = partition.append(*checked, request.now)
-    elif arrived.error_code:
-        return _failed(data.index, arrived.error_code, arrived.sentence)
-    elif not arrived.headers:  # all was one message torn at the end
-        return PartitionResponse(index=data.index, base_offset=-1)
-    else:
-        appended = partition.append(arrived.view, arrived.headers, request.now)
+    return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
+
+
+def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
+    """What became of older messages."""
+    if arrived.error_code:
+        return _failed(index, arrived.error_code, arrived.sentence)
+    if not arrived.headers:  # all was one message torn at the end
+        return PartitionResponse(index=index, base_offset=-1)
+    return Taken(index, partition, partition.config, arrived.view, arrived.headers)
+
+
+def _append(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced) -> PartitionResponse:
+    """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
+    if isinstance(looked, PartitionResponse):
+        return looked
+    index, partition, _, records, headers = looked
+    appended = partition.append(records, headers, request.now)
     if appended.error_code:
-        return _failed(data.index, appended.error_code)
+        return _failed(index, appended.error_code)
     response = PartitionResponse(
-        index=data.index,
+        index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset,
@@ -204,19 +348,24 @@ def _append(
     return response
 
 
-def _checked(
-    partition: Partition, records: memoryview, request: Request[ProduceRequest]
-) -> tuple[memoryview | bytearray, tuple[BatchHeader]] | Refused:
-    """A batch as it is to be appended, or why not."""
+def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader | Refused:
+    """The header of a batch that may be taken as far as it shows there, or why not."""
     error_code, header = check(records, request.version)
     if header is None:
         return Refused(error_code, "")
-    if header.is_transactional:
+    if header.attributes & TRANSACTIONAL_BIT:
         return Refused(INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
     if not request.release.is_today and (error_code := request.release.batch_error(header.magic, header.codec)):
         return Refused(error_code, "")
-    batch, header, refused = partition.check(records, header, request.now)
-    return (batch, (header,)) if refused is None else refused
+    return header
+
+
+def _checked_slowly(partition: Partition, records: memoryview, request: Request[ProduceRequest]) -> Generator[int, None, Checked]:
+    """A batch as it is to be appended, or why not, with pauses as `check_slowly` has them."""
+    header = _sound(records, request)
+    if isinstance(header, Refused):
+        return records, NO_HEADER, header
+    return (yield from partition.check_slowly(records, header, request.now))
 
 
 def _refused(index: int, refused: Refused) -> PartitionResponse:

@@ -6,7 +6,7 @@ Knows `ottla.log` and `ottla.records`; knows nothing of requests, of other parti
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 
 from ottla.broker.failures import Changes
@@ -16,12 +16,11 @@ from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records import codecs
 from ottla.records.arrivals import Terms
 from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
-from ottla.records.codecs import CodecFailed
-from ottla.records.recompress import recompress
-from ottla.records.verify import MOST_MS, Demands, Refused, check_records
+from ottla.records.limits import OverLimit
+from ottla.records.recompress import Recompression, recompress
+from ottla.records.verify import MOST_MS, Demands, Refused, check_at_once, check_slowly
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
-    INVALID_RECORD,
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
@@ -33,7 +32,13 @@ log = logging.getLogger("ottla.broker")
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
+RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
+"""What is compressed anew while others wait, as it came and opened: thorough codecs take milliseconds for it."""
+
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
+
+Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
+"""(batch, header, None) as a client's batch is to be stored, or (..., why it is refused)."""
 
 
 class Role(Enum):
@@ -181,18 +186,40 @@ class Partition:
         size, codec, level = self.config.max_message_bytes, self._codec, self._level
         return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
-    def check(self, view: memoryview, header: BatchHeader, now: Now) -> tuple[memoryview | bytearray, BatchHeader, Refused | None]:
-        """(batch, header, None) as a client's batch is to be stored, in the topic's codec; or (..., why it is refused)."""
+    def check_at_once(self, view: memoryview, header: BatchHeader, now: Now) -> Checked | None:
+        """A client's batch as it is to be stored, in the topic's codec, or why it is refused; None if looking at it takes long."""
         if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
             return view, header, TOO_LARGE
-        header, refused = check_records(view, header, self.demands, now.wall_ms)
-        if refused is not None or self._codec in (None, header.codec):
+        if self._codec is None or self._codec == header.codec:
+            verdict = check_at_once(view, header, self.demands, now.wall_ms)
+            return None if verdict is None else (view, *verdict)
+        if header.batch_length > RECOMPRESSED_AT_ONCE_BYTES:
+            return None
+        verdict = check_at_once(view, header, self.demands, now.wall_ms, RECOMPRESSED_AT_ONCE_BYTES)
+        if verdict is None:
+            return None
+        header, refused = verdict
+        if refused is not None:
             return view, header, refused
-        try:
-            encoded, header = recompress(view, header, self._codec, self._level)
-        except CodecFailed as failure:
-            return view, header, Refused(INVALID_RECORD, f"The records cannot be opened: {failure}")
+        encoded, header = recompress(view, header, self._codec, self._level)
         return encoded, header, TOO_LARGE if header.size > self.config.max_message_bytes else None
+
+    def check_slowly(self, view: memoryview, header: BatchHeader, now: Now) -> Generator[int, None, Checked]:
+        """The same for any batch, with the pauses of `verify.check_slowly`. It changes nothing but the batch."""
+        most_bytes = self.config.max_message_bytes
+        if header.batch_length + LOG_OVERHEAD_BYTES > most_bytes:
+            return view, header, TOO_LARGE
+        if self._codec is None or self._codec == header.codec:
+            return (view, *(yield from check_slowly(view, header, self.demands, now.wall_ms)))
+        change = Recompression(self._codec, self._level, most_bytes)
+        try:
+            header, refused = yield from check_slowly(view, header, self.demands, now.wall_ms, taken=change.take)
+        except OverLimit:
+            return view, header, TOO_LARGE
+        if refused is not None:
+            return view, header, refused
+        encoded, header = change.made(header)
+        return encoded, header, TOO_LARGE if header.size > most_bytes else None
 
     def append(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True

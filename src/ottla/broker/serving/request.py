@@ -58,6 +58,7 @@ class Request(Generic[Body]):
 
     `denied`, if any, answers the parts of it that the client may not ask for; the body no longer holds them. Of one that names many
     things the body has some of them, and `whole` is about all.
+    `is_owned`: views of the frame, such as records, may be kept beyond the handler's return.
     """
 
     api: Api
@@ -71,6 +72,7 @@ class Request(Generic[Body]):
     now: Now
     denied: Message | None = None
     whole: Whole | None = None
+    is_owned: bool = False
 
     def repeats(self, *name: object) -> bool:
         """Whether something is named in several parts of the request: all that make its name."""

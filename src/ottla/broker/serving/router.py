@@ -90,6 +90,7 @@ class Router:
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
+        request.is_owned = owned
         self._at_hand = request
         return self._kept(request, self._ask(request, handler, route))
 
