@@ -45,15 +45,13 @@ class Threaded(Machine):
     """A machine with other threads."""
 
     def __init__(self, **settings: object) -> None:
-        self.threads = Threads()
+        self._workers = self.threads = Threads()
         super().__init__(**settings)
         create(self, "t", 4, max_message_bytes=8 * MB)
 
-    @property
-    def _workers(self) -> Threads:
-        return self.threads
-
     def work(self, turns: int = 10_000) -> None:
+        """Have so many turns done, or all that are asked for."""
+        self.pass_time(1)
         while self.threads.turns and turns:
             self.threads.one()
             self.pass_time(1)
