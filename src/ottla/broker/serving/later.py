@@ -193,7 +193,6 @@ class LaterReplies:
         """Nobody is left to receive this reply."""
         promise.ready = None
         promise.is_forgotten = True
-        self._scheduler.drop(promise)
         self._release(promise)
 
     def _hold(self, promise: Promise, waiting: Waiting) -> None:
