@@ -13,12 +13,14 @@ from typing import NamedTuple
 from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged
+from ottla.log.joints import check_joints
 from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
 from ottla.log.producers import ProducerBatch, Producers
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
+from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
 from ottla.log.transactions import Aborted, Marker, read_marker
 from ottla.ports import Disk, File, FileSlice, Now, StorageFailed, Syncable
@@ -49,7 +51,8 @@ class Log:
     """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
     `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written; everything below `synced_offset`
-    is durable; `size_bytes` is the size of the segments' batches.
+    is durable; `size_bytes` is the size of the segments' batches. What was deleted stays beside it until the caller has raised
+    `noted_start`: the epochs on stable storage tell then that the log begins there.
     """
 
     __slots__ = (
@@ -67,6 +70,7 @@ class Log:
         "epochs",
         "log_end_offset",
         "log_start_offset",
+        "noted_start",
         "path",
         "producers",
         "segments",
@@ -94,7 +98,8 @@ class Log:
         self._unsynced: dict[Segment, list[tuple[int, File]]] = {}  # sealed ones; (what the log must be synced up to, file)
         self._epochs_saved = opened.epochs_saved
         self._names_synced = True
-        self._removed: list[retention.RemovedSegment] = []
+        self._removed: list[retention.RemovedSegment] = opened.removed
+        self.noted_start = ENDLESS
         self._swap: swap.Swap | None = None
 
     @classmethod
@@ -109,16 +114,23 @@ class Log:
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        is_noted: bool = False,
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
         After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and a
-        torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). Raises `Damaged` if
-        synced data is bad, and `StorageFailed`.
+        torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: they name
+        this log, so that what is missing in front or between segments is damage. Raises `Damaged` if synced data is bad, and
+        `StorageFailed`.
         """
-        opened = Opening(disk, path, config, clean=clean, recovery_point=recovery_point).run(topic_id, log_start_offset)
+        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point)
+        opened = opening.run(topic_id, log_start_offset, is_noted=is_noted)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
         log = cls(disk, path, config, opened, topic_id)
+        if is_noted:
+            log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
+        may_have_gaps = config.compacts and not is_noted
+        check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, may_have_gaps=may_have_gaps)
         log._reserve(log._active)
         return log
 
@@ -335,7 +347,7 @@ class Log:
         The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
         refuses is logged, and tried again the next time.
         """
-        self._removed = retention.remove_expired(self._disk, self._removed, now)
+        self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset
         before = len(self._removed)
@@ -394,6 +406,7 @@ class Log:
         except StorageFailed:
             self.was_not_flushed()
             raise
+        self.noted_start = self.log_start_offset
         return self.synced_offset
 
     def flush(self) -> list[Syncable]:
@@ -429,7 +442,7 @@ class Log:
         if self.log_end_offset > max(self._snapshots, default=0):
             self._save_producers()
         self.checkpoint()
-        self._removed = retention.remove_expired(self._disk, self._removed, None)
+        self._removed = retention.remove_expired(self._disk, self._removed, None, self.noted_start)
         for segment in self.segments:
             segment.close()
 
@@ -515,7 +528,8 @@ class Log:
         segment = self.segments[0]
         if not self._names_synced:
             self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring back the first and not the second
-        self._removed.append(retention.mark_removed(self._disk, segment, now.mono_ms + self.config.file_delete_delay_ms))
+        deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
+        self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
         self._names_synced = False
         self._leave([segment])
         self.size_bytes -= segment.size

@@ -12,6 +12,7 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+KNOWN_GAPS = "known-gaps-checkpoint"
 
 DIGITS = 20
 LONGEST_NAME = 255

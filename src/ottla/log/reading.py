@@ -60,7 +60,7 @@ class LogReader:
 
     def __init__(self, path: str, segments: list[Segment], epochs: LeaderEpochs) -> None:
         self.segments = segments
-        self.holes: list[DamagedRange] = []
+        self.holes: list[tuple[DamagedRange, Damaged]] = []
         self._path = path
         self._epochs = epochs
         self.places: dict[int, tuple[Segment, int]] = {}
@@ -147,6 +147,12 @@ class LogReader:
         if end < segment.size and segment.unproven is not None:
             self.prove(segment, end, segment.size, log_end_offset)
         return end
+
+    def is_sound_at_end(self, segment: Segment, log_end_offset: int) -> bool:
+        """Whether a segment's last batches are what was written; what is wrong with them is noted and told."""
+        if segment.unproven is not None:
+            self._check(segment, segment.size - 1, segment.size, log_end_offset)
+        return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
         """Find out what is wrong at the place of which somebody said that no batch is there."""
@@ -284,13 +290,9 @@ class LogReader:
         return Damaged(self._path, file_name(segment.base_offset, LOG), position, f"{found.sentence[:-1]}: {lost}.")
 
     def _check_holes(self, offset: int) -> None:
-        for each in self.holes:
-            if each.first_offset <= offset < each.end_offset:
-                raise self._hole(each)
-
-    def _hole(self, hole: DamagedRange) -> Damaged:
-        name = file_name(self.segments[max(0, self.number(hole.end_offset - 1))].base_offset, LOG)
-        return Damaged(self._path, name, hole.position, hole.sentence)
+        for missing, damaged in self.holes:
+            if missing.first_offset <= offset < missing.end_offset:
+                raise Damaged(damaged.path, damaged.file, damaged.position, damaged.sentence)
 
     def _position_of(self, offset: int, segment: Segment, log_end_offset: int) -> int:
         place = self.places.get(offset)

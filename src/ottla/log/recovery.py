@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -31,6 +31,7 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producers import Producers
+from ottla.log.retention import RemovedSegment
 from ottla.log.scan import LENGTH_FROM, headers
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers, remove_snapshots
@@ -59,6 +60,7 @@ class Opened:
     snapshots: list[int] = field(default_factory=list)
     log_start_offset: int = 0
     log_end_offset: int = 0
+    removed: list[RemovedSegment] = field(default_factory=list)
 
 
 class Opening:
@@ -75,15 +77,21 @@ class Opening:
         self._names: set[str] = set()
         self._ended_transactions = False
 
-    def run(self, topic_id: bytes, log_start_offset: int) -> Opened:
+    def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False) -> Opened:
+        """`is_noted`: the log was here before, so that its epochs know where it begins: a later segment is not the first.
+
+        Raises `Damaged` and `StorageFailed`.
+        """
         names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
             self.disk.make_dir(self.path)
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
-        self._load_segments(names, log_start_offset)
         self._load_epochs(names)
+        epochs = found.epochs.entries
+        noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
+        self._load_segments(names, log_start_offset, noted_start)
         found.log_end_offset = self._open_last() if self.clean else self._recover()
         if found.log_end_offset < self.recovery_point:
             last = found.segments[-1]
@@ -96,7 +104,10 @@ class Opening:
         if found.log_end_offset < log_start_offset:
             start_anew(self.disk, self.path, found.segments, log_start_offset)
             found.log_end_offset = log_start_offset
-        found.log_start_offset = min(max(log_start_offset, found.segments[0].base_offset), found.log_end_offset)
+        begins = found.segments[0].base_offset
+        if noted_start is not None and not found.removed:
+            begins = min(begins, noted_start)
+        found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
         self._settle_epochs()
         if self._ended_transactions:
             # The snapshots may be newer than the indexes of aborted transactions: read again what those may lack.
@@ -107,11 +118,16 @@ class Opening:
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
 
-    def _load_segments(self, names: Sequence[str], log_start_offset: int) -> None:
+    def _load_segments(self, names: Sequence[str], log_start_offset: int, noted_start: int | None) -> None:
         self._names.update(names)
         parsed = {name: parse_file_name(name) for name in names}
         bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
+        if noted_start is not None and bases:
+            self._keep_deleted(parsed, noted_start, bases[0])
+        kept = {one.path for one in self.found.removed}
         for name, known in parsed.items():
+            if f"{self.path}/{name}" in kept:
+                continue
             if name.endswith((DELETED, ".tmp")) or (known and known[1] in OF_A_SEGMENT and known[0] not in bases):
                 if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
                     self.disk.remove(f"{self.path}/{name}")
@@ -121,6 +137,18 @@ class Opening:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
         if not bases:
             self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
+
+    def _keep_deleted(self, parsed: Mapping[str, tuple[int, str] | None], noted_start: int, first: int) -> None:
+        """Keep deleted segments from the noted start on, which explain that the log begins at `first`, until that is noted.
+
+        If it is, have it on stable storage before they go.
+        """
+        deleted = [(known[0], name) for name, known in parsed.items() if known and known[1] == LOG + DELETED and known[0] < first]
+        if noted_start < first and deleted and min(deleted)[0] <= noted_start:
+            self.found.removed = [RemovedSegment(0, f"{self.path}/{name}", None, "", first) for _, name in deleted]
+        elif deleted:
+            self.disk.open(f"{self.path}/{LEADER_EPOCHS}").sync()
+            self.disk.sync_dir(self.path)
 
     def _load_epochs(self, names: Sequence[str]) -> None:
         if LEADER_EPOCHS not in names:

@@ -15,16 +15,22 @@ from ottla.ports import Disk, File, Now, StorageFailed
 log = logging.getLogger("ottla.log")
 
 
+REPLACED = 0
+"""The offset until which a segment reached that another one took the place of."""
+
+
 class RemovedSegment(NamedTuple):
     """A segment that was deleted, and stays on disk for readers that hold slices of it.
 
-    The index of aborted transactions at `aborted_path` stays with it: until then a power cut may bring the segment back.
+    The index of aborted transactions at `aborted_path` stays with it: until then a power cut may bring the segment back. It stays,
+    too, until it is noted that the log begins at `until_offset` or later: to the next start a missing segment is damage, otherwise.
     """
 
     deadline_mono_ms: int
     path: str
     file: File | None
     aborted_path: str = ""
+    until_offset: int = REPLACED
 
 
 def expired(
@@ -61,13 +67,13 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     return now.wall_ms - newest > config.retention_ms
 
 
-def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_replaced: bool = False) -> RemovedSegment:
+def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offset: int = REPLACED) -> RemovedSegment:
     """Take a segment out of the log at once, durably once its directory is synced; it stays readable until the deadline.
 
-    `is_replaced`: another segment gets its name. Raises `StorageFailed`, and nothing has changed then. The next start removes an
-    index that stays behind.
+    `until_offset` is where the log goes on, or `REPLACED` if another segment gets its name. Raises `StorageFailed`, and nothing has
+    changed then. The next start removes an index that stays behind.
     """
-    path = segment.path(LOG)
+    path, is_replaced = segment.path(LOG), until_offset == REPLACED
     if not disk.exists(path):
         return RemovedSegment(deadline_mono_ms, "", None)
     file = segment.file
@@ -88,19 +94,20 @@ def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, *, is_repl
         if disk.exists(segment.path(suffix)):
             with suppress(StorageFailed):
                 remove(segment.path(suffix))
-    return RemovedSegment(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX))
+    return RemovedSegment(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX), until_offset)
 
 
-def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None) -> list[RemovedSegment]:
-    """Remove those past their deadline (all, if `now` is None); returns the others."""
+def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None, noted_start: int) -> list[RemovedSegment]:
+    """Remove those past their deadline (all, if `now` is None) and before the noted start of the log; returns the others."""
     kept = []
     for one in removed:
-        if now is not None and one.deadline_mono_ms > now.mono_ms:
+        if one.until_offset > noted_start or (now is not None and one.deadline_mono_ms > now.mono_ms):
             kept.append(one)
             continue
         try:
             if one.file is not None:
                 one.file.close()
+            if one.path:
                 disk.remove_soon(one.path)
             if one.aborted_path and disk.exists(one.aborted_path):
                 disk.remove_soon(one.aborted_path)

@@ -41,7 +41,7 @@ class Swap:
         """
         if self.old:
             while self.old:
-                self.removed.append(retention.mark_removed(disk, self.old[-1], self.deadline_mono_ms, is_replaced=True))
+                self.removed.append(retention.mark_removed(disk, self.old[-1], self.deadline_mono_ms))
                 self.old.pop()
             return False
         segment = self.segment

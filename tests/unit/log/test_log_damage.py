@@ -29,7 +29,7 @@ def written(disk: SimDisk, config: LogConfig = CONFIG) -> None:
 
 
 def opened(disk: SimDisk, config: LogConfig = CONFIG) -> Log:
-    return Log.open(disk, "t-0", config, NOW, clean=True, recovery_point=END)
+    return Log.open(disk, "t-0", config, NOW, clean=True, recovery_point=END, is_noted=True)
 
 
 def change(disk: SimDisk, path: str, position: int, data: bytes) -> None:
@@ -159,3 +159,65 @@ def test_a_consumer_goes_on_behind_damage_in_a_large_segment() -> None:
     got, errors = read_on(log, 30)
     assert (got, errors) == ([each for each in EVERY if each >= 50], list(range(30, 50)))
     assert read_on(log, 0)[1] == list(range(20, 50))
+
+
+def segment_name(number: int) -> str:
+    return f"t-0/{number * 20:020d}.log"
+
+
+@pytest.mark.expects_errors("are missing")
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_segment_is_a_hole_with_edges(number: int, policy: str, caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    written(disk)
+    disk.remove(segment_name(number))
+    log = opened(disk, replace(CONFIG, cleanup_policy=policy))
+    lost = range(number * 20, number * 20 + 20)
+    assert f"offsets {lost[0]} to {lost[-1]} are missing" in caplog.text
+    assert log.log_start_offset == 0
+    got, errors = read_on(log, 0)
+    assert errors == list(lost)
+    assert got == [each for each in EVERY if each not in lost]
+
+
+@pytest.mark.expects_errors("are missing")
+def test_a_segment_that_lost_its_last_batches_is_a_hole() -> None:
+    disk = SimDisk()
+    written(disk)
+    disk.open(segment_name(1)).truncate(700)
+    assert read_on(opened(disk), 0) == ([each for each in EVERY if not 34 <= each < 40], list(range(34, 40)))
+
+
+def test_a_directory_that_was_compacted_elsewhere_keeps_its_gaps(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    written(disk)
+    disk.remove(segment_name(1))
+    compacted = replace(CONFIG, cleanup_policy="compact")
+    log = Log.open(disk, "t-0", compacted, NOW, clean=True)
+    assert "1 gaps between segments are taken for what compaction left" in caplog.text
+    left = [each for each in EVERY if not 20 <= each < 40]
+    assert read_on(log, 0) == (left, [])
+    log.close()
+    assert read_on(opened(disk), 0) == (left, [])
+
+
+def test_a_deleted_segment_stays_until_the_new_start_is_noted() -> None:
+    disk = SimDisk()
+    written(disk)
+    config = replace(CONFIG, retention_bytes=2500, file_delete_delay_ms=0)
+    log = opened(disk, config)
+    epochs = disk.read_file("t-0/leader-epoch-checkpoint")
+    assert log.retain(NOW) == 1
+    log.retain(NOW)
+    assert disk.exists(FIRST + ".deleted")
+    disk.kill()
+    disk.write_file("t-0/leader-epoch-checkpoint", epochs)  # as a power cut may bring it back
+    log = Log.open(disk, "t-0", config, NOW, recovery_point=END, is_noted=True)
+    assert log.log_start_offset == 20
+    assert disk.exists(FIRST + ".deleted")
+    assert read_on(log, 20) == (EVERY[10:], [])
+    log.retain(NOW)
+    disk.kill()
+    assert Log.open(disk, "t-0", config, NOW, recovery_point=END, is_noted=True).log_start_offset == 20
+    assert not disk.exists(FIRST + ".deleted")

@@ -55,6 +55,10 @@ class Checkpoints:
         """Below it all records were on stable storage; 0 if nothing is known."""
         return self._offsets[RECOVERY_POINTS].get((topic, index), 0)
 
+    def is_noted(self, topic: str, index: int) -> bool:
+        """Whether anything is known of a partition: then this broker has held it before."""
+        return (topic, index) in self._offsets[RECOVERY_POINTS]
+
     def is_known(self, partition: Partition) -> bool:
         """Whether the entries of a partition are true of it now: after a power cut one file may be older than another."""
         key = (partition.topic, partition.index)
@@ -166,7 +170,7 @@ class Checkpoints:
 
     def _flush(self, partition: Partition) -> Steps[None]:
         """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
-        recovery_point = partition.log.synced_offset
+        recovery_point, log_start_offset = partition.log.synced_offset, partition.log.log_start_offset
         try:
             files = partition.log.flush()
         except StorageFailed as failure:
@@ -179,6 +183,8 @@ class Checkpoints:
             return
         if failed is not None:
             partition.fail(failed)
+        else:
+            partition.log.noted_start = log_start_offset
         self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:

@@ -124,6 +124,7 @@ class Partitions:
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            is_noted=self.checkpoints.is_noted(partition.topic, partition.index),
         )
 
     def configure(self, topic: str, config: LogConfig, now: Now) -> None:
