@@ -357,7 +357,7 @@ class Log:
             expired = self._expired(now, limit)
             self._remove_oldest(expired if most is None else min(expired, most), now)
         except StorageFailed as failure:
-            log.error("%s: old segments could not be deleted: %s", self.path, failure)
+            log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
         return len(self._removed) - before
 
     def names_are_synced(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from ottla.wire.errors import (
     NONE,
     NOT_COORDINATOR,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -177,6 +179,20 @@ def test_a_full_disk_refuses_commits_and_changes_nothing(machine: Machine) -> No
     machine.disk.capacity_bytes = None
     assert commit(machine, "simple", 7) == NONE
     assert committed(machine, "simple") == {("t", 0): 7}
+
+
+@pytest.mark.expects_errors("its coordinator cannot store")
+def test_records_that_the_topic_does_not_take_are_refused_and_the_reason_is_logged(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert commit(machine, "g", 5) == NONE
+    for partition in machine.broker.partitions:
+        partition.log.config = replace(partition.log.config, segment_bytes=50)
+    with caplog.at_level(logging.ERROR, "ottla.broker"):
+        assert commit(machine, "g", 6) == UNKNOWN_SERVER_ERROR
+    assert "RECORD_LIST_TOO_LARGE" in caplog.text
+    assert [getattr(record, "cause", None) for record in caplog.records] == ["coordinator"]
+    assert committed(machine, "g") == {("t", 0): 5}
 
 
 @pytest.mark.expects_errors("No space left on device")
@@ -357,15 +373,15 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
 
 
 @pytest.mark.expects_errors("No space left on device", "cannot be made")
-def test_what_refuses_to_make_the_topic_of_groups_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_refuses_to_make_the_topic_of_groups_is_logged_under_one_cause(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     commit = machine.registry.commit
     machine.registry.commit = refuse  # type: ignore[method-assign]  # the one port whose faults can't be ordered
     with caplog.at_level(logging.ERROR, LOG):
         for _ in range(3):
             assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
-    lines = [record.message for record in caplog.records if "__consumer_offsets cannot be made" in record.message]
-    assert len(lines) == 1
+    told = [record for record in caplog.records if "__consumer_offsets cannot be made" in record.message]
+    assert [getattr(record, "cause", None) for record in told] == ["__consumer_offsets"] * 3
     machine.registry.commit = commit  # type: ignore[method-assign]  # and mends it
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == NONE
 

@@ -25,7 +25,14 @@ from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
 from ottla.records.build import build
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER
+from ottla.wire.errors import (
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_SERVER_ERROR,
+    error_name,
+)
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -51,8 +58,12 @@ class PartitionLog:
     def append(self, records: Sequence[KeyAndValue], now: Now) -> int:
         """An error code that clients of coordinators understand, or NONE."""
         batch = bytearray(build([key for key, _ in records], [value for _, value in records], now.wall_ms))
-        appended = self._partition.append(batch, (read_header(batch),), now, origin_client=False)
-        return NOT_COORDINATOR if appended.error_code in (KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER) else appended.error_code
+        error_code = self._partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
+        if error_code in (NONE, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER):  # which the partition has told, if it is to be told
+            return NOT_COORDINATOR if error_code else NONE
+        sentence = "%s: its coordinator cannot store %d bytes of records (%s): check the settings of the topic"
+        log.error(sentence, self._partition, len(batch), error_name(error_code), extra={"cause": "coordinator"})
+        return UNKNOWN_SERVER_ERROR
 
     def when_durable(self, told: Callable[[int], None]) -> None:
         partition = self._partition
@@ -108,7 +119,6 @@ class Coordinators(Generic[M]):
         self._held: dict[int, tuple[Partition, Shard[M]]] = {}
         self.gathering: dict[Shard[M], None] = {}
         """Those that have something for `settle` to append."""
-        self._problem: str | None = None
 
     @property
     def topic(self) -> str:
@@ -143,9 +153,9 @@ class Coordinators(Generic[M]):
         if self.count:
             return NONE
         (decision,) = self._create([self.topic], now)
-        if decision.message is not None and decision.message != self._problem:  # clients ask again and again
-            log.error("%s cannot be made, and has no coordinator before it is: %s", self.topic, decision.message)
-        self._problem = decision.message
+        if decision.error_code and not self.count:
+            why = decision.message or error_name(decision.error_code)
+            log.error("%s cannot be made, and has no coordinator before it is: %s", self.topic, why, extra={"cause": self.topic})
         for _ in self.load(now):  # so that the first who asks does not wait for all of them
             pass
         return decision.error_code

@@ -14,7 +14,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
-from ottla.log.checkpoints import CLEANED_OFFSETS, Offsets, format_offsets, read_offsets
+from ottla.log.checkpoints import CLEANED_OFFSETS, Offsets, formatted_slowly, read_offsets
 from ottla.log.compaction import Compacted, Compaction
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
@@ -112,7 +112,7 @@ class Cleaner:
             roll_if_overdue(partition.log, now)
             dirt = dirtiness(partition.log, self.cleaned_offset(partition), now)
         except StorageFailed as failure:
-            log.error("%s cannot be compacted now: %s", partition, failure)
+            log.error("%s cannot be compacted now: %s", partition, failure, extra={"cause": "compaction"})
             return None
         return dirt if is_due(partition.log, dirt) else None
 
@@ -163,7 +163,7 @@ class Cleaner:
         if offsets == self._saved:
             return
         try:
-            yield from replace_file(self._disk, CLEANED_OFFSETS, format_offsets(offsets))
+            yield from replace_file(self._disk, CLEANED_OFFSETS, (yield from formatted_slowly(offsets)))
             self._saved = offsets
         except StorageFailed as failure:
-            log.error("%s could not be written: %s", CLEANED_OFFSETS, failure)
+            log.error("%s could not be written: %s", CLEANED_OFFSETS, failure, extra={"cause": CLEANED_OFFSETS})
