@@ -93,7 +93,7 @@ class Compaction:
         dirty = self._dirty()
         transactions = self._transactions(dirty)
         for segment in dirty:
-            for view in chunks(segment, segment.locate(found.first_dirty_offset)):
+            for view in self._chunks(segment, segment.locate(found.first_dirty_offset)):
                 full = self._map_chunk(segment, view, transactions)
                 if full is not None:
                     self.result.cleaned_offset = full
@@ -164,7 +164,7 @@ class Compaction:
 
     def _fill(self, new: Segment, segment: Segment, filter: Filter) -> Pauses:
         unsynced = 0
-        for view in chunks(segment, 0):
+        for view in self._chunks(segment, 0):
             try:
                 parts, headers = filter.retained(view)
             except (BadBatch, CodecFailed) as failure:
@@ -179,6 +179,13 @@ class Compaction:
                 yield [new.file]
             else:
                 yield None
+
+    def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview]:
+        """Read as `chunks` does. What no CRC covers is checked, too: damage must not be written down as if it were right."""
+        for view in chunks(segment, position):
+            self.log.prove(segment, position, position + len(view))
+            position += len(view)
+            yield view
 
     def _write(self, new: Segment, parts: list[Buffer], headers: list[BatchHeader]) -> None:
         if parts:

@@ -262,6 +262,11 @@ class Log:
             return None
         return self._reader.read(offset, max_bytes, until_offset, self.log_end_offset, min_one_batch=min_one_batch)
 
+    def prove(self, segment: Segment, start: int, end: int) -> None:
+        """Check what of these bytes was not read since the start. Raises `Damaged`, and `StorageFailed`."""
+        if segment.unproven is not None:
+            self._reader.prove(segment, start, end, self.log_end_offset)
+
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
         return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset))

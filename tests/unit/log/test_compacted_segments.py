@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ottla.log.compaction import Compaction
+from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.ports import FileSlice
@@ -105,6 +108,7 @@ def test_a_reader_gets_to_the_end_though_nothing_but_empty_batches_is_there() ->
     assert replies(log, log.log_end_offset)[-1][-1].next_offset == log.log_end_offset
 
 
+@pytest.mark.expects_errors("no whole batch")
 def test_a_batch_that_is_not_whole_at_the_end_of_a_segment_is_not_passed_over() -> None:
     disk = SimDisk()
     log = written(disk, keys=ROUNDS)
@@ -125,3 +129,20 @@ def test_a_second_pass_finds_nothing_to_change() -> None:
     before = [(segment, segment.size) for segment in log.segments]
     compact(log, disk)
     assert [(segment, segment.size) for segment in log.segments] == before
+
+
+@pytest.mark.expects_errors("does not fit those beside it")
+def test_a_damaged_offset_is_not_written_down_as_if_it_were_right() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=5)
+    log.close()
+    path = f"t-0/{0:020}.log"
+    data = bytearray(disk.read_file(path))
+    data[[position for position, _ in batches(data)][1] + 7] ^= 64  # of a base offset, which no CRC covers
+    disk.write_file(path, data)
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=True)
+    before = [segment.base_offset for segment in log.segments]
+    with pytest.raises(Damaged):
+        compact(log, disk)
+    assert [segment.base_offset for segment in log.segments] == before
+    assert disk.read_file(path) == data
