@@ -71,6 +71,8 @@ class BrokerKeywords(TypedDict, total=False):
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
     max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
     max_incremental_fetch_session_cache_slots: int
     message_max_bytes: int
     node_id: int

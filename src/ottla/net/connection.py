@@ -78,7 +78,8 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """Frames in, replies out. A request is not begun while an earlier reply of the same connection is blocking."""
 
-    def __init__(self, owner: Owner, door: Door, clock: Clock, listener: str, release: Release) -> None:
+    def __init__(self, owner: Owner, door: Door, clock: Clock, listener: str, release: Release, host: str) -> None:
+        self.host = host
         self.listener = listener
         self.release = release
         self._owner = owner

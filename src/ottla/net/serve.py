@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 
 from ottla.broker.settings import BrokerSettings
+from ottla.net.files import raise_limit
 from ottla.net.start import Listen, Running, start
 from ottla.records.uncompiled import say_once
 from ottla.version import VERSION
@@ -18,6 +19,7 @@ log = logging.getLogger("ottla.net")
 
 def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`."""
+    raise_limit()
     asyncio.run(_serve(data_dir, listen, settings, answers))
 
 

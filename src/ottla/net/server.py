@@ -8,13 +8,16 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import TODAY, Release
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
+from ottla.net.acceptor import Acceptor, listening
 from ottla.net.connection import Connection
 from ottla.net.door import Door
+from ottla.net.limits import ConnectionLimits
 from ottla.net.outbox import CHUNK_BYTES
 from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
@@ -34,6 +37,10 @@ UNSENT_BYTES = 32 * 1024 * 1024
 LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
 """Beyond this, those are cut that have taken nothing for the longest time."""
 
+IDLE_WHEN_FULL_MS = 10_000
+MOST_CLOSED = 64
+"""Where all connections are taken, so many are closed each second of those that said nothing for so long."""
+
 STALE_BYTES = 2 * CHUNK_BYTES
 """Who has less than this unsent is not cut for it."""
 
@@ -45,7 +52,7 @@ NOWHERE = ("", 0)
 class Server:
     """Joins one broker machine to asyncio: connections feed it, one timer wakes it, the disk's completions reach it."""
 
-    def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop, most_connections: int) -> None:
         self.broker = broker
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()
@@ -58,14 +65,15 @@ class Server:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
         self._connections: set[Connection] = set()
-        self._listeners: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
+        self._limits = ConnectionLimits(broker.settings_in_force, most_connections, self._make_room)
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._turn_is_due = False
         self._settling = False
         self._is_closed = False
-        self._listens = True
+        self._room_made_ms = 0
         self._released: list[Connection] = []
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = loop.call_later(LOOK_S, self._look)
@@ -82,43 +90,24 @@ class Server:
         A host may have several addresses, and the empty host stands for all: one port serves them, also if any port will do.
         """
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        hosts = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
         for tries_left in reversed(range(PORT_TRIES)):
             try:
-                address = await self._bind(hosts, port, lambda: Connection(self, self.door, self.broker.clock, name, release))
+                listeners = _bound(addresses)
             except OSError as refused:
                 if port or refused.errno != errno.EADDRINUSE or not tries_left:
                     raise
             else:
-                return address
-        raise AssertionError("the last try returns or raises")
-
-    async def _bind(self, hosts: list[str], port: int, connection: Callable[[], Connection]) -> tuple[str, int]:
-        """Listen at all addresses on the same port: `port`, or the one the first address is given."""
-        listeners, taken = list[asyncio.Server](), port
-        try:
-            for host in hosts:
-                listener = await self._loop.create_server(connection, host, taken, backlog=512)
-                if listener.sockets:  # none where the system lacks this address family
-                    listeners.append(listener)
-                    taken = taken or listener.sockets[0].getsockname()[1]
-            if not listeners:
-                raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
-        except OSError:
-            for listener in listeners:
-                listener.close()
-            raise
-        self._listeners += listeners
-        return listeners[0].sockets[0].getsockname()[0], taken
+                break
+        connection = partial(Connection, self, self.door, self.broker.clock, name, release)
+        acceptors = [Acceptor(self._loop, listener, connection, self._limits) for listener in listeners]
+        self._acceptors += acceptors
+        return acceptors[0].address
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Take in a new connection; one above `max.connections` is closed at once."""
+        """Take in a new connection."""
         self._count += 1
         self._connections.add(connection)
-        if len(self._connections) > self.broker.settings.max_connections:
-            most = self.broker.settings.max_connections
-            log.warning("refused a connection: max.connections (%d) are open", most, extra={"cause": "max.connections"})
-            self._loop.call_soon(connection.close)
         self._size_buffers(transport)
         host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
@@ -129,6 +118,7 @@ class Server:
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
+        self._limits.leave(connection.host)
 
     def resume_soon(self, connection: Connection) -> None:
         """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""
@@ -194,9 +184,8 @@ class Server:
         return self.door.failure is None and self.broker.close()
 
     def _stop_listening(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-        self._listens = False
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._stop_timers()
 
     def _stop_timers(self) -> None:
@@ -215,12 +204,7 @@ class Server:
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """End the broker when a callback fails: asyncio alone would only log it."""
         error = context.get("exception")
-        if not self._listens and "_start_serving" in str(context["message"]):
-            return  # after a failed accept asyncio tries again a second later, even if the listener is closed by then
-        if isinstance(error, OSError) and "socket" in context:
-            sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
-            log.warning(sentence, error.strerror, extra={"cause": "accept"})
-        elif isinstance(error, Exception):
+        if isinstance(error, Exception):
             self.door.fail(error, f"a callback ({context['message']})")
         else:
             log.error("%s", context["message"], extra={"cause": "asyncio"})
@@ -241,6 +225,19 @@ class Server:
             if connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
                 (connection.cut if connection.unsent else connection.close)()
+
+    def _make_room(self) -> bool:
+        """Close those of all connections that have been idle for longest, once a second. Whether there were any."""
+        now_ms = self.broker.clock.now().mono_ms
+        if now_ms - self._room_made_ms < LOOK_S * 1000:
+            return False
+        self._room_made_ms = now_ms
+        idle = [one for one in self._connections if one.idle and one.active_ms < now_ms - IDLE_WHEN_FULL_MS]
+        for connection in sorted(idle, key=lambda connection: connection.active_ms)[:MOST_CLOSED]:
+            sentence = "closed the idle connection of %s: others want to connect, and max.connections are open"
+            log.warning(sentence, connection, extra={"cause": "no connection left"})
+            connection.close()
+        return bool(idle)
 
     def _look(self) -> None:
         """Every second: end what is gone, and what holds memory that others wait for."""
@@ -275,3 +272,22 @@ class Server:
         self.broker.run_timers(self.broker.clock.now())
         self._resume()
         self._arm(self.broker.clock.now())  # the time that the timers took would otherwise be waited for again
+
+
+def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:
+    """Sockets that listen at all addresses on the same port: the one that is asked for, or the one that the first is given."""
+    listeners, port, refused = list[socket.socket](), 0, None
+    for family, (host, wanted, *rest) in addresses:
+        try:
+            listeners.append(listening(family, (host, wanted or port, *rest)))
+        except OSError as error:
+            if error.errno == errno.EAFNOSUPPORT:  # the system lacks this family
+                refused = error
+                continue
+            for listener in listeners:
+                listener.close()
+            raise
+        port = listeners[0].getsockname()[1]
+    if not listeners:
+        raise refused or OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    return listeners

@@ -27,6 +27,7 @@ from ottla.net.clock import RealClock
 from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.door import BrokerFailed
+from ottla.net.files import MOST_CONNECTIONS, Shares, shares
 from ottla.net.old_registry import open_registry
 from ottla.net.server import Server
 from ottla.net.threads import RealWorkers
@@ -191,13 +192,14 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
     try:
         with ExitStack() as held:
             held.callback(directory.release)
-            disk = RealDisk(directory.path, post, max_open_files=settings.ottla_max_open_files, reserve=directory.reserve)
+            share = shares(settings.ottla_max_open_files)
+            disk = RealDisk(directory.path, post, max_open_files=share.files, reserve=directory.reserve)
             held.callback(disk.close)
             registry = open_registry(directory.path, disk)
             held.callback(registry.close)
             workers = RealWorkers(post)
             broker = BrokerMachine(
-                settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}),
+                settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
                 clock=RealClock(),
                 disk=disk,
                 registry=registry,
@@ -207,7 +209,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
                 workers=workers,
                 assignors=assignors,
             )
-            server = Server(broker, loop)
+            server = Server(broker, loop, share.connections)
             with _uncollected():
                 server.start(clean=directory.clean)
             directory.reserve.keep(settings.ottla_reserve_bytes)
@@ -220,6 +222,11 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers)
+
+
+def _found(share: Shares) -> dict[str, str]:
+    """Defaults that the system decides."""
+    return {"max.connections": str(min(share.connections, MOST_CONNECTIONS))}
 
 
 @contextmanager

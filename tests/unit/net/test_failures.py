@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 import socket
 import struct
 import subprocess
@@ -28,7 +27,6 @@ from ottla.net.outbox import Outbox
 from ottla.testing import BrokerProcess
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 from tests.support.frames import API_VERSIONS, LIST_OFFSETS, Batch, Raw, array, list_offsets_v1, request, string
-from tests.support.waiting import eventually
 
 DELETE_TOPICS = 20
 
@@ -188,27 +186,6 @@ def test_a_served_broker_that_a_mistake_ends_says_so_once_and_exits_with_70(tmp_
     assert done.stderr.count("Start it again") == 1
     assert "ottla: The broker ended because of a mistake in it" in done.stderr
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
-
-
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
-
-def test_too_many_connections_for_the_system_end_nothing(tmp_path: Path) -> None:
-    """That a socket can't be accepted is no mistake: who is connected is served, and others are once there is room again."""
-    with BrokerProcess(tmp_path / "data", prepare=few_files) as broker:
-        host, _, port = broker.address.rpartition(":")
-        first = Raw(broker.address)
-        many = [socket.create_connection((host, int(port))) for _ in range(80)]
-        eventually(lambda: "could not be taken" in broker.log)
-        assert first.is_served()
-        for one in many:
-            one.close()
-        first.close()
-        with Raw(broker.address) as later:
-            assert later.is_served()
-        assert broker.stop() == 0
-        assert "Traceback" not in broker.log
 
 
 def test_a_peer_that_is_gone_before_anybody_looks_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,7 +87,9 @@ def _with_addresses(settings: BrokerSettings, rooms: DescribeRooms, request: Req
     listener = Listener(peer.listener, peer.local_host, peer.local_port)
     node_id = str(rooms.identity.node_id)
     found = {"broker.id": node_id, "listeners": str(listener), "node.id": node_id} | settings.given
-    return BrokerSettings(found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker)
+    return BrokerSettings(
+        found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker, found=settings.found
+    )
 
 
 def _entry(row: DescribedSetting, body: DescribeConfigsRequest) -> Entry:

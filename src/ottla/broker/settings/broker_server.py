@@ -69,6 +69,18 @@ def _releases(text: str) -> tuple[tuple[str, str], ...]:
 RELEASES: Kind[tuple[tuple[str, str], ...]] = Kind("list", LIST_CODE, _releases, lambda value: ",".join(map(":".join, value)))
 
 
+def _overrides(text: str) -> tuple[tuple[str, int], ...]:
+    pairs = [item.strip().rpartition(":") for item in text.split(",")] if text.strip() else []
+    if not all(host and most.strip().isdecimal() for host, _, most in pairs):
+        raise BadValue("Write hosts with their most connections, as 10.0.0.1:100,host:200, separated by commas")
+    return tuple((host.strip(), int(most)) for host, _, most in pairs)
+
+
+OVERRIDES: Kind[tuple[tuple[str, int], ...]] = Kind(
+    "string", 2, _overrides, lambda value: ",".join(f"{host}:{most}" for host, most in value)
+)
+
+
 class ServerSettings(SettingsOf):
     """The broker's identity, its listeners, its limits, and the topics that it makes."""
 
@@ -94,7 +106,20 @@ class ServerSettings(SettingsOf):
     listeners = Setting(
         LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.", check=PLAIN
     )
-    max_connections = Setting(INT, LARGEST_INT, "Connections that may be open at a time.", check=at_least(0), dynamic=True)
+    max_connections = Setting(
+        INT,
+        LARGEST_INT,
+        "Connections that may be open at a time, never more than the open files of the process allow; without it, as many, up to "
+        "10000.",
+        check=at_least(0),
+        dynamic=True,
+    )
+    max_connections_per_ip = Setting(
+        INT, LARGEST_INT, "Connections of one address that may be open at a time.", check=at_least(0), dynamic=True
+    )
+    max_connections_per_ip_overrides = Setting(
+        OVERRIDES, (), "The same for some addresses or hosts: 10.0.0.1:100,host:200.", dynamic=True
+    )
     max_incremental_fetch_session_cache_slots = Setting(
         INT, 1000, "Fetch sessions that are kept; clients without one name all their partitions in each fetch.", check=at_least(0)
     )

@@ -107,7 +107,7 @@ def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
         for one in names
         if one in texts
     ]
-    found += [Synonym(one, text, DEFAULT_CONFIG) for one in names if (text := declared[one].shown_default) is not None]
+    found += [Synonym(one, text, DEFAULT_CONFIG) for one in names if (text := settings.shown_default(one)) is not None]
     while found and found[0].name != name:
         del found[0]
     return found

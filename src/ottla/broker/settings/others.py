@@ -88,8 +88,6 @@ log.cleaner.threads int 1 all 0
 log.dir.failure.timeout.ms long 30000 start
 log.flush.start.offset.checkpoint.interval.ms int 60000 start
 max.connection.creation.rate int 2147483647 all 0
-max.connections.per.ip int 2147483647 all 0
-max.connections.per.ip.overrides string "" all
 max.request.partition.size.limit int 2000 start
 metadata.log.dir string - start
 metadata.log.max.record.bytes.between.snapshots long 20971520 start
@@ -260,7 +258,7 @@ transactional.id.expiration.ms int 604800000 start
 
 RELIED_ON = (
     "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
-    "delegation.token.", "early.start.", "max.connection.creation.", "max.connections.per.ip", "principal.", "remote.log.storage.",
+    "delegation.token.", "early.start.", "max.connection.creation.", "principal.", "remote.log.storage.",
     "sasl.", "security.", "ssl.", "transaction.two.phase.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""

@@ -59,8 +59,14 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         *,
         of_all_brokers: Mapping[str, str] | None = None,
         of_this_broker: Mapping[str, str] | None = None,
+        found: Mapping[str, str] | None = None,
     ) -> None:
-        """`given` at the start; the others were set since then: for all brokers, and for this one, which override those."""
+        """`given` at the start; the others were set since then: for all brokers, and for this one, which override those.
+
+        `found` are defaults that depend on the machine.
+        """
+        self.found = dict(found or {})
+        self._take(self.found)
         super().__init__(given)
         self.of_all_brokers = dict(of_all_brokers or {})
         self.of_this_broker = dict(of_this_broker or {})
@@ -72,7 +78,11 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
         """The same settings with these set while the broker runs, instead of those set before. Raises `SettingError`."""
-        return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
+        return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker, found=self.found)
+
+    def shown_default(self, name: str) -> str | None:
+        """The value in force where nothing is set, as Kafka writes it."""
+        return self.found.get(name, self.DECLARED[name].shown_default)
 
     def release_of(self, listener: str) -> Release:
         """The release of Kafka that a listener behaves as."""

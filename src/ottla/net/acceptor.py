@@ -1,0 +1,141 @@
+"""Takes in the connections of one listening socket, a few each turn of the loop. Knows sockets, nothing of what is said on them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+log = logging.getLogger("ottla.net")
+
+WAITING = 512
+"""Connections that the system keeps until they are taken in."""
+
+AT_ONCE = 8
+"""Connections taken in during one turn: others are to be served meanwhile."""
+
+RETRY_S = 0.1
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Limits(Protocol):
+    """Who may come in."""
+
+    def enter(self, host: str) -> bool:
+        """Whether one more connection of this address is taken in; it counts from now on."""
+
+    def leave(self, host: str) -> None:
+        """One connection of this address is gone."""
+
+
+def listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    """A socket that listens at this address. Raises OSError."""
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(WAITING)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class Acceptor:
+    """Makes a protocol of each connection, given its address. Whoever is not taken in is closed at once: nobody waits in vain.
+
+    A spare descriptor is kept to do so even where the process may open no more files.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: socket.socket,
+        protocol: Callable[[str], asyncio.BaseProtocol],
+        limits: Limits,
+    ) -> None:
+        self.address: tuple[str, int] = listener.getsockname()[:2]
+        self._loop = loop
+        self._listener = listener
+        self._protocol = protocol
+        self._limits = limits
+        self._spare: int | None = _open_spare()
+        self._retry: asyncio.TimerHandle | None = None
+        self._entering: dict[asyncio.Task[None], socket.socket] = {}
+        self._listen()
+
+    def close(self) -> None:
+        """Take in nobody any more."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._listener.fileno() >= 0:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        for task in tuple(self._entering):
+            task.cancel()
+
+    def _listen(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                peer, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._refuse(error)
+                return
+            peer.setblocking(False)
+            if self._limits.enter(address[0]):
+                task = self._loop.create_task(self._enter(peer, address[0]))
+                self._entering[task] = peer
+                task.add_done_callback(self._entered)
+            else:
+                peer.close()
+
+    async def _enter(self, peer: socket.socket, host: str) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: self._protocol(host), peer)
+        except OSError as error:
+            peer.close()
+            self._limits.leave(host)
+            log.info("a connection of %s was gone before it was taken in: %s", host, error, extra={"cause": "accept"})
+
+    def _entered(self, task: asyncio.Task[None]) -> None:
+        peer = self._entering.pop(task)
+        if task.cancelled():
+            peer.close()
+
+    def _refuse(self, error: OSError) -> None:
+        """Close who comes next, if the system is only short of something; otherwise, and without a spare, rest for a moment."""
+        sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
+        log.warning(sentence, error.strerror, extra={"cause": "accept"})
+        if error.errno in SHORT_OF and self._spare is not None:
+            os.close(self._spare)
+            with contextlib.suppress(OSError):
+                self._listener.accept()[0].close()
+            self._spare = _open_spare()
+        else:
+            self._loop.remove_reader(self._listener)
+            self._retry = self._loop.call_later(RETRY_S, self._listen)
+            self._spare = _open_spare() if self._spare is None else self._spare
+
+
+def _open_spare() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

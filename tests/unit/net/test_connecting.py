@@ -1,0 +1,158 @@
+"""Who may connect: as many as the settings and the open files allow. Those beyond are closed at once, and nobody else is hurt."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
+from ottla.net import server as server_module
+from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
+from ottla.testing import BrokerProcess
+from tests.support.frames import API_VERSIONS, Batch, Raw, request
+from tests.support.waiting import eventually
+
+
+def connect(address: str, count: int) -> list[socket.socket]:
+    host, _, port = address.rpartition(":")
+    return [socket.create_connection((host, int(port)), timeout=10) for _ in range(count)]
+
+
+def is_open(one: socket.socket) -> bool:
+    """Whether the broker answers on it."""
+    try:
+        one.sendall(request(API_VERSIONS, 0, 1))
+        return bool(one.recv(1 << 16))
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def closing(many: list[socket.socket]) -> Iterator[list[socket.socket]]:
+    try:
+        yield many
+    finally:
+        for one in many:
+            one.close()
+
+
+@pytest.mark.parametrize("limit", [64, 256, 1024, 20_000, 1 << 20])
+@pytest.mark.parametrize("max_open_files", [16, 512, 100_000])
+def test_connections_never_take_the_descriptors_of_logs(limit: int, max_open_files: int) -> None:
+    held = 12
+    share = shared(limit, held, max_open_files)
+    assert share.files >= min(max_open_files, FEWEST)
+    assert share.connections >= FEWEST
+    assert held + share.files + share.connections < limit
+    assert share.files <= max_open_files
+    assert limit < 2048 or share.files == min(max_open_files, share.files)
+
+
+def test_connections_beyond_the_limit_are_closed_at_once_and_others_served() -> None:
+    with ottla.Broker(max_connections=5) as broker, closing(connect(broker.address, 12)) as many:
+        assert sum(is_open(one) for one in many) == 5
+        for one in many:
+            one.close()
+        eventually(lambda: len(connections_of(broker)) == 0)
+        with Raw(broker.address) as later:
+            assert later.is_served()
+
+
+def connections_of(broker: ottla.Broker) -> set[object]:
+    assert broker._running is not None
+    return set(broker._running.server._connections)
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"max_connections_per_ip": 3}, 3),
+        ({"max_connections_per_ip": 3, "max_connections_per_ip_overrides": "127.0.0.1:6"}, 6),
+        ({"max_connections_per_ip": 0, "max_connections_per_ip_overrides": "localhost:2,10.0.0.1:9"}, 2),
+        ({"max_connections_per_ip_overrides": "10.0.0.1:1"}, 10),
+    ],
+)
+def test_one_address_has_so_many_connections_and_no_more(settings: dict[str, object], most: int) -> None:
+    with ottla.Broker(**settings) as broker, closing(connect(broker.address, 10)) as many:  # type: ignore[arg-type]  # their names are those of settings
+        assert sum(is_open(one) for one in many) == most
+
+
+def test_connections_that_said_nothing_for_long_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "IDLE_WHEN_FULL_MS", -1)
+    monkeypatch.setattr(server_module, "MOST_CLOSED", 2)
+    with ottla.Broker(max_connections=4) as broker, closing(connect(broker.address, 4)) as many:
+        assert all(is_open(one) for one in many)
+        with Raw(broker.address) as later:
+            assert later.is_served()
+        assert sum(is_open(one) for one in many) == 2
+
+
+def few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+
+
+def test_too_many_connections_for_the_system_end_nothing(tmp_path: Path) -> None:
+    """Whoever is connected is served, partitions stay online, and others are taken in once there is room again."""
+    with BrokerProcess(tmp_path / "data", prepare=few_files) as broker, Raw(broker.address) as first:
+        assert first.create_topic("t", 8) == 0
+        eventually(lambda: first.produce("t", Batch().encode(), partition=7)[0] == 0)
+        with closing(connect(broker.address, 200)):
+            eventually(lambda: "refused a connection" in broker.log)
+            codes = [first.produce("t", Batch().encode(), partition=partition)[0] for partition in range(8)]
+            assert codes == [0] * 8
+            assert broker.log.count("refused a connection") < 20
+        eventually(lambda: is_served(broker.address))
+        assert "offline" not in broker.log
+        assert broker.stop() == 0
+        assert "Traceback" not in broker.log
+
+
+def is_served(address: str) -> bool:
+    with closing(connect(address, 1)) as (one,):
+        return is_open(one)
+
+
+def test_without_a_descriptor_left_newcomers_are_closed_without_a_flood_of_lines(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker, Raw(broker.address) as first:
+        assert first.is_served()
+        limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+        with closing(connect(broker.address, 200)):
+            eventually(lambda: "could not be taken" in broker.log)
+            assert first.is_served()
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
+        eventually(lambda: is_served(broker.address))
+        assert broker.log.count("could not be taken") < 20
+        assert broker.stop() == 0
+
+
+def test_a_broker_of_its_own_opens_as_many_files_as_the_system_lets_it(tmp_path: Path) -> None:
+    def soft() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2048))
+
+    with BrokerProcess(tmp_path / "data", prepare=soft) as broker:
+        assert resource.prlimit(broker.pid, resource.RLIMIT_NOFILE) == (2048, 2048)
+
+
+def test_an_embedded_broker_leaves_its_host_the_limits_it_has() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ottla.Broker():
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+def test_what_the_system_allows_is_described_as_the_default() -> None:
+    with ottla.Broker() as broker:
+        assert broker._running is not None
+        settings = broker._running.broker.settings
+        (described,) = (one for one in described_broker(settings) if one.name == "max.connections")
+        assert described.source == DEFAULT_CONFIG
+        assert described.value == str(settings.max_connections)
+        assert FEWEST <= settings.max_connections <= MOST_CONNECTIONS
+        assert settings.changed({"max.connections": "7"}, {}).max_connections == 7
+        assert settings.changed({}, {}).max_connections == settings.max_connections
