@@ -138,10 +138,9 @@ class BesiegedKafka:
 
     def stop(self) -> float | None:
         kafka, self._kafka = self._started, None
-        began = time.perf_counter()
-        kafka.stop(STOP_S)
+        kafka.kill()  # an orderly stop of thousands of partitions takes its time, and tells nothing of an attack
         shutil.rmtree(kafka.home, ignore_errors=True)
-        return time.perf_counter() - began
+        return 0.0
 
 
 class Given:

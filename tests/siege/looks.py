@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.siege.innocent import NUMBER, VALUE_BYTES, Sample
 from tests.support.frames import METADATA, Raw
 
 METADATA_VERSION = 8
 LOOK_S = 20.0
+TOPICS_S = 60.0
 FETCH_BYTES = 8 << 20
 BATCH_SIZE = struct.Struct(">qi")
 
@@ -36,16 +38,41 @@ def peak_mb(pid: int) -> float | None:
 
 def offline(address: str) -> list[str]:
     """The partitions that nobody leads, of all topics. Raises OSError, EOFError."""
-    body = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    with Raw(address, timeout_s=LOOK_S) as raw:
-        raw.send(b"".join(encode_request(FrameHeader(METADATA, METADATA_VERSION, 1, "siege"), body)))
-        answer = decode_response(METADATA, METADATA_VERSION, raw.frame())[1]
     return [
         f"{topic.name}-{partition.partition_index}"
-        for topic in answer.topics  # type: ignore[attr-defined]  # it is a MetadataResponse
+        for topic in topics(address, None)
         for partition in topic.partitions
         if partition.leader_id < 0 or partition.error_code
     ]
+
+
+def missing(address: str, names: Sequence[str]) -> list[str]:
+    """Which of these topics are not there yet, or without a leader. Raises OSError, EOFError."""
+    return [
+        str(topic.name)
+        for topic in topics(address, names)
+        if topic.error_code or any(partition.leader_id < 0 for partition in topic.partitions)
+    ]
+
+
+def topics(address: str, names: Sequence[str] | None) -> list[MetadataResponse.MetadataResponseTopic]:
+    """What is told of these topics, or of all. Raises OSError, EOFError."""
+    wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    body = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    with Raw(address, timeout_s=LOOK_S) as raw:
+        raw.send(b"".join(encode_request(FrameHeader(METADATA, METADATA_VERSION, 1, "siege"), body)))
+        answer = decode_response(METADATA, METADATA_VERSION, raw.frame())[1]
+    assert isinstance(answer, MetadataResponse)
+    return answer.topics
+
+
+def wait_for_topics(address: str, names: Sequence[str]) -> None:
+    """Return once each is there and led by somebody: Apache Kafka answers before. Raises OSError, EOFError, TimeoutError."""
+    deadline = time.monotonic() + TOPICS_S
+    while left := missing(address, names):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(left)} topics were not there {TOPICS_S:.0f} s after they were created")
+        time.sleep(0.05)
 
 
 def lost(address: str, topic: str, samples: Iterable[Sample]) -> list[int]:

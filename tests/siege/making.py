@@ -10,6 +10,7 @@ from ottla.records.build import build
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
+from tests.siege.looks import wait_for_topics
 from tests.siege.site import Site, framed
 
 NOW_MS = 1_780_000_000_000
@@ -40,6 +41,7 @@ def _create(site: Site, topics: list[Creatable]) -> None:
     answer = site.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 4)
     if codes := {topic.error_code for topic in answer.topics} - {0, 36}:
         raise RuntimeError(f"topics could not be created: error {sorted(codes)}")
+    wait_for_topics(site.address, [topic.name for topic in topics])
 
 
 def metadata(names: Iterable[str] | None, *, version: int = 4, creates: bool = False, client_id: str = "s") -> bytes:

@@ -78,11 +78,12 @@ class Attackers:
 
 
 def create_topics(address: str, names: Sequence[tuple[str, int]]) -> None:
-    """Topics with so many partitions; those that are there stay. Raises `Failed`."""
+    """Topics with so many partitions; those that are there stay. Raises `Failed`, OSError, EOFError."""
     with Raw(address) as raw:
         for name, partitions in names:
             if (code := raw.create_topic(name, partitions)) not in (0, TOPIC_ALREADY_EXISTS):
                 raise Failed(f"the topic {name} could not be created: error {code}")
+    looks.wait_for_topics(address, [name for name, _ in names])
 
 
 def besiege(broker: Besieged, attack: Attack, seconds: float, folder: Path) -> Figures:
