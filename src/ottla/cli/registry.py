@@ -137,8 +137,10 @@ def _put_back(disk: RealDisk, source: str | None) -> bool:
     """Put a copy back if the registry is damaged or one is named; True if changes may be lost with it."""
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
-    from ottla.registry.survey import best_of, put_back, survey
+    from ottla.registry.survey import best_of, finish, put_back, survey
 
+    if finish(disk):
+        print("An earlier call ended half-way: what it had made ready is put back first.")
     if source is None:
         try:
             if find(disk) is not None:

@@ -209,7 +209,7 @@ def _check_version(path: str, known: dict[str, str]) -> None:
         raise DataDirectoryError(f"{path}/{META} cannot be understood: restore it, or choose another data directory.")
     if int(version) > VERSION:
         raise DataDirectoryError(
-            f"The data directory {path} has format {version}, newer than {VERSION}: start the newer version that wrote it."
+            f"{path}/{META} has format {version}, newer than {VERSION}: start the newer version that wrote it."
         )
 
 

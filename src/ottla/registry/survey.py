@@ -26,6 +26,15 @@ def best_of(readings: list[JournalReading]) -> JournalReading | None:
     return max((one for one in readings if one.commits >= 0), key=lambda one: (one.commits, one.is_whole), default=None)
 
 
+def finish(disk: Disk) -> bool:
+    """Go on where an earlier `put_back` ended half-way; True if one did. Raises `StorageFailed`."""
+    new = FIRST + NEW
+    if disk.exists(FIRST) or not disk.exists(new):
+        return False
+    disk.rename(new, FIRST)
+    return True
+
+
 def put_back(disk: Disk, tree: Tree, commits: int) -> list[str]:
     """Let the registry hold this, after so many commits, and keep what was there; returns under which names.
 

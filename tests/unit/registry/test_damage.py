@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.ports import RegistryDamaged
-from ottla.registry.generations import COPY, DIRECTORIES, FIRST, journal_name
+from ottla.ports import RegistryDamaged, StorageFailed
+from ottla.registry import lines
+from ottla.registry.generations import COPY, DIRECTORIES, FIRST, journal_name, numbers
 from ottla.registry.journal import JournalRegistry
+from ottla.registry.survey import best_of, finish, put_back, survey
 from ottla.registry.tree import StoredEntry, Tree
 from ottla.sim.disk import SimDisk
 from tests.support.entries import make_entry, put_entry, remove_entry
@@ -109,3 +111,55 @@ def test_damage_of_both_is_refused_with_both_names_and_the_way_out(first: str, c
     assert f"{FIRST}/{NAME}" in str(caught.value)
     assert f"{COPY}/{NAME}" in str(caught.value)
     assert {directory: disk.read_file(f"{directory}/{NAME}") for directory in DIRECTORIES} == before
+
+
+def test_an_older_journal_is_not_taken_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 1_000)
+    disk = SimDisk()
+    registry = JournalRegistry.open(disk)
+    while len(numbers(disk, FIRST)) < 2:
+        put_entry(registry, "/a", bytes(200))
+        disk.run_syncs()
+    disk.kill()
+    for directory in DIRECTORIES:
+        disk.remove(f"{directory}/{disk.list(directory)[-1]}")
+    with pytest.raises(RegistryDamaged, match="is not the newest journal of the registry, and the newest is missing"):
+        JournalRegistry.open(disk)
+
+
+def test_damage_of_an_older_journal_does_no_harm(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 1_000)
+    disk = SimDisk()
+    registry = JournalRegistry.open(disk)
+    while len(numbers(disk, FIRST)) < 2:
+        put_entry(registry, "/a", bytes(200))
+        disk.run_syncs()
+    expected = contents(registry)
+    disk.kill()
+    for directory in DIRECTORIES:
+        disk.write_file(f"{directory}/{disk.list(directory)[0]}", b"x")
+    assert contents(JournalRegistry.open(disk)) == expected
+    assert caplog.text == ""
+
+
+def test_a_journal_of_a_newer_format_is_refused_with_what_to_do() -> None:
+    disk = SimDisk()
+    written(disk)
+    line, _ = lines.write({"registry": lines.FORMAT + 1}, 0)
+    for directory in DIRECTORIES:
+        disk.write_file(f"{directory}/{NAME}", line)
+    with pytest.raises(RegistryDamaged, match="has format 2, newer than 1: start the newer version that wrote it"):
+        JournalRegistry.open(disk)
+
+
+def test_a_restore_that_ended_half_way_is_gone_on_with() -> None:
+    disk = SimDisk()
+    expected = written(disk)
+    best = best_of(survey(disk))
+    assert best is not None
+    disk.fail(9, count=1)  # between the renames
+    with pytest.raises(StorageFailed):
+        put_back(disk, best.tree, best.commits)
+    disk.kill()
+    finish(disk)
+    assert contents(JournalRegistry.open(disk)) == expected
