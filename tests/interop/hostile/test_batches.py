@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from ottla.records import codecs
 from tests.support.frames import Batch, Raw, produce_v7, record, request
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
@@ -110,6 +112,60 @@ def test_bytes_that_no_codec_can_open_are_refused(raw: Raw, topic: str, codec: i
     """Apache Kafka answers that it does not know why (-1); a client should not try either again."""
     assert raw.produce(topic, THREE.lying(attributes=codec, body=b"not compressed at all").encode())[0] in (-1, INVALID_RECORD)
     assert raw.latest_offset(topic) == 3
+
+
+CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+LARGE = b"".join(record(index, bytes(700_000)) for index in range(8))
+"""Records that open to more than a broker opens while others wait."""
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_large_batch_is_taken(raw: Raw, topic: str, codec: str) -> None:
+    body = codecs.compress(CODECS[codec], LARGE)
+    assert raw.produce(topic, Batch(body=body, attributes=CODECS[codec], count=8, last_offset_delta=7).encode()) == (0, 3)
+    assert raw.latest_offset(topic) == 11
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("lie", ["one more", "one less", "a byte behind", "cut off", "in another order", "zeros at the end"])
+def test_a_large_batch_that_lies_is_refused(raw: Raw, topic: str, codec: str, lie: str) -> None:
+    records = {
+        "a byte behind": LARGE + b"\x00",
+        "cut off": LARGE[:-1],
+        "in another order": LARGE[: -len(LARGE) // 8] + record(8, bytes(700_000)),
+        "zeros at the end": LARGE[:-700_002] + bytes(700_002),
+    }.get(lie, LARGE)
+    count = 8 + {"one more": 1, "one less": -1}.get(lie, 0)
+    body = codecs.compress(CODECS[codec], records)
+    batch = Batch(body=body, attributes=CODECS[codec], count=count, last_offset_delta=count - 1).encode()
+    unknown = -1 if lie == "in another order" else INVALID_RECORD  # Apache Kafka finds out, and cannot say why
+    assert raw.produce(topic, batch)[0] in (unknown, INVALID_RECORD)
+    assert raw.latest_offset(topic) == 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_large_batch_that_is_broken_at_its_end_is_refused(raw: Raw, topic: str, codec: str) -> None:
+    """Apache Kafka answers that it does not know why (-1), where its codec finds out at all."""
+    body = codecs.compress(CODECS[codec], random.Random(1).randbytes(4000) + LARGE)
+    batch = Batch(body=body[: len(body) * 2 // 3], attributes=CODECS[codec], count=8, last_offset_delta=7).encode()
+    assert raw.produce(topic, batch)[0] in (-1, INVALID_RECORD)
+    assert raw.latest_offset(topic) == 3
+
+
+def test_a_record_without_a_key_in_a_large_batch_is_refused_where_the_log_is_compacted(raw: Raw, unique: Unique) -> None:
+    name = unique("compacted-large")
+    assert raw.create_topic(name, configs={"cleanup.policy": "compact"}) == 0
+    keyed = Batch(body=record(0, b"value", b"key")).encode()
+    eventually(lambda: raw.produce(name, keyed) == (0, 0), what="the new topic takes records")
+    body = codecs.compress(4, LARGE)
+    assert raw.produce(name, Batch(body=body, attributes=4, count=8, last_offset_delta=7).encode())[0] == INVALID_RECORD
+
+
+def test_a_batch_that_opens_to_very_much_is_refused(raw: Raw, topic: str, peer_name: str) -> None:
+    """Apache Kafka takes it, however much it is: whoever reads it has to open it too."""
+    body = codecs.compress(4, record(0, bytes(200_000_000)))
+    expected = MESSAGE_TOO_LARGE if peer_name == "ottla" else 0
+    assert raw.produce(topic, Batch(body=body, attributes=4).encode())[0] == expected
 
 
 def test_a_greatest_timestamp_that_is_not_is_put_right(raw: Raw, topic: str) -> None:

@@ -202,6 +202,20 @@ def test_sequences_stay_in_order_and_a_retry_is_known() -> None:
         assert (part.error_code, part.base_offset) == (NO_ERROR, expected)
 
 
+def test_the_next_request_may_begin_when_only_a_sync_is_left_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Threaded()
+    told: list[bool] = []
+    pending = promised(machine, asking(of(ZSTD), acks=-1))
+    pending.ready = lambda: told.append(pending.done)
+    assert pending.blocking
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        machine.work()
+        assert (pending.blocking, told) == (False, [False])
+    machine.pass_time(1)
+    assert told == [False, True]
+
+
 def test_the_bytes_of_a_frame_that_is_used_again_are_copied() -> None:
     machine = Threaded()
     parts = machine.frame_of(KEY, VERSION, asking(of(ZSTD)))

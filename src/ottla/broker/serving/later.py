@@ -94,6 +94,13 @@ class Promise:
         """Let the reply be that of another promise."""
         self._instead = promise
 
+    def let_others_begin(self, *, blocking: bool) -> None:
+        """Unless it is still `blocking`, its connection may begin the next request: what is left to wait for is a sync."""
+        if self.blocking and not blocking:
+            self.blocking = False
+            if self.ready is not None:
+                self.ready()
+
     def fulfil(self, reply: Ready) -> None:
         """The reply can leave."""
         if self._instead is not None:
@@ -163,6 +170,7 @@ class LaterReplies:
             self._hold(promise, reply)
         elif isinstance(reply, Promise):
             reply.stand_in_for(promise)
+            promise.let_others_begin(blocking=reply.blocking)
         else:
             promise.fulfil(reply)
 
