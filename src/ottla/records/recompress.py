@@ -8,14 +8,12 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-import cramjam
-
 from ottla.ports import Buffer
 from ottla.records import codecs, lz4, snappy
 from ottla.records.batch import CODEC_MASK, HEADER, HEADER_BYTES, BatchHeader
 from ottla.records.build import seal
 from ottla.records.codecs import GZIP, LEVELS, LZ4, NONE, SNAPPY
-from ottla.records.limits import OverLimit
+from ottla.records.limits import PAUSE_BYTES, OverLimit
 
 ENDS: Final = {SNAPPY: (len(snappy.HEADER), 0), LZ4: (len(lz4.HEADER), len(lz4.END_MARK))}
 """What stands before and after the blocks of a stream, so that streams can be joined to one."""
@@ -37,27 +35,37 @@ def recompress(
     return out, BatchHeader._make(HEADER.unpack_from(out))
 
 
+HIGHEST_LEVEL: Final = 19
+"""Of zstd, for much at once: higher ones would take hundreds of megabytes for their tables."""
+
+
 class Recompression:
-    """The same piece by piece: what it takes of memory is the new batch, which is never more than `most_bytes`."""
+    """The same piece by piece: what it takes of memory is the new batch, which is never more than `most_bytes`.
+
+    But zstd compresses everything at once, so that there is one frame, as all clients can read it.
+    """
 
     def __init__(self, codec: int, level: int | None, most_bytes: int) -> None:
         self._codec = codec
         self._level = level
         self._most_bytes = most_bytes
         self._out = bytearray(HEADER_BYTES)
-        level = LEVELS.get(codec) if level is None else level
         self._gzip = zlib.compressobj(LEVELS[GZIP] if level is None else level, wbits=31) if codec == GZIP else None
-        self._zstd = cramjam.zstd.Compressor(level) if codec == codecs.ZSTD else None
+        self._kept = bytearray() if codec == codecs.ZSTD else None
         if codec in ENDS:
             self._out += codecs.compress(codec, b"")[: ENDS[codec][0]]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether it keeps what it takes until the end."""
+        return self._kept is not None
 
     def take(self, piece: memoryview) -> None:
         """Add the next piece of the records. Raises `OverLimit`."""
         if self._gzip is not None:
             self._out += self._gzip.compress(piece)
-        elif self._zstd is not None:
-            self._zstd.compress(bytes(piece))
-            self._out += self._zstd.flush()
+        elif self._kept is not None:
+            self._kept += piece
         elif self._codec == NONE:
             self._out += piece
         else:
@@ -71,8 +79,9 @@ class Recompression:
         """The whole batch, and its header; `header` is that of the batch as it came."""
         if self._gzip is not None:
             self._out += self._gzip.flush()
-        elif self._zstd is not None:
-            self._out += self._zstd.finish()
+        elif self._kept is not None:
+            level = self._level if len(self._kept) <= PAUSE_BYTES else min(self._level or LEVELS[codecs.ZSTD], HIGHEST_LEVEL)
+            self._out += codecs.compress(codecs.ZSTD, self._kept, level)
         elif self._codec == LZ4:
             self._out += lz4.END_MARK
         seal(header._replace(attributes=header.attributes & ~CODEC_MASK | self._codec), self._out, packed=True)

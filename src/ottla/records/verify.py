@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from ottla.records import kernel
+from ottla.records import kernel, lz4, snappy
 from ottla.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -20,7 +20,7 @@ from ottla.records.batch import (
     read_header,
     set_max_timestamp,
 )
-from ottla.records.codecs import CodecFailed
+from ottla.records.codecs import MOST_EXPANSION, CodecFailed
 from ottla.records.kernel_common import AT, DIGITS, HAS_KEY, INDEX, NEWEST, STAGE, TIMESTAMP, WALK_STATES
 from ottla.records.limits import PAUSE_BYTES
 from ottla.records.opening import AT_ONCE_BYTES, Unpacking, at_once
@@ -30,6 +30,9 @@ ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 MOST_MS: Final = 1 << 62
 MOST_OPENED_BYTES: Final = 128 * 1024 * 1024
 """What a compressed batch may open to. Apache Kafka has no such limit."""
+
+MOST_EXPANSIONS: Final = (1, MOST_EXPANSION, snappy.MOST_EXPANSION, lz4.MOST_EXPANSION, MOST_EXPANSION)
+"""What each codec opens to at most, in bytes for each of its own; zstd tells itself."""
 
 MOST_RECORD_ERRORS: Final = 1000
 
@@ -90,6 +93,7 @@ def check_slowly(
     *,
     limit_bytes: int = MOST_OPENED_BYTES,
     taken: Callable[[memoryview], None] | None = None,
+    keeps_all: bool = False,
 ) -> Generator[int, None, Verdict]:
     """(header, None) for a batch that may be appended, or (header, why not). The batch fills `view`.
 
@@ -102,12 +106,14 @@ def check_slowly(
     - MESSAGE_TOO_LARGE: it opens to more than `limit_bytes`; producers that know how to split a batch do, and send it again.
 
     It pauses after each piece of about a millisecond, and tells how much memory it takes from there on; the first pause comes
-    before any is taken. No piece is kept, but `taken` gets each.
+    before any is taken. No piece is kept, but `taken` gets each, which counts as memory if it `keeps_all`.
     """
     look = Look(view, header, demands, now_ms)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)
     try:
         room_bytes = unpacking.measure() if header.codec else 0
+        if keeps_all:
+            room_bytes = min(limit_bytes, room_bytes + MOST_EXPANSIONS[header.codec] * len(view))
         yield room_bytes
         for piece in unpacking.pieces():
             for start in range(0, len(piece) or 1, PAUSE_BYTES):

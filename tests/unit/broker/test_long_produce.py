@@ -316,6 +316,19 @@ def test_large_batches_change_their_codec_on_another_thread(codec: int) -> None:
         assert [len(record.value or b"") for record in records(machine, "t", offset=2 * number)][:2] == [3 * MB, 4]
 
 
+def test_what_is_kept_to_be_compressed_by_zstd_counts_as_memory() -> None:
+    machine = Threaded()
+    machine.broker.configs.set_topic("t", {"compression.type": "zstd", "max.message.bytes": str(8 * MB)}, machine.clock.now())
+    checks = machine.broker.checks
+    pending = [promised(machine, asking(of(GZIP, 70 * MB))) for _ in range(2)]
+    machine.work(3)
+    assert checks.memory_of_large.free_bytes < 60 * MB
+    assert sum(large for _, _, large in machine.threads.turns) <= 1, "there is not enough for two"
+    machine.work()
+    assert [codes(machine.finish(KEY, VERSION, one)) for one in pending] == [[NO_ERROR]] * 2
+    assert checks.memory_of_large.free_bytes == MOST_HELD_BY_LARGE_BYTES
+
+
 def test_a_batch_that_grows_too_large_in_the_topic_s_codec_is_refused() -> None:
     machine = Threaded()
     machine.broker.configs.set_topic("t", {"compression.type": "uncompressed"}, machine.clock.now())

@@ -213,7 +213,8 @@ class Partition:
             return (view, *(yield from check_slowly(view, header, self.demands, now.wall_ms)))
         change = Recompression(self._codec, self._level, most_bytes)
         try:
-            header, refused = yield from check_slowly(view, header, self.demands, now.wall_ms, taken=change.take)
+            looking = check_slowly(view, header, self.demands, now.wall_ms, taken=change.take, keeps_all=change.keeps_all)
+            header, refused = yield from looking
         except OverLimit:
             return view, header, TOO_LARGE
         if refused is not None:
