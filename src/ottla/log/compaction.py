@@ -74,6 +74,7 @@ class Compaction:
 
     def run(self) -> Pauses:
         """Do the work. Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is as good as before."""
+        self.log.check_whole()  # or what is missing between two segments would become a gap within one
         if self.log.synced_offset < self._found.end_offset:
             # A record may only give way to a durable one.
             yield [segment.file for segment in self._dirty() if segment.size]
@@ -146,8 +147,9 @@ class Compaction:
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
                 while self.log.is_swapping:
+                    step = self.log.swap_step
                     yield [self.log.directory]
-                    self.log.go_on_swapping()
+                    self.log.go_on_swapping(step)
         finally:
             if not replaced:
                 remove_cleaned(self._disk, new)

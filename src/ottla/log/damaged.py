@@ -25,3 +25,7 @@ class Damaged(StorageFailed):
 
 class Astray(Damaged):
     """An entry of an index leads to a place where its batch is not: one of them is wrong."""
+
+
+class Vanished(StorageFailed):
+    """The files of a log were removed while it was open: what is appended to them would be nowhere."""

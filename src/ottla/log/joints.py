@@ -37,7 +37,7 @@ def check_joints(
     missing = [
         (segment, end, after.base_offset)
         for segment, after in pairwise(segments)
-        if segment.size and (end := _end(reader, segment, log_end_offset)) not in (None, after.base_offset)
+        if (end := _end(reader, segment, log_end_offset)) not in (None, after.base_offset)
     ]
     if not missing:
         return
@@ -66,6 +66,8 @@ def _add(path: str, reader: LogReader, segment: Segment, position: int, first: i
 
 def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
     """The offset that follows a sealed segment's last batch; None if its end is damaged, which is noted then."""
+    if not segment.size:
+        return segment.base_offset
     entry = segment.index.last()
     for position in (entry[1] if entry else 0, 0):
         end = next_offset = -1

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ottla.log import retention, swap, timestamps
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.damaged import Damaged
+from ottla.log.damaged import Damaged, Vanished
 from ottla.log.joints import check_joints
-from ottla.log.names import DELETING, LEADER_EPOCHS, TRANSACTION_INDEX, set_aside_name
+from ottla.log.names import DELETING, LEADER_EPOCHS, LOG, TRANSACTION_INDEX, set_aside_name
 from ottla.log.producers import ProducerBatch, Producers
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
@@ -65,6 +65,7 @@ class Log:
         "_snapshot_at",
         "_snapshots",
         "_swap",
+        "_swap_step",
         "_unsynced",
         "config",
         "epochs",
@@ -101,6 +102,7 @@ class Log:
         self._removed: list[retention.RemovedSegment] = opened.removed
         self.noted_start = ENDLESS
         self._swap: swap.Swap | None = None
+        self._swap_step = 0
 
     @classmethod
     def open(
@@ -207,6 +209,7 @@ class Log:
         sealed = self._active
         if not sealed.size:
             return
+        self.check_place()
         end = self.log_end_offset
         files = sealed.flush_indexes(final=True)
         if sealed.give_back():
@@ -275,6 +278,24 @@ class Log:
         """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
         return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
 
+    def behind_damage(self, offset: int) -> int:
+        """Return where reading can go on after `read` raised `Damaged` at `offset`."""
+        return self._reader.behind_damage(offset, self.log_end_offset)
+
+    def check_whole(self) -> None:
+        """Raise `Damaged` if segments are missing."""
+        for missing, damaged in self._reader.holes:
+            if missing.end_offset > self.log_start_offset:
+                raise Damaged(self.path, damaged.file, damaged.position, damaged.sentence)
+
+    def check_place(self) -> None:
+        """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
+        active = self._active
+        name = active.path(LOG) if active.size else self.path
+        if not self._disk.exists(name):
+            sentence = "it was removed while the broker ran"
+            raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
+
     def _looked_up(self, look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
         """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
         try:
@@ -323,11 +344,17 @@ class Log:
         """Whether compacted files do not have their final names yet."""
         return self._swap is not None
 
-    def go_on_swapping(self) -> None:
-        """Do the next step of a swap: the directory was synced. Raises `StorageFailed`."""
+    @property
+    def swap_step(self) -> int:
+        """The number of the step that is next: whoever has the directory synced for it says so to `go_on_swapping`."""
+        return self._swap_step
+
+    def go_on_swapping(self, step: int | None = None) -> None:
+        """Do the next step of a swap, if it is still `step`: the directory was synced for it. Raises `StorageFailed`."""
         going_on = self._swap
-        if going_on is None:
+        if going_on is None or step not in (None, self._swap_step):
             return
+        self._swap_step += 1
         try:
             if going_on.go_on(self._disk):
                 self._swap = None

@@ -141,6 +141,15 @@ class LogReader:
             if segment.unproven is not None and (position := segment.unproven.damage_from(start)) < min(end, segment.unproven.size):
                 raise self._damaged(segment, position)
 
+    def behind_damage(self, offset: int, log_end_offset: int) -> int:
+        """Where reading can go on behind what is damaged or missing at `offset`."""
+        damage = [missing for missing, _ in self.holes]
+        segment = self.segments[self.number(offset)]
+        if segment.unproven is not None:
+            damage += segment.unproven.damage
+        found = [each.end_offset for each in damage if each.first_offset <= offset < each.end_offset]
+        return max(found, default=log_end_offset)
+
     def _records_end(self, segment: Segment, log_end_offset: int) -> int:
         """Where a sealed segment's last batch with records ends. That no records follow is believed after a check only."""
         end = segment.records_end
@@ -292,7 +301,7 @@ class LogReader:
     def _check_holes(self, offset: int) -> None:
         for missing, damaged in self.holes:
             if missing.first_offset <= offset < missing.end_offset:
-                raise Damaged(damaged.path, damaged.file, damaged.position, damaged.sentence)
+                raise Damaged(self._path, damaged.file, damaged.position, damaged.sentence)
 
     def _position_of(self, offset: int, segment: Segment, log_end_offset: int) -> int:
         place = self.places.get(offset)

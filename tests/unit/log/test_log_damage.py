@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.log.compaction import Compaction
+from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.records.batch import batches
 from ottla.sim.disk import SimDisk
@@ -221,3 +223,22 @@ def test_a_deleted_segment_stays_until_the_new_start_is_noted() -> None:
     disk.kill()
     assert Log.open(disk, "t-0", config, NOW, recovery_point=END, is_noted=True).log_start_offset == 20
     assert not disk.exists(FIRST + ".deleted")
+
+
+@pytest.mark.expects_errors("cannot be read", "are missing")
+@pytest.mark.parametrize("at", [0, 7, 80])
+def test_what_is_damaged_or_missing_is_not_compacted_away(at: int) -> None:
+    compact = replace(CONFIG, cleanup_policy="compact")
+    later = NOW._replace(wall_ms=NOW.wall_ms + 1000)
+    for missing in (False, True):
+        disk = SimDisk()
+        written(disk)
+        if missing:
+            disk.remove(segment_name(1))
+        else:
+            flip(disk, FIRST, 300 + at)
+        log = opened(disk, compact)
+        with pytest.raises(Damaged):
+            for _ in Compaction(log, disk, dirtiness(log, 0, later), later, bytes(16)).run():
+                pass
+        assert [name for name in disk.list("t-0") if name.endswith((".cleaned", ".swap"))] == []

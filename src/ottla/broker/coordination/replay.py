@@ -12,6 +12,7 @@ from typing import Final, Generic
 
 from ottla.broker.partitions.partition import Partition
 from ottla.coord.runtime.reading import Record, RecordReader, RecordRows, UnreadableRecord
+from ottla.log.damaged import Damaged
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.records.batch import (
     CONTROL_BIT,
@@ -44,7 +45,12 @@ def stored_records(partition: Partition, reader: RecordReader[Record]) -> Iterat
     replay = Replay(str(partition), reader)
     offset, end = partition.log.log_start_offset, partition.log.log_end_offset
     while offset < end:
-        piece = partition.log.read(offset, CHUNK_BYTES, until_offset=end, min_one_batch=True)
+        try:
+            piece = partition.log.read(offset, CHUNK_BYTES, until_offset=end, min_one_batch=True)
+        except Damaged as damaged:
+            replay.pass_over("batch", offset, damaged)
+            offset = partition.log.behind_damage(offset)
+            continue
         if piece is None or not len(piece):
             break
         found, following = replay.read(memoryview(piece.read()), offset)

@@ -22,6 +22,7 @@ from ottla.log.checkpoints import (
     formatted_slowly,
     read_offsets,
 )
+from ottla.log.damaged import Vanished
 from ottla.ports import Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -172,7 +173,11 @@ class Checkpoints:
         """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
         recovery_point, log_start_offset = partition.log.synced_offset, partition.log.log_start_offset
         try:
+            partition.log.check_place()
             files = partition.log.flush()
+        except Vanished as vanished:
+            self.has_vanished(partition, vanished)
+            return
         except StorageFailed as failure:
             self._try_again(partition, failure)
             return
@@ -229,6 +234,12 @@ class Checkpoints:
             starts[key] = start
         else:
             starts.pop(key, None)
+
+    def has_vanished(self, partition: Partition, vanished: Vanished) -> None:
+        """Take a partition offline whose files somebody removed, and note what it held: the next start must miss it."""
+        self._note(partition, partition.log.log_end_offset)
+        log.error("%s is offline: %s", partition, vanished)
+        partition.go_offline(str(vanished))
 
     def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
         self.touched[partition] = None

@@ -11,6 +11,7 @@ from enum import Enum
 
 from ottla.broker.failures import Changes
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
+from ottla.log.damaged import Vanished
 from ottla.log.log import Appended, Log, LogConfig
 from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records import codecs
@@ -234,6 +235,9 @@ class Partition:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)
         except SyncFailed as failure:
             self.fail(failure)
+            return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
+        except Vanished:
+            self._touched[self] = None  # the next checkpoint takes it offline, and says why
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         except StorageFailed as failure:
             sentence = "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later"

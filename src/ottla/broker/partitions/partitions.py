@@ -14,6 +14,7 @@ from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Scheduler, Steps
+from ottla.log.damaged import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
@@ -165,7 +166,8 @@ class Partitions:
 
     def _retain(self, partition: Partition, now: Now) -> Steps[None]:
         """Delete the segments that have to go, each only once it is certain that the one before will not come back."""
-        while partition.offline is None:
+        yield from self._finish_swap(partition)
+        while partition.offline is None and not partition.log.is_swapping:
             start = partition.log.log_start_offset
             removed = partition.log.retain(now, most=1)
             if partition.log.log_start_offset != start:
@@ -181,6 +183,20 @@ class Partitions:
             else:
                 partition.fail(failure)
 
+    def _finish_swap(self, partition: Partition) -> Steps[None]:
+        """Go on with what compaction has begun: a segment that is being replaced cannot be deleted."""
+        while partition.offline is None and partition.log.is_swapping:
+            step = partition.log.swap_step
+            failure = yield partial(self._disk.sync_soon, [partition.log.directory])
+            try:
+                if failure is None:
+                    partition.log.go_on_swapping(step)
+                    continue
+            except StorageFailed as refused:
+                failure = refused
+            log.warning("%s: compacted segments are not in place yet (%s); old ones are deleted next time", partition, failure)
+            return
+
     def checkpoint(self) -> Steps[None]:
         """Note how far each log is on stable storage, and sync the segments that were sealed since."""
         for partition in self.checkpoints.touched:
@@ -194,9 +210,13 @@ class Partitions:
         for partition in self:
             if partition.offline is None:
                 try:
+                    partition.log.check_place()
                     partition.log.close()
                     if not self.checkpoints.is_known(partition):
                         self.checkpoints.touched[partition] = None
+                except Vanished as vanished:
+                    clean = False
+                    self.checkpoints.has_vanished(partition, vanished)
                 except StorageFailed as failure:
                     clean = False
                     log.error("%s was not closed cleanly: %s", partition, failure)
