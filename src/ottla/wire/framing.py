@@ -22,6 +22,8 @@ _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
 BOUNDED_BYTES: Final = 64 * 1024
 """From this size on, what a request names is counted while it is read. Smaller ones cannot name many things."""
+MOST_TAGS: Final = 1000
+"""Tagged fields in a header, of which none has more than one."""
 _INT32: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhih")
 _REQUEST_0: Final = Struct(">ihhi")
@@ -158,6 +160,8 @@ def frame_response(correlation_id: int, api_key: int, version: int, body: Sequen
 def _skip_tags(buf: Buffer, position: int) -> int:
     """The position after a tag section."""
     count, position = varint(buf, position)
+    if count > MOST_TAGS:
+        raise Stop(f"more than {MOST_TAGS} tagged fields")
     for _ in range(count):
         _, position = varint(buf, position)
         size, position = varint(buf, position)

@@ -20,7 +20,7 @@ from tests.unit.broker.test_computed import Hasty
 from tests.unit.broker.test_old_versions import machine_with
 
 LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 8, 9, 19, 20
-EPOCHS, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 23, 32, 37
+DESCRIBE_LOG_DIRS, CREATE_PARTITIONS, DESCRIBE_TOPIC_PARTITIONS = 35, 37, 75
 
 
 @pytest.fixture
@@ -185,6 +185,28 @@ def test_topics_that_metadata_creates_are_made_in_parts(slow: Machine) -> None:
     answer = finished(slow, METADATA, 12, wanted)
     assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [(name, NONE, 1) for name in names]
     assert all(slow.broker.partitions.get(name, 0) is not None for name in names)
+
+
+def test_pages_of_partitions_are_described_in_slices(slow: Machine) -> None:
+    answer = finished(slow, DESCRIBE_TOPIC_PARTITIONS, 0, request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None))
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("__consumer_offsets", 50), ("t", 900)]
+    assert [part.partition_index for part in answer.topics[1].partitions] == list(range(900))
+
+
+def test_the_directory_of_all_partitions_is_described_in_slices(slow: Machine) -> None:
+    answer = finished(slow, DESCRIBE_LOG_DIRS, 1, request(DESCRIBE_LOG_DIRS, 1, topics=None))
+    assert sum(len(topic.partitions) for topic in answer.results[0].topics) == 950
+    asked = [{"topic": "t", "partitions": list(range(900))}]
+    some = finished(slow, DESCRIBE_LOG_DIRS, 1, request(DESCRIBE_LOG_DIRS, 1, topics=asked))
+    assert [[len(topic.partitions) for topic in result.topics] for result in some.results] == [[900]]
+
+
+def test_a_header_with_very_many_tagged_fields_is_refused_unread() -> None:
+    machine = Machine()
+    frame = b"\x00\x12\x00\x03\x00\x00\x00\x07\x00\x00" + b"\xa0\x8d\x06" + b"\x05\x00" * 100_000
+    outcome = machine.broker.receive(frame, machine.peer, machine.clock.now())
+    assert isinstance(outcome, Close)
+    assert "more than 1000 tagged fields" in outcome.reason
 
 
 def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_slice_at_a_time() -> None:

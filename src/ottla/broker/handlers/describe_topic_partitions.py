@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -19,6 +20,10 @@ from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_
 MOST_PARTITIONS: Final = 2000
 """In one response, however many are asked for (Kafka's max.request.partition.size.limit)."""
 
+AT_ONCE: Final = 50
+PARTITIONS_AT_ONCE: Final = 200
+"""Topics and partitions described between two pauses."""
+
 TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 Cursor = DescribeTopicPartitionsResponse.Cursor
@@ -26,20 +31,26 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 
 @serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber
+    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber, later: LaterReplies
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    body = request.body
+    return later.computed(_described_slowly(request.body, cluster, describer))
+
+
+def _described_slowly(body: DescribeTopicPartitionsRequest, cluster: ClusterImage, describer: PartitionDescriber) -> Steps[Reply]:
     wanted = sorted({topic.name for topic in body.topics})
     names = _from_cursor(body, wanted or sorted(cluster.topics))
+    yield None
     if names is None:
         return DescribeTopicPartitionsResponse(topics=[TopicResponse(error_code=INVALID_REQUEST, name=name) for name in wanted])
     room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if not number % AT_ONCE:
+            yield None
         if not room:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -49,7 +60,11 @@ def describe_topic_partitions(
             response.topics.append(_unknown(name))
             continue
         end = min(first + room, len(topic.partitions))
-        response.topics.append(_described(describer, topic, first, end))
+        described = _described(topic)
+        for start in range(first, end, PARTITIONS_AT_ONCE):
+            described.partitions += _partitions(describer, topic, start, min(end, start + PARTITIONS_AT_ONCE))
+            yield None
+        response.topics.append(described)
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
@@ -72,14 +87,16 @@ def _unknown(name: str) -> TopicResponse:
     return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=OPERATIONS[Resource.TOPIC])
 
 
-def _described(describer: PartitionDescriber, topic: TopicImage, first: int, end: int) -> TopicResponse:
+def _described(topic: TopicImage) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            describer.describe(topic.name, partition, partial(PartitionResponse, eligible_leader_replicas=[], last_known_elr=[]))
-            for partition in topic.partitions[first:end]
-        ],
+        partitions=[],
         topic_authorized_operations=OPERATIONS[Resource.TOPIC],
     )
+
+
+def _partitions(describer: PartitionDescriber, topic: TopicImage, first: int, end: int) -> list[PartitionResponse]:
+    make = partial(PartitionResponse, eligible_leader_replicas=[], last_known_elr=[])
+    return [describer.describe(topic.name, partition, make) for partition in topic.partitions[first:end]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -36,20 +37,28 @@ PartitionResult = ElectLeadersResponse.PartitionResult
     controller_only=True,
     slices=Slices(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
 )
-def elect_leaders(request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
+def elect_leaders(
+    request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies
+) -> Reply:
     """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
-    body = request.body
+    return later.computed(_elected(request.body, cluster, partitions))
+
+
+def _elected(body: ElectLeadersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
     if body.topic_partitions is None:
-        there = cluster.topics.values()
+        there = list(cluster.topics.values())
         asked = [Elected(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in there]
     else:
         asked = body.topic_partitions
     refusal = f"Unknown election type {body.election_type}: use {PREFERRED} or {UNCLEAN}." if error_code else None
-    results = [TopicResult(topic=each.topic, partition_result=list(_results(cluster, partitions, each, refusal))) for each in asked]
-    if body.topic_partitions is None:
-        for result in results:
-            result.partition_result = [part for part in result.partition_result if part.error_code != ELECTION_NOT_NEEDED]
+    results = []
+    for each in asked:
+        found = list(_results(cluster, partitions, each, refusal))
+        if body.topic_partitions is None:
+            found = [part for part in found if part.error_code != ELECTION_NOT_NEEDED]
+        results.append(TopicResult(topic=each.topic, partition_result=found))
+        yield None
     return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
 
 

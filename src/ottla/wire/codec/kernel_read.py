@@ -483,6 +483,9 @@ def _tags(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
     unknown: list = []
     stop: Bytes
     count: cython.longlong = _varint(src)
+    if count > src.left:
+        raise TooMany
+    src.left -= count
     while count > 0:
         count -= 1
         tag: cython.longlong = _varint(src)
