@@ -105,6 +105,22 @@ def test_points_of_topics_that_are_no_more_go_at_the_start() -> None:
     assert noted(machine) == {}
 
 
+def test_partitions_of_which_nothing_but_a_recovery_point_is_left_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_records()
+    create(machine, "deleted")
+    produce(machine, b"v", topic="deleted")
+    machine.pass_time(MINUTE_MS)
+    delete(machine, "deleted")
+    machine.restart()
+    assert caplog.text == ""
+    assert machine.broker.close()
+    machine.registry.commit([Change("/brokers/topics/t", None)])
+    machine.disk.remove_tree("t-0")
+    machine.broker = machine._start(clean=True)
+    assert "partitions that held records have neither a topic nor a directory any more: t-0" in caplog.text
+    assert noted(machine) == {}
+
+
 def test_after_a_kill_only_what_follows_the_recovery_point_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, "t", index_interval_bytes=0)

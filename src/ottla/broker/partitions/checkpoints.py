@@ -75,11 +75,13 @@ class Checkpoints:
             if offsets.pop((topic, index), None) is not None:
                 self._stale.add(topic)
 
-    def keep_only(self, held: set[tuple[str, int]]) -> None:
-        """Forget every partition that is not one of `held`."""
+    def keep_only(self, held: set[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Forget every partition that is not one of `held`; returns those of them that held records, sorted."""
+        held_records = sorted(key for key, offset in self._offsets[RECOVERY_POINTS].items() if offset and key not in held)
         for offsets in self._offsets.values():
             for topic, index in offsets.keys() - held:
                 self.forget(topic, index)
+        return held_records
 
     def settle(self, topics: Iterable[str] | None = None) -> None:
         """Have the files name no forgotten partition of these topics, or of any: called before a name is given again.

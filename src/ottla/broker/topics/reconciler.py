@@ -16,7 +16,7 @@ from ottla.broker.serving.later import Promise, Reply
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.deletions import Deletions
-from ottla.broker.topics.directories import PartitionDirectories
+from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.ports import Change, Now
 from ottla.wire.schema import Message
@@ -67,7 +67,10 @@ class LogReconciler:
         for topic in self._image.topics.values():
             for index in range(len(topic.partitions)):
                 self._open(topic, index, now, clean=clean)
-        self._partitions.checkpoints.keep_only(set(held))
+        forgotten = self._partitions.checkpoints.keep_only(set(held))
+        lost = [f"{name}-{index}" for name, index in forgotten if name not in self._deletions.names]
+        if lost and clean:  # after a crash, these files may name what was deleted since they were written
+            log.warning("partitions that held records have neither a topic nor a directory any more: %s", some(lost))
         self._partitions.checkpoints.settle()
 
     def lead_later(self, topic_id: bytes, states: Sequence[Change]) -> None:
