@@ -50,12 +50,15 @@ class Attackers:
             if self._line(process, PREPARE_S) != "ready\n":
                 raise Failed("the attack could not be prepared")
 
-    def attack(self) -> Counter[str]:
-        """Let them go, and wait until they are done; what they did together. Raises `Failed`."""
+    def go(self) -> None:
+        """Let them attack."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
+
+    def wait(self) -> Counter[str]:
+        """Wait until they are done; what they did together. Raises `Failed`."""
         deadline, did = time.monotonic() + self._seconds + GRACE_S + 1, Counter[str]()
         for process in self._processes:
             said = self._line(process, deadline - time.monotonic())
@@ -113,7 +116,8 @@ def _attack(broker: Besieged, attackers: Attackers, innocent: Innocent, figures:
     looks.forget_peak(broker.pid)
     log_size = len(broker.log)
     began = time.perf_counter()
-    did = attackers.attack()
+    attackers.go()
+    did = attackers.wait()
     ended = time.perf_counter()
     attackers.end()
     if not innocent.wait_until(ended + AFTER_S, AFTER_S + ANSWERS_S):

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.raw import batch
+from ottla.testing import BrokerProcess
 from tests.siege.attack import all_attacks
-from tests.siege.brokers import BesiegedOttla, Given
+from tests.siege.brokers import STOP_S, BesiegedOttla, Given
 from tests.siege.camp import Camp
 from tests.siege.figures import MOST_MEMORY_MB, Figures, Latencies, complaints, latencies
 from tests.siege.innocent import NUMBER, VALUE_BYTES, Sample
 from tests.siege.looks import read_numbers
 from tests.siege.report import Row, page
+from tests.siege.run import Attackers
 
 SECONDS = 2.0
-HARMLESS = ("half-frames", "reset-after-request", "metadata-of-one-name-often")
+HARMLESS = (
+    "damaged-batches-without-acks",
+    "fetch-of-unknown-partitions",
+    "half-frames",
+    "idle-beyond-the-hard-limit",
+    "metadata-of-few-pipelined",
+    "zstd-bomb",
+)
 CALM = Latencies(sent=100, failed=0, missed=0, p50_ms=1.0, p99_ms=2.0, max_ms=3.0)
 
 
@@ -43,6 +53,21 @@ def test_a_broker_under_attack_serves_others_and_is_itself_again(camp: Camp, nam
     assert figures.lost == 0
     assert figures.offline == []
     assert figures.peak_mb is None or figures.peak_mb < MOST_MEMORY_MB
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    attack = all_attacks()["metadata-of-few-pipelined"]
+    with BrokerProcess(tmp_path / "data") as broker:
+        attackers = Attackers(attack, broker.address, SECONDS)
+        try:
+            attackers.prepare()
+            attackers.go()
+            time.sleep(SECONDS / 2)
+            assert broker.stop(STOP_S) == 0
+        finally:
+            attackers.end()
 
 
 def test_attacks_tell_what_they_do() -> None:
