@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
 from ottla.log.segment import Segment
+from ottla.log.soundness import Unproven
 from ottla.sim import broker_life, brokers
 from ottla.sim.seeds import Violation
 
@@ -80,8 +81,19 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def live_all() -> None:
-    for seed in range(MOST_SEEDS):
+SUFFERING = (45, 49, 59, 13, 1, 21)
+"""Seeds in which file handles are short, and bits rot, before long."""
+SUFFERED: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
+    "leaves closed what it could not open": ("partitions stay online", Partitions, "_open_later", nothing),
+    "takes a lack of handles for a failed sync": (
+        "partitions stay online", Syncs, "_start_later", lambda syncs, partition, failure: partition.fail(failure)
+    ),
+    "serves what nobody checked": ("nothing rots unseen", Unproven, "is_sound", lambda unproven, start, end: True),
+}  # fmt: skip
+
+
+def live_all(seeds: Iterable[int] = range(MOST_SEEDS)) -> None:
+    for seed in seeds:
         brokers.live(seed)
 
 
@@ -92,3 +104,19 @@ def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(owner, attribute, wrong)
     with pytest.raises(Violation, match=name):
         live_all()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", SUFFERED)
+def test_a_mistake_that_only_a_suffering_disk_shows_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, owner, attribute, wrong = SUFFERED[mistake]
+    monkeypatch.setattr(owner, attribute, wrong)
+    with pytest.raises(Violation, match=name):
+        live_all(SUFFERING)
+
+
+def test_handles_are_short_and_bits_rot_in_these_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    brokers.live(45, weeks=2, tell=True)
+    told = capsys.readouterr().out
+    assert "there are no file handles" in told
+    assert " rots" in told

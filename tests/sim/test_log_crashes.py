@@ -14,6 +14,7 @@ from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
 from ottla.sim import crashes, invariants, life
 from ottla.sim.disk import SimDisk
+from ottla.sim.storage import Folder
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
@@ -34,6 +35,18 @@ def test_a_deleted_segment_whose_files_are_still_to_be_synced_is_found(monkeypat
     monkeypatch.setattr(Log, "_leave", leave)
     with pytest.raises(AssertionError, match="it is deleted"):
         sum(map(crashes.survive, range(20)))
+
+
+def test_a_failed_sync_of_names_that_is_tried_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the second sync succeeds, and what the first had to write is taken for written."""
+
+    def forget(folder: Folder, reason: str) -> None:
+        folder.dropped += folder.pending
+        folder.pending.clear()
+
+    monkeypatch.setattr(Folder, "fail", forget)
+    with pytest.raises(AssertionError, match="is lost or changed|are missing"):
+        sum(map(crashes.survive, range(30, 90)))
 
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:

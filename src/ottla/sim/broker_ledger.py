@@ -176,7 +176,7 @@ class PartitionLedger:
         found: dict[int, SentRecord] = {}
         values: set[bytes] = set()
         for record in records:
-            sent = self._sender(record)
+            sent = self.sender(record)
             if record.value is not None and bytes(record.value) in values:
                 raise Violation(f"nothing is lost: what is at offset {record.offset} of {self.name} is there twice")
             values.add(bytes(record.value or b""))
@@ -187,7 +187,7 @@ class PartitionLedger:
             for sent in lost:
                 self._check_compacted(sent, newest.get(sent.key, -1), highest_wall_ms)
 
-    def _sender(self, record: Record) -> SentRecord:
+    def sender(self, record: Record) -> SentRecord:
         """Return the record as it was sent."""
         key, value = bytes(record.key or b""), None if record.value is None else bytes(record.value)
         told = self.told.get(record.offset)

@@ -25,8 +25,9 @@ from ottla.sim.broker_clients import SimClients, each
 from ottla.sim.broker_groups import GROUPS, SimGroups
 from ottla.sim.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
 from ottla.sim.broker_looks import HousekeepingWatch, weight
+from ottla.sim.broker_rot import BitRot
 from ottla.sim.broker_topics import CHANGES, HOUR_MS, RequestedTopic, SimTopic, wanted
-from ottla.sim.disk import IO_ERROR, NO_SPACE
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
@@ -96,6 +97,7 @@ class BrokerLife:
         self.topics: dict[str, SimTopic] = {}
         self._wanted: dict[str, RequestedTopic] = {}
         self._faults_before = 0
+        self._suffers = False
         self._highest_wall_ms = self._highest_since_look_ms = self.world.clock.now().wall_ms
         self._began()
 
@@ -151,7 +153,7 @@ class BrokerLife:
         if self.plan.deaths:
             acts.append((2, self._die))
         if self.plan.faults:
-            acts.append((1.5, self._break))
+            acts += [(1.5, self._break), (0.7, self._lack_handles), (0.7, self._rot)]
         if self.plan.jumps:
             acts.append((0.7, self._jump))
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
@@ -325,6 +327,68 @@ class BrokerLife:
             self.host.die(power_cut=self.host.cuts_power)
         self._start()
 
+    def _lack_handles(self) -> None:
+        """Let the process lack file handles for a while, perhaps while it starts. Afterwards all goes on without a restart."""
+        random = self.world.random
+        self._look()
+        self._say("there are no file handles")
+        self._suffers = True
+        if random.random() < 0.5:
+            self._stop()
+            self.host.disk.fail(random.randrange(4, 100), TOO_MANY_FILES, count=random.choice((1, 3, 50)))
+            try:
+                self._start()
+            except StorageFailed:  # whatever supervises it starts it again
+                self.host.disk.heal()
+                self._start()
+        else:
+            self.host.disk.lacks_handles = True
+            for _ in range(random.randrange(1, 5)):
+                random.choice((self._write, self._write, self._visit, self._delete, self._create))()
+                self.world.run(random.choice((1, 100, 10 * MINUTE_MS)))
+            self.host.disk.lacks_handles = False
+        self.host.disk.heal()
+        self._say("there are file handles again")
+        self.world.run(10 * MINUTE_MS)
+        self._entries.errors.clear()
+        self._faults_before, self._suffers = self.host.disk.faults, False
+        self._look_closely()
+
+    def _rot(self) -> None:
+        """Let a bit rot of what is on stable storage; after a while somebody puts it right, and starts the broker again.
+
+        The broker is also started when the bit is wrong: what it has read before is in memory, and not read again.
+        """
+        self._restart()
+        random, topic = self.world.random, self._some_topic()
+        if topic is None or self.host.broker is None:
+            return
+        index = random.randrange(len(topic.pasts))
+        rot = BitRot(self.host, topic, index, lambda: self._entries.errors + self._entries.warnings)
+        path = rot.begin()
+        if path is None:
+            return
+        self._say(f"a bit of {path} rots")
+        self._suffers = True
+        self._end_life()
+        self._start()
+        for ms in (random.choice((1, HOUR_MS)), random.choice((1, DAY_MS))):
+            rot.look(self.topics.values())
+            self.world.run(ms)
+        rot.look(self.topics.values())
+        rot.end()
+        self._say("the bit is right again")
+        self._end_life()
+        self._suffers = False
+        self._start()
+
+    def _end_life(self) -> None:
+        """Stop the broker, or kill it."""
+        if self.world.chance(0.5):
+            self._stop()
+        else:
+            self.host.die(power_cut=False)
+
     def _jump(self) -> None:
         ms = self.world.random.choice((-DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS, WEEK_MS))
         self._say(f"the clock jumps by {ms} ms")
@@ -348,7 +412,7 @@ class BrokerLife:
         self._entries.errors.clear()
         self._entries.warnings.clear()
         self.host.start()
-        if was_clean and self._entries.warnings:
+        if was_clean and self._entries.warnings and not self._has_met_faults():
             raise Violation(f"nothing is told: after an orderly stop a start said {self._entries.warnings[0]!r}")
         self._began()
         self.groups.broker_started()
@@ -367,8 +431,8 @@ class BrokerLife:
         self._looks.disturb(self.world.clock.now())
 
     def _has_met_faults(self) -> bool:
-        """Whether the disk failed in this life, so that the broker may log it and go offline."""
-        return self.host.disk.faults > self._faults_before
+        """Whether the disk failed in this life, or a bit of it is wrong: the broker may log it then, and go offline."""
+        return self._suffers or self.host.disk.faults > self._faults_before
 
     # What must be true
 

@@ -232,7 +232,7 @@ class SimDisk:
                 held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Flip one bit of a file, in its durable contents too."""
+        """Flip one bit of a file, in its durable contents too: the next who reads it meets it."""
         node = self._node(path)
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
@@ -240,6 +240,11 @@ class SimDisk:
     @property
     def used_bytes(self) -> int:
         return sum(node.end for node in self._root.nodes())
+
+    @property
+    def has_failed_names(self) -> bool:
+        """Whether the sync of a directory has failed in this process, so that its names can't be relied on any more."""
+        return any(folder.failure is not None for folder in self._root.folders())
 
     def run_syncs(self) -> int:
         """Remove and sync what was asked for, and call back; returns how many asked for a sync."""

@@ -17,7 +17,7 @@ from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.log.transactions import ABORT, COMMIT
-from ottla.ports import Now, StorageFailed, SyncFailed, TryAgain
+from ottla.ports import Now, StorageFailed, TryAgain
 from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
@@ -273,10 +273,11 @@ class LogLife:
         except StorageFailed as failure:
             assert act in syncing or self.log.log_end_offset == end, "what was refused is there"
             self.disk.heal()
-            lost_track = act in syncing and not isinstance(failure, TryAgain)
-            if lost_track or isinstance(failure, SyncFailed):  # the partition would be offline until the broker is restarted
+            if act in syncing and not isinstance(failure, TryAgain):  # the broker would go offline until it is restarted
                 self.revive()
         self.disk.heal()
+        if self.disk.has_failed_names:  # whoever needs them next takes the partition offline
+            self.revive()
 
     def revive(self) -> None:
         """Kill the process alone: nothing is lost."""
@@ -344,6 +345,8 @@ class LogLife:
             except StorageFailed:
                 self.disk.kill()
             self.disk.heal()
+            if self.disk.has_failed_names:
+                self.disk.kill()
         return self._open()
 
     def _state(self) -> State:

@@ -7,7 +7,6 @@ import struct
 from ottla.log.log import Appended, Log
 from ottla.ports import Disk, Now
 from ottla.records.batch import HEADER, HEADER_BYTES, BatchHeader, batches, read_header, write_crc
-from ottla.sim.disk import SimDisk
 
 NOW = Now(1_700_000_000_000, 0)
 
@@ -59,8 +58,3 @@ def index_faults(log: Log, disk: Disk) -> list[str]:
             if len(head) < HEADER_BYTES or read_header(head).last_offset != segment.base_offset + relative:
                 faults.append(f"{path}: ({relative}, {position})")
     return faults
-
-
-def has_failed(disk: SimDisk) -> bool:
-    """Whether a sync of a directory failed, so that this process can't sync its names any more."""
-    return any(folder.failure is not None for folder in disk._root.folders())

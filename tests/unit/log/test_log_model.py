@@ -15,7 +15,7 @@ from ottla.log.log import Log, LogConfig
 from ottla.ports import StorageFailed
 from ottla.records.batch import batches, read_header
 from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
-from tests.unit.log.batches import NOW, append, has_failed, index_faults, make_batch, read_all, sync
+from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_bytes=2500, file_delete_delay_ms=0)
 
@@ -94,7 +94,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def heal(self) -> None:
         """The disk is well again. Where a sync of names had failed, another process goes on: this one can't rely on them."""
         self.disk.heal()
-        if has_failed(self.disk):
+        if self.disk.has_failed_names:
             self.disk.kill()
             self.log = self.open()
             assert self.log.log_end_offset == self.end

@@ -13,7 +13,7 @@ from ottla.log.names import SNAPSHOT
 from ottla.ports import Now, StorageFailed
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
-from tests.unit.log.batches import NOW, append, has_failed, make_batch, sync
+from tests.unit.log.batches import NOW, append, make_batch, sync
 
 CONFIG = LogConfig()
 
@@ -39,7 +39,7 @@ def test_one_that_could_not_be_removed_is_not_believed_once_the_log_was_truncate
     with contextlib.suppress(StorageFailed):
         log.roll()
     disk.heal()
-    if has_failed(disk):
+    if disk.has_failed_names:
         disk.kill()
         log = Log.open(disk, "t-0", CONFIG, NOW)
     log.truncate_to(0)
