@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ottla.log.segment import NO_TIMESTAMP, Segment
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, read_header
 from ottla.records.columns import open_batches
+from ottla.records.verify import first_at
 
 Found = tuple[int, int]
 """(timestamp, offset)"""
@@ -39,8 +40,11 @@ def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int
     whole_batch = header.max_timestamp, max(header.base_offset, start_offset)
     if header.timestamp_type == LOG_APPEND_TIME:
         return whole_batch
+    batch = segment.file.read(position, header.size)
     try:
-        columns = open_batches(segment.file.read(position, header.size), from_offset=start_offset)
+        if header.record_count == header.last_offset_delta + 1 and header.base_offset >= start_offset:
+            return first_at(memoryview(batch), header, timestamp)
+        columns = open_batches(batch, from_offset=start_offset)
     except ValueError:  # records that cannot be opened are their writer's fault: the batch is as near as we get
         return whole_batch
     return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= timestamp), None)

@@ -16,6 +16,7 @@ from ottla.records.batch import (
     HEADER_BYTES,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
+    BadBatch,
     BatchHeader,
     read_header,
     set_max_timestamp,
@@ -211,6 +212,25 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
         return header
     set_max_timestamp(view, 0, header.size, newest, attributes)
     return read_header(view)
+
+
+def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record at or after a time, in a batch that has all its records: none of them is kept.
+
+    Raises `CodecFailed`, and ValueError for records that are broken.
+    """
+    state, digits = array("q", bytes(8 * WALK_STATES)), bytearray(10)
+    unpacking = Unpacking(header.codec, view[HEADER_BYTES:], MOST_OPENED_BYTES)
+    unpacking.measure()
+    for piece in unpacking.pieces():
+        state[AT] = 0
+        times = ANY_TIME[0], timestamp - 1
+        found = kernel.walk_on(piece, state, digits, header.record_count, header.base_timestamp, *times, False)
+        if found == kernel.DOUBTFUL:
+            return state[TIMESTAMP], header.base_offset + state[INDEX] - 1
+        if found == kernel.BROKEN:
+            raise BadBatch(0, f"a record of the batch at offset {header.base_offset} is broken.")
+    return None
 
 
 def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowed: tuple[int, int]) -> Verdict:

@@ -11,14 +11,14 @@ import cramjam
 import pytest
 
 from ottla.records import codecs, lz4, snappy
-from ottla.records.batch import HEADER_BYTES, crc_is_valid, read_header
+from ottla.records.batch import HEADER_BYTES, BadBatch, crc_is_valid, read_header
 from ottla.records.build import build
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.columns import open_batches
 from ottla.records.limits import OverLimit
 from ottla.records.opening import AT_ONCE_BLOCKS, AT_ONCE_BYTES, Unpacking, at_once
 from ottla.records.recompress import Recompression
-from ottla.records.verify import Demands, check_slowly
+from ottla.records.verify import Demands, check_slowly, first_at
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
 from tests.support.checks import check_records
 
@@ -204,3 +204,26 @@ def test_members_of_a_gzip_stream_end_anywhere() -> None:
     assert opened(GZIP, member * 300) == b"x" * 300_000
     assert len(made := batch(GZIP)) > HEADER_BYTES
     assert crc_is_valid(memoryview(made))
+
+
+@pytest.mark.parametrize("codec", [NONE, *CODECS])
+def test_a_time_is_found_without_keeping_what_is_opened(codec: int) -> None:
+    times = [5 + number * 7 % 1000 for number in range(2000)]
+    view = memoryview(build(None, [bytes(4000)] * 2000, times, codec=codec, base_offset=40))
+    header = read_header(view)
+    for wanted in (0, 5, 6, 400, 1003, 1004):
+        expected = next(((time, 40 + index) for index, time in enumerate(times) if time >= wanted), None)
+        assert first_at(view, header, wanted) == expected
+    tracemalloc.start()
+    try:
+        assert first_at(view, header, 1005) is None
+        assert tracemalloc.get_traced_memory()[1] < 5 * MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_time_is_not_found_in_broken_records() -> None:
+    view = memoryview(batch(NONE))
+    view[HEADER_BYTES + 1 :] = bytes(len(view) - HEADER_BYTES - 1)
+    with pytest.raises(BadBatch):
+        first_at(view, read_header(view), 6)
