@@ -45,7 +45,7 @@ def test_a_failed_sync_of_names_that_is_tried_again_is_found(monkeypatch: pytest
         folder.pending.clear()
 
     monkeypatch.setattr(Folder, "fail", forget)
-    with pytest.raises(AssertionError, match="is lost or changed|are missing"):
+    with pytest.raises(AssertionError, match=r"is lost or changed|are missing"):
         sum(map(crashes.survive, range(30, 90)))
 
 
