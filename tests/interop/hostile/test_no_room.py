@@ -142,6 +142,25 @@ def test_records_are_deleted_on_a_full_disk_for_good(tmp_path: Path) -> None:
         assert_is_well(broker)
 
 
+def test_a_shorter_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
+    with running(tmp_path) as broker:
+        with Raw(broker.address) as raw:
+            assert all(raw.produce("t", BIG)[0] == 0 for _ in range(100))
+        fill_up(broker)
+        using = client(broker)
+        shorter = admin.ConfigResource(
+            admin.ConfigResource.Type.TOPIC,
+            "t",
+            incremental_configs=[admin.ConfigEntry("retention.ms", "1000", incremental_operation=admin.AlterConfigOpType.SET)],
+        )
+        (done,) = using.incremental_alter_configs([shorter]).values()
+        done.result(10)
+        eventually(lambda: begins_at(broker, "t") > 0, timeout_s=20, what="old records go")
+        with Raw(broker.address) as raw:
+            eventually(lambda: raw.produce("t", BIG)[0] == 0, timeout_s=20, what="appends resume")
+        assert_is_well(broker)
+
+
 def test_a_commit_of_offsets_is_refused_and_taken_again_when_there_is_room(tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         settings = {"bootstrap.servers": broker.address, "group.id": "g", "enable.auto.commit": False}
