@@ -462,6 +462,10 @@ class Log:
         """Note that the files which `flush` returned were not synced."""
         self._epochs_saved = False
 
+    def write_out(self) -> list[Syncable]:
+        """Write what `close` would; with the returned files synced it has little left to wait for. Raises `StorageFailed`."""
+        return [*self.dirty_files(), *self._active.flush_indexes(final=True)]
+
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
         self.finish_swap()

@@ -11,6 +11,7 @@ from ottla.broker.partitions.durable import NEW
 from ottla.broker.serving.later import Promise
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
+from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.sim.disk import TOO_MANY_FILES, SimDisk, SimFile
 from ottla.wire.api.delete_records import DeleteRecordsRequest
@@ -280,3 +281,16 @@ def test_a_checkpoint_that_could_not_be_synced_is_written_as_another_file(monkey
     produce(machine, b"two")
     machine.pass_time(MINUTE_MS)
     assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 2}
+
+
+def test_a_stop_finds_little_to_sync_once_all_was_written_out_side_by_side() -> None:
+    machine = Machine()
+    create(machine, "many", 20)
+    for partition in machine.broker.partitions:
+        batch = build([None], [b"x"], machine.clock.now().wall_ms)
+        partition.append(batch, [header for _, header in batches(batch)], machine.clock.now())
+    machine.broker.scheduler.begin("write out", machine.broker.partitions.write_out())
+    for _ in range(5):
+        machine.pass_time(10)
+    assert all(partition.log.synced_offset == 1 for partition in machine.broker.partitions)
+    assert machine.broker.close()
