@@ -228,3 +228,18 @@ def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_sli
         later.settle(clock.now())
         assert len(told) > before
     assert told == list(range(100))
+
+
+@pytest.mark.parametrize("turns", [0, 3, 10, 30])
+def test_topics_that_were_created_for_a_client_that_has_gone_have_their_leaders(slow: Machine, turns: int) -> None:
+    topics = [{"name": f"new-{number}", "num_partitions": 2, "replication_factor": 1} for number in range(100)]
+    pending = slow.begin(CREATE_TOPICS, 7, request(CREATE_TOPICS, 7, topics=topics, timeout_ms=1000))
+    assert isinstance(pending, Promise)
+    for _ in range(turns):
+        slow.pass_time(1)
+    slow.broker.forget(pending)
+    for _ in range(2000):
+        slow.pass_time(1)
+    leaders = {part.leader for topic in slow.broker.image.topics.values() for part in topic.partitions}
+    assert leaders == {1}
+    assert len(slow.broker.image.topics) < 2 + 100
