@@ -116,8 +116,8 @@ def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
     lost = _put_back(disk, options.source)
     registry = JournalRegistry.open(disk)
     try:
-        if lost:
-            _leave_out_producer_ids(registry, node_id)
+        if lost or _strangers(disk, registry):
+            _leave_out_producer_ids(registry, node_id)  # a registry that lacks topics may lack blocks of these, too
         if options.adopt:
             _adopt(disk, registry, node_id)
         left = _strangers(disk, registry)

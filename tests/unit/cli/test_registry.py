@@ -101,14 +101,18 @@ def test_damage_of_both_is_restored_up_to_it_and_lost_topics_are_adopted(
     assert run(capsys, "check", data_dir)[0] == 0
 
 
+@pytest.mark.parametrize("was_tried", [False, True])
 def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
-    capsys: pytest.CaptureFixture[str], data_dir: Path
+    capsys: pytest.CaptureFixture[str], data_dir: Path, was_tried: bool
 ) -> None:
     for name in DIRECTORIES:
         shutil.rmtree(data_dir / name)
+    if was_tried:
+        with pytest.raises(DataDirectoryError, match="no registry that knows them"):
+            ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
     assert code == 0, out
-    assert "There is no copy of the registry: it is begun anew." in out
+    assert was_tried or "There is no copy of the registry: it is begun anew." in out
     assert ends(data_dir, "t") == [1, 1]
 
 
