@@ -1,7 +1,8 @@
 """Checks partitions' directories without changing them, and repairs what can be repaired. Knows Kafka's files; asks nobody.
 
-Derived files (indexes, snapshots, epochs) are rebuilt. Records from the first unreadable one on are given up, but never deleted:
-they are kept beside the log as `*.damaged`. The caller holds the data directory, so that no broker writes to it.
+Derived files (indexes, snapshots, epochs) are rebuilt. Bytes that cannot be read are given up, but never deleted: they are kept
+beside the log as `*.damaged`, and what is sound behind them stays. The caller holds the data directory, so that no broker writes
+to it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import NamedTuple
 from ottla.log import checkpoints
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
+from ottla.log.gaps import note_gaps, read_gaps
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.log import Log
 from ottla.log.names import (
     DELETED,
     DELETING,
     INDEX,
+    KNOWN_GAPS,
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
@@ -31,9 +34,11 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producers import Producers
+from ottla.log.reading import ANY_EPOCH
 from ottla.log.recovery import good_batches
-from ottla.log.scan import LENGTH_FROM
-from ottla.ports import Disk, Now
+from ottla.log.soundness import ENDLESS, SEARCHED_BYTES, Bounds, Place, Walked, find_sound, walk
+from ottla.ports import Disk, File, Now
+from ottla.records.batch import HEADER_BYTES
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
 """Records are lost; a tail was never synced; a file can be rebuilt; a file is about to go; worth knowing; not for us."""
@@ -68,12 +73,16 @@ NOTHING_KNOWN = Known()
 
 
 class Scanned(NamedTuple):
-    """How far a partition's batches are good; if `bad`, the first bad byte is at `position` of the segment `base_offset`."""
+    """How far a partition's batches are good; if `bad`, the first bad byte is at `position` of the segment `base_offset`.
+
+    `resume` is where sound batches follow in that segment, or -1.
+    """
 
     end_offset: int
     base_offset: int
     position: int
     bad: bool
+    resume: int = -1
 
 
 def partitions(disk: Disk) -> list[str]:
@@ -118,6 +127,7 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
     scanned = _check_segments(disk, path, names, findings)
     if scanned.bad or scanned.end_offset < known.recovery_point:
         findings.append(_damage(path, scanned, known))
+    findings += _missing(disk, path, names, known)
     findings += _derived(disk, path, names, scanned)
     return findings
 
@@ -131,9 +141,16 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
         return []
     done = []
-    scanned = _scan(disk, path, _bases(disk.list(path)))
+    bases = _bases(disk.list(path))
+    scanned = _scan(disk, path, bases)
+    while scanned.bad and (scanned.resume >= 0 or scanned.base_offset != bases[-1]):
+        done.append(_cut_out(disk, path, scanned))
+        scanned = _scan(disk, path, bases)
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
+    gaps = list(_gaps(disk, path, bases))
+    note_gaps(disk, path, [(first, after) for _, first, after in gaps])
+    done += [f"{path}: offsets {first} to {after - 1} are given up." for _, first, after in gaps]
     if scanned.end_offset < known.recovery_point:
         _lower(disk, path, scanned.end_offset)
         done.append(f"{path}: the log ends with offset {scanned.end_offset} now.")
@@ -165,7 +182,7 @@ def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair gave up; remove it by hand if it is not wanted.")
         elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "on its way in or out; the next start of a broker settles it.")
-        elif parsed is None and name not in (LEADER_EPOCHS, PARTITION_METADATA):
+        elif parsed is None and name not in (KNOWN_GAPS, LEADER_EPOCHS, PARTITION_METADATA):
             yield Finding(NOTE, f"{path}/{name}", -1, "no file of a log; it is left alone.")
         elif parsed and parsed[1] in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and parsed[0] not in bases:
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "an index without its segment; the next start of a broker removes it.")
@@ -178,22 +195,56 @@ def _bases(names: Sequence[str]) -> list[int]:
 def _scan(disk: Disk, path: str, bases: Sequence[int]) -> Scanned:
     """Read every batch, up to the first bad one."""
     scanned = Scanned(bases[0] if bases else 0, bases[0] if bases else 0, 0, False)
-    for base_offset in bases:
-        if base_offset < scanned.end_offset:
-            return Scanned(scanned.end_offset, base_offset, 0, True)
-        scanned = _scan_segment(disk, path, base_offset)
+    for base_offset, after in pairwise([*bases, ENDLESS]):
+        scanned = _scan_segment(disk, path, base_offset, after)
         if scanned.bad:
             return scanned
     return scanned
 
 
-def _scan_segment(disk: Disk, path: str, base_offset: int) -> Scanned:
+def _scan_segment(disk: Disk, path: str, base_offset: int, until_offset: int) -> Scanned:
     file = disk.open(f"{path}/{file_name(base_offset, LOG)}")
-    end, next_offset = 0, base_offset
-    for position, header in good_batches(file, 0, file.size, base_offset):
-        end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset
+    bounds = Bounds(until_offset, ANY_EPOCH)
+    walked = Walked(0, base_offset)
+    while walked.bad is None and walked.position < file.size:
+        walked = walk(file, Place(walked.position, walked.next_offset), file.size, file.size, bounds)
+    resume = _find_behind(file, walked, bounds) if walked.bad is not None else -1
     file.close()
-    return Scanned(next_offset, base_offset, end, end != file.size)
+    return Scanned(walked.next_offset, base_offset, walked.position, walked.bad is not None, resume)
+
+
+def _find_behind(file: File, walked: Walked, bounds: Bounds) -> int:
+    """Where sound batches follow behind a bad one, or -1."""
+    for position in range(walked.position, file.size, SEARCHED_BYTES - HEADER_BYTES):
+        found = find_sound(file, position, file.size, walked.next_offset, bounds)
+        if found is not None:
+            return found.position
+    return -1
+
+
+def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (base offset, first missing offset, base offset of the next segment) where one does not begin where another ends."""
+    known = read_gaps(disk, path)
+    for base_offset, after in pairwise(bases):
+        scanned = _scan_segment(disk, path, base_offset, after)
+        if not scanned.bad and scanned.end_offset < after and (scanned.end_offset, after) not in known:
+            yield base_offset, scanned.end_offset, after
+
+
+def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Iterator[Finding]:
+    """Find segments that are missing between others, and in front of them."""
+    bases = _bases(names)
+    epochs = LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) if LEADER_EPOCHS in names else None
+    is_known = known.recovery_point > 0 and epochs is not None and bool(epochs.entries)
+    begins = max(known.log_start_offset, epochs.entries[0][1]) if epochs is not None and is_known else 0
+    if is_known and bases and begins < bases[0] and not any(name.endswith(LOG + DELETED) for name in names):
+        sentence = f"the log begins with offset {begins}: everything before this segment is missing."
+        yield Finding(DAMAGED, f"{path}/{file_name(bases[0], LOG)}", 0, sentence)
+    for base_offset, first, after in _gaps(disk, path, bases):
+        name = f"{path}/{file_name(base_offset, LOG)}"
+        yield Finding(
+            DAMAGED, name, disk.size(name), f"offsets {first} to {after - 1} are missing between this segment and the next."
+        )
 
 
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
@@ -262,42 +313,54 @@ def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> I
         yield Finding(DERIVED, f"{path}/{LEADER_EPOCHS}", -1, "the leader epochs cannot be understood; they are in the batches.")
 
 
+def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
+    """Take the bad bytes out of a segment: keep a copy of them, and put what is sound before and behind into its place."""
+    name = f"{path}/{file_name(scanned.base_offset, LOG)}"
+    size = disk.size(name)
+    resume = scanned.resume if scanned.resume >= 0 else size
+    kept = _copy(disk, name, scanned.position, resume)
+    sound = f"{name}.tmp"
+    if disk.exists(sound):
+        disk.remove(sound)
+    _copy_parts(disk, name, sound, [(0, scanned.position), (resume, size)])
+    for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+        if disk.exists(f"{path}/{file_name(scanned.base_offset, suffix)}"):
+            disk.remove(f"{path}/{file_name(scanned.base_offset, suffix)}")
+    disk.rename(sound, name)
+    return f"{name}: {resume - scanned.position} bytes from byte {scanned.position} on were cut out and are kept as {kept}."
+
+
 def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
-    """Give up the records from the first bad byte on: copy, note, then cut."""
-    later = [base for base in _bases(disk.list(path)) if base > scanned.base_offset]
+    """Give up the end of the newest segment, from the first bad byte on: copy, note, then cut."""
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name) - scanned.position
-    kept = _copy(disk, name, scanned.position)
+    kept = _copy(disk, name, scanned.position, disk.size(name))
     if scanned.end_offset < known.recovery_point:
         _lower(disk, path, scanned.end_offset)
-    for base_offset in reversed(later):
-        later_name = f"{path}/{file_name(base_offset, LOG)}"
-        disk.rename(later_name, _free(disk, later_name))
-        for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
-            if disk.exists(f"{path}/{file_name(base_offset, suffix)}"):
-                disk.remove(f"{path}/{file_name(base_offset, suffix)}")
     file = disk.open(name)
     file.truncate(scanned.position)
     file.sync()
     file.close()
-    done = [f"{name}: {size} bytes from byte {scanned.position} on were cut off and are kept as {kept}."]
-    if later:
-        done.append(f"{path}: {len(later)} later segments were given up and are kept as *{KEPT}.")
-    return done
+    return [f"{name}: {size} bytes from byte {scanned.position} on were cut off and are kept as {kept}."]
 
 
-def _copy(disk: Disk, name: str, position: int) -> str:
-    """Copy the rest of a file, durably, to a new name."""
+def _copy(disk: Disk, name: str, position: int, end: int) -> str:
+    """Copy a part of a file, durably, to a new name."""
     kept = _free(disk, name)
-    source, target = disk.open(name), disk.open(kept, create=True)
-    while position < source.size:
-        data = source.read(position, COPY_BYTES)
-        target.append([data])
-        position += len(data)
+    _copy_parts(disk, name, kept, [(position, end)])
+    return kept
+
+
+def _copy_parts(disk: Disk, name: str, to: str, parts: Sequence[tuple[int, int]]) -> None:
+    """Write parts of a file to a new one, durably."""
+    source, target = disk.open(name), disk.open(to, create=True)
+    for position, end in parts:
+        for at in range(position, end, COPY_BYTES):
+            target.append([source.read(at, min(COPY_BYTES, end - at))])
     target.sync()
     target.close()
-    disk.sync_dir(kept.rpartition("/")[0])
-    return kept
+    source.close()
+    disk.sync_dir(to.rpartition("/")[0])
 
 
 def _free(disk: Disk, name: str) -> str:

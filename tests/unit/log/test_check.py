@@ -43,7 +43,8 @@ def repair(disk: SimDisk) -> list[str]:
 
 
 def offsets(disk: SimDisk, *, clean: bool = False) -> list[int]:
-    log = Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=check.known(disk, "t-0").recovery_point)
+    recovery_point = check.known(disk, "t-0").recovery_point
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=recovery_point, is_noted=True)
     return [header.base_offset for header, _ in read_all(log)]
 
 
@@ -65,18 +66,31 @@ def test_damage_is_named_by_file_and_byte_and_nothing_is_changed(disk: SimDisk) 
     assert {name: disk.read_file(f"t-0/{name}") for name in disk.list("t-0")} == before
 
 
-def test_a_repair_gives_up_what_follows_the_damage_and_keeps_it(disk: SimDisk) -> None:
+def test_a_repair_cuts_out_what_is_damaged_and_keeps_it(disk: SimDisk) -> None:
     name = "t-0/00000000000000000006.log"
     flip(disk, name, 151 + 100)
-    whole, later = disk.read_file(name), disk.read_file("t-0/00000000000000000012.log")
+    whole = disk.read_file(name)
     done = repair(disk)
-    assert done[0] == f"{name}: {len(whole) - 151} bytes from byte 151 on were cut off and are kept as {name}.damaged."
-    assert disk.read_file(f"{name}.damaged") == whole[151:]
-    assert disk.read_file("t-0/00000000000000000012.log.damaged") == later
-    assert [kind for kind, _, _ in found(disk)] == [NOTE, NOTE, NOTE]
-    assert offsets(disk) == list(range(7))
-    assert read_offsets(disk, RECOVERY_POINTS) == {("t", 0): 7, ("u", 0): 3}
-    assert read_offsets(disk, HIGH_WATERMARKS) == {("t", 0): 7}
+    assert done[0] == f"{name}: 151 bytes from byte 151 on were cut out and are kept as {name}.damaged."
+    assert disk.read_file(f"{name}.damaged") == whole[151:302]
+    assert [kind for kind, _, _ in found(disk)] == [NOTE]
+    assert offsets(disk) == offsets(disk, clean=True) == [offset for offset in range(19) if offset != 7]
+    assert read_offsets(disk, RECOVERY_POINTS) == {("t", 0): 19, ("u", 0): 3}
+
+
+@pytest.mark.parametrize("number", [5, 4])
+def test_a_repair_of_a_segments_end_leaves_a_gap_that_is_known(disk: SimDisk, number: int) -> None:
+    name = "t-0/00000000000000000006.log"
+    disk.open(name).write(number * 151, bytes((6 - number) * 151))
+    repair(disk)
+    assert [kind for kind, _, _ in found(disk)] == [NOTE]
+    assert offsets(disk) == offsets(disk, clean=True) == [offset for offset in range(19) if not 6 + number <= offset < 12]
+
+
+def test_a_base_offset_that_changed_is_cut_out(disk: SimDisk) -> None:
+    flip(disk, f"{FIRST}.log", 151 * 2 + 6)
+    repair(disk)
+    assert offsets(disk) == [offset for offset in range(19) if offset != 2]
 
 
 def test_a_second_repair_does_not_overwrite_what_the_first_one_kept(disk: SimDisk) -> None:
@@ -85,14 +99,14 @@ def test_a_second_repair_does_not_overwrite_what_the_first_one_kept(disk: SimDis
         repair(disk)
     assert disk.exists(f"{FIRST}.log.damaged")
     assert disk.exists(f"{FIRST}.log.2.damaged")
-    assert offsets(disk) == [0, 1]
+    assert offsets(disk) == [offset for offset in range(19) if offset not in (2, 4)]
 
 
 @pytest.mark.parametrize("after", range(60))
 def test_a_repair_that_is_interrupted_can_be_repeated(disk: SimDisk, after: int) -> None:
     name = "t-0/00000000000000000006.log"
     flip(disk, name, 151 + 100)
-    lost = disk.read_file(name)[151:]
+    lost = disk.read_file(name)[151:302]
     disk.fail(after, count=1000)
     try:
         repair(disk)
@@ -104,7 +118,7 @@ def test_a_repair_that_is_interrupted_can_be_repeated(disk: SimDisk, after: int)
     disk.kill()
     kept = [disk.read_file(f"t-0/{name}") for name in disk.list("t-0") if name.endswith(".damaged")]
     assert lost in kept
-    assert offsets(disk) == list(range(7))
+    assert offsets(disk) == [offset for offset in range(19) if offset != 7]
 
 
 def test_a_tail_that_was_never_synced_is_no_damage(disk: SimDisk) -> None:
@@ -123,10 +137,15 @@ def test_a_log_that_ends_too_early_is_damage_and_the_way_out_is_to_believe_it(di
     assert offsets(disk) == list(range(18))
 
 
-def test_a_jump_in_offsets_that_is_smaller_than_a_segment_is_no_damage(disk: SimDisk) -> None:
+@pytest.mark.parametrize("base_offset", [0, 6, 12])
+def test_a_missing_segment_is_named_and_given_up_by_a_repair(disk: SimDisk, base_offset: int) -> None:
     for suffix in (".log", ".index", ".timeindex"):
-        disk.remove(f"t-0/00000000000000000012{suffix}")
+        disk.remove(f"t-0/{base_offset:020d}{suffix}")
+    place = (DAMAGED, "t-0/00000000000000000006.log", 0) if not base_offset else (DAMAGED, f"t-0/{base_offset - 6:020d}.log", 906)
+    assert found(disk) == [place]
+    repair(disk)
     assert found(disk) == []
+    assert offsets(disk, clean=True) == [offset for offset in range(19) if not base_offset <= offset < base_offset + 6]
 
 
 @pytest.mark.parametrize(
