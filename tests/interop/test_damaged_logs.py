@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla.testing.process import BrokerProcess
+from ottla.wire.errors import CORRUPT_MESSAGE
 from tests.support.waiting import eventually
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -73,8 +75,62 @@ def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tm
         assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, "Everything is in order.")
         broker.start()
         found = consume(broker.address, "hurt", 200)
-        assert 50 < len(found) < 200
-        assert found == [b"value %d" % number for number in range(len(found))]
+        assert 150 < len(found) < 200, "the batch that was damaged is cut out, and no other"
+        assert found == [b"value %d" % number for number in range(200) if b"value %d" % number in found]
         produce(broker.address, "hurt", len(found), 1)
     kept = (data_dir / "hurt-0" / "00000000000000000000.log.damaged").read_bytes()
-    assert bytes(data).endswith(kept)
+    assert kept in bytes(data)
+
+
+def flip(log: Path, position: int) -> None:
+    data = bytearray(log.read_bytes())
+    data[position] ^= 1
+    log.write_bytes(data)
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.interop
+def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
+    """Nobody loops, nobody is told less than there is: librdkafka and Ottla's own client."""
+    data_dir = tmp_path / "data"
+    with BrokerProcess(data_dir, SETTINGS) as broker:
+        for first in range(0, 50, 10):
+            produce(broker.address, "hurt", first, 10)
+        assert broker.stop() == 0
+        log = data_dir / "hurt-0" / "00000000000000000000.log"
+        flip(log, len(log.read_bytes()) // 2)
+        broker.start()
+        with ottla.Consumer(bootstrap_servers=broker.address) as own:
+            own.assign([("hurt", 0)])
+            own.seek(("hurt", 0), 0)
+            seen = read_until_it_fails(own)
+            assert 0 < len(seen) < 50
+            assert seen == [b"value %d" % number for number in range(len(seen))]
+            own.seek(("hurt", 0), 30)
+            assert [record.value for record in own.poll(10_000)][:1] == [b"value 30"]
+        assert consume_until_it_fails(broker.address, "hurt") == seen
+        assert broker.log.count("offsets 20 to 29 cannot be read") == 1
+
+
+def read_until_it_fails(consumer: ottla.Consumer) -> list[bytes | None]:
+    seen: list[bytes | None] = []
+    for _ in range(50):
+        try:
+            seen += [record.value for record in consumer.poll(1000)]
+        except ottla.KafkaError as error:
+            return seen if "CORRUPT_MESSAGE" in str(error) else []
+    raise AssertionError("the consumer was not told")
+
+
+def consume_until_it_fails(address: str, topic: str) -> list[bytes | None]:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g"})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    seen: list[bytes | None] = []
+    for _ in range(200):
+        message = consumer.poll(1)
+        if message is not None and message.error():
+            assert message.error().code() == CORRUPT_MESSAGE
+            consumer.close()
+            return seen
+        seen += [message.value()] if message is not None else []
+    raise AssertionError("the consumer was not told")

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
-against them. Nothing is changed without --repair, which builds anew what is derived, and gives up records from the first on
-that cannot be read: they are kept beside the log as *.damaged. No broker may run on the directory. Exit code 1: something is
-the matter."""
+against them. Nothing is changed without --repair, which builds anew what is derived, and cuts out the bytes that cannot be
+read: they are kept beside the log as *.damaged. No broker may run on the directory. Exit code 1: something is the matter."""
 DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
 indexes, producers, checkpoints. Exit code 1: some of it could not be read; what could is printed all the same."""
 

@@ -278,7 +278,7 @@ class Fetcher:
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         if code == codes.OFFSET_OUT_OF_RANGE and self.reset_timestamp is not None:
             self.reset(reading.where, self.reset_timestamp)
-        elif error.retriable:
+        elif error.retriable and code != codes.CORRUPT_MESSAGE:  # a damaged record is damaged tomorrow, too
             self.metadata.forget_leader(*reading.where)
             self.wants_metadata.add(reading.where.topic)
         else:
