@@ -22,7 +22,7 @@ from ottla.broker.releases import Release
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.net.door import Door
-from ottla.net.outbox import Outbox
+from ottla.net.outbox import SENT_BYTES, Outbox
 from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
 from ottla.ports import Clock, FileSlice, Now, StorageFailed
@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._filled += nbytes
                 if self._filled == len(self._frame):
                     self._work(now)
-            elif self._backlog:
+            elif self._backlog or self.waits:
                 self._backlog += self._scratch[:nbytes]
                 self._work(now)
             elif self._turns.begin(self):
@@ -152,7 +152,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
             self._owner.settle_soon()
-            self._flush()
+            if self._flush():
+                self._turns.wait(self)
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
@@ -354,21 +355,28 @@ class Connection(asyncio.BufferedProtocol):
         self._resuming = False
         if self._closing:
             return
-        self._flush()
+        more = self._flush()
         if self._backlog or self._frame is not None:
             self._work(self._clock.now())
             self._owner.settle_soon()
-            self._flush()
+            more = self._flush()
+        if more:
+            self._turns.wait(self)
+            self._owner.settle_soon()
         if self._heard_all:
             self._close_if_done()
 
     def go_on(self) -> None:
-        """Its turn has come: serve what is held."""
-        if not self._closing and not self._blocked:
+        """Its turn has come: serve what is held, and send more."""
+        if self._closing:
+            return
+        if not self._blocked:
             self._work_off(self._clock.now())
             self._mind_reading()
             self._owner.settle_soon()
-            self._flush()
+        if self._flush():
+            self.waits = True
+        if self._heard_all:
             self._close_if_done()
 
     def _put(self, answer: Answer) -> None:
@@ -377,13 +385,15 @@ class Connection(asyncio.BufferedProtocol):
         elif answer is not None:
             self._outbox.put(answer)
 
-    def _flush(self) -> None:
+    def _flush(self) -> bool:
+        """Send what the peer takes. Whether it would take more, in a later turn."""
         if self._closing:
-            return
+            return False
         try:
-            self._outbox.flush()
+            return self._outbox.flush(SENT_BYTES)
         except StorageFailed as failure:
             self.abort(f"a slice of a log could not be read: {failure}")
+            return False
 
     def abort(self, reason: str) -> None:
         """Send what is ready, then close. Logs once who was closed and why."""

@@ -1,7 +1,8 @@
 """How Ottla logs: one readable line per event, or one JSON object for programs; lines that repeat are counted.
 
 A peer or a full disk can cause the same line again and again. A record logged with `extra={"cause": "<key>"}` is let through once
-per cause and second; the next line of that cause tells how many were left out. Knows no event by name.
+per cause and second, or as often as its `most` says; the next line of that cause tells how many were left out. Knows no event by
+name.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ MOST_CAUSES = 1000
 
 
 class Limiter(logging.Filter):
-    """Lets one record per cause and second through; a record without a cause always passes. Any thread may log.
+    """Lets one record per cause and second through, or `most`; a record without a cause always passes. Any thread may log.
 
     Seconds are those of the records. Of more than `MOST_CAUSES` the one that was met first is forgotten.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[str, tuple[float, int]] = {}
+        self._told: dict[str, tuple[float, int, int]] = {}
+        """By cause: when its second began, how many lines were told in it, how many left out since."""
         self._lock = threading.Lock()
 
     def forget(self) -> None:
@@ -41,11 +43,13 @@ class Limiter(logging.Filter):
         if cause is None:
             return True
         with self._lock:
-            told_s, left_out = self._told.get(cause, (-1.0, 0))
-            if 0 <= record.created - told_s < 1:
-                self._told[cause] = told_s, left_out + 1
+            began_s, told, left_out = self._told.get(cause, (-1.0, 0, 0))
+            if not 0 <= record.created - began_s < 1:
+                began_s, told = record.created, 0
+            elif told >= getattr(record, "most", 1):
+                self._told[cause] = began_s, told, left_out + 1
                 return False
-            self._told[cause] = record.created, 0
+            self._told[cause] = began_s, told + 1, 0
             if len(self._told) > MOST_CAUSES:
                 del self._told[next(iter(self._told))]
         if left_out:

@@ -23,8 +23,11 @@ CHUNK_BYTES = 64 * 1024
 CROWDED_CHUNK_BYTES = 4096
 """The same while all connections together have too much unsent."""
 
+SENT_BYTES = 2 * 1024 * 1024
+"""So much of slices is sent at one go: a fast reader of large replies is served beside others."""
+
 FULL_BYTES = 1024 * 1024
-"""With more than this unsent, no further request of the connection is begun. Slices do not count: they take no memory.
+"""With more than this unsent, no further request of the connection is begun: nobody may ever read its reply.
 
 While all connections together have too much unsent, one that has anything unsent begins no further request.
 """
@@ -46,13 +49,14 @@ class Outbox:
         self._transport = transport
         self._parts: deque[Part] = deque()
         self._bytes = 0
+        self._size = 0
         self._socket = _descriptor(transport)
 
     @property
     def full(self) -> bool:
         if self.writable and not self.held:
             return False
-        return self._bytes + self.held > FULL_BYTES or len(self._parts) > 1024 or self._unsent.is_crowded
+        return self._size + self.held > FULL_BYTES or len(self._parts) > 1024 or self._unsent.is_crowded
 
     @property
     def is_empty(self) -> bool:
@@ -61,17 +65,25 @@ class Outbox:
 
     def put(self, parts: Sequence[Part]) -> None:
         self._parts.extend(parts)
-        self._bytes += sum(len(part) for part in parts if not isinstance(part, FileSlice))
+        for part in parts:
+            size = len(part)
+            self._size += size
+            if not isinstance(part, FileSlice):
+                self._bytes += size
 
     def clear(self) -> None:
         self._parts.clear()
-        self._bytes = self.held = 0
+        self._bytes = self._size = self.held = 0
         self._unsent.bytes -= self.counted
         self.counted = 0
 
-    def flush(self) -> None:
-        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice."""
-        while self._parts and self.writable and not self._transport.is_closing():
+    def flush(self, most: int = sys.maxsize) -> bool:
+        """Send what the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice.
+
+        Whether the peer would take more than `most` bytes (about), which were sent.
+        """
+        least = self._size - most
+        while self._parts and self.writable and self._size > least and not self._transport.is_closing():
             part = self._parts[0]
             if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
                 self._parts.popleft()
@@ -80,6 +92,7 @@ class Outbox:
                 self._transport.write(self._gather())
         if not self.writable or self.held or self.counted:
             self._count()
+        return bool(self._parts) and self.writable
 
     def _count(self) -> None:
         size = self._bytes + self.held + (0 if self.writable else self._transport.get_write_buffer_size())
@@ -95,6 +108,7 @@ class Outbox:
             if gathered and size + len(part) > JOIN_BYTES:
                 break
             self._parts.popleft()
+            self._size -= len(part)
             if isinstance(part, FileSlice):
                 part = part.read()
             else:
@@ -113,19 +127,29 @@ class Outbox:
         view = memoryview(part)
         self._parts.appendleft(view[chunk_bytes:])
         self._bytes += len(view) - chunk_bytes
+        self._size += len(view) - chunk_bytes
         return view[:chunk_bytes]
 
     def _send_slice(self, part: FileSlice) -> None:
+        self._size -= part.size
         position, left = part.position, part.size
         if self._socket is not None:
-            sent = _sendfile(self._socket, part)
+            most = min(left, SENT_BYTES)
+            sent = _sendfile(self._socket, FileSlice(part.file, position, most))
             position, left = position + sent, left - sent
+            if left and sent == most:
+                self._put_back(FileSlice(part.file, position, left))
+                return
         if left:
             size = min(left, CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES)
             chunk = part.file.read(position, size)
             if left > size:
-                self._parts.appendleft(FileSlice(part.file, position + size, left - size))
+                self._put_back(FileSlice(part.file, position + size, left - size))
             self._transport.write(chunk)
+
+    def _put_back(self, part: FileSlice) -> None:
+        self._parts.appendleft(part)
+        self._size += part.size
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:

@@ -82,6 +82,12 @@ class Turns:
         self._add(worker)
         return False
 
+    def wait(self, worker: TurnTaker) -> None:
+        """Let a worker that does not work now go on in a later turn."""
+        if not worker.waits:
+            worker.waits = True
+            self._add(worker)
+
     def end(self, worker: TurnTaker) -> None:
         """Charge a worker for what it did since `begin`; if it `waits`, it goes on in a later turn."""
         began_ns = self._began_ns

@@ -23,11 +23,13 @@ class Told:
         self._limiter = Limiter()
         self.lines: list[str] = []
 
-    def say(self, message: str, *args: object, cause: str | None = None) -> None:
+    def say(self, message: str, *args: object, cause: str | None = None, most: int | None = None) -> None:
         record = logging.LogRecord("ottla.net", logging.WARNING, "", 0, message, args, None)
         record.created = self.at_s
         if cause is not None:
             record.cause = cause
+        if most is not None:
+            record.most = most
         if self._limiter.filter(record):
             self.lines.append(record.getMessage())
 
@@ -57,6 +59,14 @@ def test_one_line_per_cause_and_second_and_the_next_one_tells_how_many_were_left
         "refused 100 (99 more of the kind were left out since the last line)",
         "refused 101",
     ]
+
+
+def test_a_cause_may_have_more_lines_in_a_second(told: Told) -> None:
+    for number in range(10):
+        told.say("%d", number, cause="group", most=3)
+    told.at_s += 1
+    told.say("%d", 10, cause="group", most=3)
+    assert told.lines == ["0", "1", "2", "10 (7 more of the kind were left out since the last line)"]
 
 
 def test_a_clock_that_is_set_back_silences_nothing(told: Told) -> None:

@@ -103,3 +103,42 @@ def test_a_peer_that_never_reads_fills_the_outbox_and_asyncio_holds_one_chunk_on
         await asyncio.sleep(0)
 
     asyncio.run(run())
+
+
+def test_a_fast_reader_is_sent_a_bounded_part_at_one_go(stored: Any) -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        transport, protocol = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
+        protocol.done = asyncio.Event()
+        slices = [FileSlice(stored, 0, 100_000) for _ in range(4)]
+        protocol.outbox.put(slices)
+        assert protocol.outbox.flush(100_000)
+        assert protocol.outbox.flush(100_000)
+        assert not protocol.outbox.is_empty
+        transport.abort()
+        theirs.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_slices_that_nobody_reads_keep_the_next_request_from_being_begun(stored: Any) -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        transport, protocol = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
+        protocol.done = asyncio.Event()
+        for _ in range(10):
+            protocol.outbox.put([FileSlice(stored, 0, 2_000_000)])
+            protocol.outbox.flush()
+            if protocol.outbox.full:
+                break
+        assert len(protocol.outbox._parts) <= 3
+        transport.abort()
+        theirs.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())

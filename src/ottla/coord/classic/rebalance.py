@@ -37,7 +37,8 @@ def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
 def begin(draft: ClassicDraft, reason: str) -> None:
     """Have every member join again. The first rebalance of an empty group waits a while for more members."""
     group = draft.group
-    log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason)
+    cause = {"cause": "group rebalance", "most": 3}
+    log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason, extra=cause)
     for member_id, token in group.syncing.items():
         draft.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
         draft.expect(member_id)
@@ -94,7 +95,8 @@ def complete(draft: ClassicDraft) -> None:
 
 def _store_empty(draft: ClassicDraft) -> None:
     group = draft.group
-    log.info("group %s: empty after generation %d", group.group_id, group.generation)
+    cause = {"cause": "group empty", "most": 3}
+    log.info("group %s: empty after generation %d", group.group_id, group.generation, extra=cause)
     stored = GroupStored(group.group_id, group.protocol_type or "", group.generation + 1, None, None, draft.now.wall_ms, ())
     draft.happen(stored)
 
@@ -114,7 +116,8 @@ def _begin_generation(draft: ClassicDraft) -> None:
     waiting = dict(draft.group.joining)
     draft.happen(JoinCompleted(draft.group.group_id, draft.group.choose_protocol(), draft.now.wall_ms))
     group = draft.group
-    log.info("group %s: generation %d with %d members", group.group_id, group.generation, len(group.members))
+    cause = {"cause": "group generation", "most": 3}
+    log.info("group %s: generation %d with %d members", group.group_id, group.generation, len(group.members), extra=cause)
     for member_id in group.members:
         draft.answer_to(waiting.get(member_id), joined_reply(draft, member_id))
         draft.expect(member_id)

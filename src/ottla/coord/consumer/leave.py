@@ -77,7 +77,8 @@ def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) 
     if not members:
         return
     group = draft.group
-    log.info("group %s: %s %s", group.group_id, ", ".join(member.member_id for member in members), reason)
+    names = ", ".join(member.member_id for member in members)
+    log.info("group %s: %s %s", group.group_id, names, reason, extra={"cause": "group leave", "most": 3})
     if can_downgrade(draft, members):
         downgrade(draft, members, reason)
         return

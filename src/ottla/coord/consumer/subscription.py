@@ -77,7 +77,7 @@ def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
     """Give the group its next epoch, which calls for a new target assignment."""
     group = draft.group
     epoch = group.epoch + 1
-    log.info("group %s: epoch %d", group.group_id, epoch)
+    log.info("group %s: epoch %d", group.group_id, epoch, extra={"cause": "group epoch", "most": 3})
     draft.store(EpochStored(group.group_id, epoch, metadata_hash))
     if group.has_old_metadata:
         draft.store(OldMetadataForgotten(group.group_id))

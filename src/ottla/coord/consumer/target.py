@@ -46,7 +46,8 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
         if before is None or (before is not after and before != after):
             draft.store(TargetStored(group.group_id, member_id, after))
     draft.store(TargetEpochStored(group.group_id, look.epoch, draft.now.wall_ms))
-    log.info("group %s: %s assigned anew for epoch %d with %d members", group.group_id, name, look.epoch, len(members))
+    sentence, cause = "group %s: %s assigned anew for epoch %d with %d members", {"cause": "group assignment", "most": 3}
+    log.info(sentence, group.group_id, name, look.epoch, len(members), extra=cause)
     return Target(look.epoch, assigned.get(updated.member_id, NO_TARGET))
 
 
