@@ -124,7 +124,7 @@ class Running:
         self._keeping.cancel()
         self._directory.reserve.make_room()
         clean = await self.server.close()
-        await asyncio.to_thread(self._workers.close)
+        self._workers.close()
         try:
             self._registry.close()
         except StorageFailed as failure:

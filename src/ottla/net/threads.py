@@ -10,7 +10,7 @@ from ottla.net.workers import Done, Post, Worker
 
 
 class TurnWorker(Worker):
-    """Does pieces of work one after another. After `stop` none is begun any more."""
+    """Does pieces of work one after another. After `stop` none is begun any more, and nothing is told of the one at hand."""
 
     def __init__(self, name: str, post: Post) -> None:
         super().__init__(name, post)
@@ -22,9 +22,11 @@ class TurnWorker(Worker):
             self._start()
 
     def stop(self) -> None:
+        """Return at once: nobody waits for the end of what a codec is busy with, perhaps for many seconds."""
         with self._wake:
             self._turns.clear()
-        super().stop()
+            self._stopping = True
+            self._wake.notify()
 
     def _run(self) -> None:
         while True:
@@ -35,7 +37,9 @@ class TurnWorker(Worker):
                     return
                 work, done = self._turns.popleft()
             work()
-            self._post(partial(done, None))
+            with self._wake:
+                if not self._stopping:
+                    self._post(partial(done, None))
             del work, done  # what they hold is large, and the next may be long in coming
 
 
@@ -51,6 +55,6 @@ class RealWorkers:
         (self._large if is_large else self._ordinary).run(work, done)
 
     def close(self) -> None:
-        """Wait for the work at hand; what was not begun is forgotten."""
+        """Begin nothing any more, and tell of nothing."""
         self._ordinary.stop()
         self._large.stop()
