@@ -12,6 +12,7 @@ from contextlib import suppress
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
+from ottla.log.damaged import Damaged
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
 from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.scan import (
@@ -28,7 +29,7 @@ from ottla.log.scan import (
 from ottla.log.soundness import Unproven
 from ottla.log.transactions import TransactionIndex
 from ottla.ports import Buffer, Disk, File, StorageFailed
-from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader
+from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 
 log = logging.getLogger("ottla.log")
 
@@ -55,6 +56,7 @@ class Segment:
         "_max_timestamp_offset",
         "_records_end",
         "_reserved",
+        "_times_are_checked",
         "_transactions",
         "base_offset",
         "directory",
@@ -83,6 +85,7 @@ class Segment:
         self._max_timestamp_offset = base_offset
         self._records_end = UNKNOWN
         self._reserved = False
+        self._times_are_checked = new
         self.unproven = None if new or not size else Unproven(size)
 
     def path(self, suffix: str) -> str:
@@ -111,7 +114,29 @@ class Segment:
         """The largest of all batches, or -1."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
+            self.check_times()
         return self._max_timestamp
+
+    def check_times(self) -> None:
+        """Build the indexes anew if the newest entry of the time index, found on disk, is not what its batch says."""
+        if self._times_are_checked:
+            return
+        self._times_are_checked = True
+        last = self.times.last()
+        if last is not None and not self._is_true(last):
+            self.reindex()
+
+    def _is_true(self, entry: tuple[int, int]) -> bool:
+        """Whether an entry of the time index has the greatest timestamp of the batch that it leads to."""
+        offset = self.base_offset + entry[1]
+        try:
+            position = self.locate(offset)
+        except Damaged:  # that is met, and told, by whoever reads there
+            return True
+        if position >= self.size:
+            return False
+        header = read_header(self.file.read(position, HEADER_BYTES))
+        return header.max_timestamp == entry[0] and header.base_offset <= offset <= header.last_offset
 
     def reserve(self, size: int) -> None:
         """Preallocate `size` bytes for its new file. Raises `StorageFailed`."""
@@ -246,6 +271,9 @@ class Segment:
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
         """Return the position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if none."""
         entry = self.times.floor(timestamp)
+        if entry is not None and self.unproven is not None and not self._is_true(entry):
+            self.reindex()
+            entry = self.times.floor(timestamp)
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
         return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.log.segment import NO_TIMESTAMP, Segment
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, read_header
@@ -15,8 +15,8 @@ Found = tuple[int, int]
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Found | None:
     """Return the first record, from `start_offset` on, at or after `timestamp`."""
-    for segment in segments:
-        if not segment.size or segment.max_timestamp < timestamp:
+    for segment in _timed(segments):
+        if segment.max_timestamp < timestamp:
             continue
         position = segment.locate_timestamp(timestamp, start_offset)
         while position < segment.size:
@@ -27,9 +27,17 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
     return None
 
 
+def _timed(segments: Sequence[Segment]) -> Iterator[Segment]:
+    """Those that hold batches, with time indexes that can be believed."""
+    for segment in segments:
+        if segment.size:
+            segment.check_times()
+            yield segment
+
+
 def largest(segments: Sequence[Segment], start_offset: int) -> Found | None:
     """Return the first record, from `start_offset` on, with the largest timestamp."""
-    timestamp = max((segment.max_timestamp for segment in segments if segment.size), default=NO_TIMESTAMP)
+    timestamp = max((segment.max_timestamp for segment in _timed(segments)), default=NO_TIMESTAMP)
     return first_at_or_after(segments, timestamp, start_offset) if timestamp > NO_TIMESTAMP else None
 
 
