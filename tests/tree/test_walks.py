@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 PRODUCE = Limits(files=25, functions=89)
 """Of a produce with acks=all of one batch, its sync included."""
-JOIN = Limits(files=29, functions=131)
+JOIN = Limits(files=29, functions=132)
 """Of a first member's join of a new classic group, up to its generation."""
 WALKS = 10
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""

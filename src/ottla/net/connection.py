@@ -147,13 +147,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._work(now)
             elif self._turns.begin(self):
                 self._take(self._scratch[:nbytes], now)
-                self._turns.end(self)
+                self._end_work()
             else:
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
             self._owner.settle_soon()
-            if self._flush():
-                self._turns.wait(self)
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
@@ -214,8 +212,14 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what is held, now or when its turn comes."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
-            self._turns.end(self)
+            self._end_work()
         self._mind_reading()
+
+    def _end_work(self) -> None:
+        """Send the replies, which counts as work too."""
+        if self._flush():
+            self.waits = True
+        self._turns.end(self)
 
     def _work_off(self, now: Now) -> None:
         """Serve what is held, until the turn is over."""
@@ -355,13 +359,11 @@ class Connection(asyncio.BufferedProtocol):
         self._resuming = False
         if self._closing:
             return
-        more = self._flush()
+        if self._flush():
+            self._turns.wait(self)
+            self._owner.settle_soon()
         if self._backlog or self._frame is not None:
             self._work(self._clock.now())
-            self._owner.settle_soon()
-            more = self._flush()
-        if more:
-            self._turns.wait(self)
             self._owner.settle_soon()
         if self._heard_all:
             self._close_if_done()
