@@ -31,6 +31,7 @@ from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
+from ottla.wire import errors as codes
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest
@@ -236,9 +237,11 @@ class BrokerLife:
         past.delete(offset)
 
         def answered(response: Any) -> None:
-            if response is not None and self.clients.check(
-                response.topics[0].partitions[0].error_code, f"DeleteRecords of {past.name}"
-            ):
+            if response is None:
+                return
+            error_code = response.topics[0].partitions[0].error_code
+            expected = (codes.UNKNOWN_TOPIC_OR_PARTITION,) if topic.is_leaving else ()
+            if self.clients.check(error_code, f"DeleteRecords of {past.name}", *expected):
                 past.has_deleted(offset)
 
         part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)

@@ -98,6 +98,19 @@ def test_requests_side_by_side_all_hold(machine: Machine) -> None:
     assert fetch(machine, offset=2)[0] == OFFSET_OUT_OF_RANGE
 
 
+def test_a_topic_that_is_deleted_meanwhile_is_unknown(machine: Machine) -> None:
+    part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=2)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=[part])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        pending = machine.begin(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+        machine.broker.partitions.drop("t", 0)
+    for _ in range(5):
+        machine.pass_time(10)
+    answer = machine.finish(DELETE_RECORDS, 2, pending)
+    assert answer.topics[0].partitions[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
 @pytest.mark.expects_errors("No space left on device")
 def test_a_start_that_cannot_be_noted_is_not_promised(machine: Machine) -> None:
     machine.disk.capacity_bytes = 0

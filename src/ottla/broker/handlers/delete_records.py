@@ -49,7 +49,8 @@ def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions) -> Steps
     yield from partitions.checkpoints.begin_at(starts)
     for partition, offset in starts.items():
         part = next(part for part in results[partition.topic] if part.partition_index == partition.index)
-        part.error_code = partition.leader_error()
+        is_gone = partitions.get(partition.topic, partition.index) is not partition
+        part.error_code = UNKNOWN_TOPIC_OR_PARTITION if is_gone else partition.leader_error()
         if not part.error_code and partition.log.log_start_offset < offset:
             part.error_code = KAFKA_STORAGE_ERROR  # the new start could not be noted, so the log begins where it did
         if not part.error_code:
