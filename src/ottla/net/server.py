@@ -205,6 +205,7 @@ class Server:
     def _stop_timers(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = self._timer_ms = None  # what a stop still has to wait for can arm another
         self._sweep.cancel()
         self._next_look.cancel()
 
