@@ -57,8 +57,9 @@ def test_a_broker_under_attack_serves_others_and_is_itself_again(camp: Camp, nam
 
 @pytest.mark.slow
 @pytest.mark.interop
-def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path) -> None:
-    attack = all_attacks()["metadata-of-few-pipelined"]
+@pytest.mark.parametrize("name", ["metadata-of-few-pipelined", "metadata-that-creates-topics"])
+def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path, name: str) -> None:
+    attack = all_attacks()[name]
     with BrokerProcess(tmp_path / "data") as broker:
         attackers = Attackers(attack, broker.address, SECONDS)
         try:
