@@ -13,8 +13,8 @@ from tests.bitrot.damage import Case
 from tests.bitrot.run import Ward
 from tests.bitrot.trial import NONE, SILENT, UNKNOWABLE
 
-PER_KIND = 4
-SOUND = ("snapshot", "meta", "recovery-point", "replication", "cleaner", "-N")
+PER_KIND = 3
+SOUND = ("snapshot", "meta", "recovery-point", "replication", "cleaner", "-N", "journal", ".index", ".timeindex")
 """Kinds of files whose damage is never silent."""
 
 
@@ -37,7 +37,7 @@ def some(cases: list[Case], most: int) -> list[Case]:
 def test_no_damage_is_silent(ward: Ward) -> None:
     chosen = some([case for case in ward.cases() if any(word in case.kind for word in SOUND)], PER_KIND)
     verdicts = list(ward.run(chosen, 1))
-    assert len(verdicts) > 80
+    assert len(verdicts) > 60
     faults = [f"{verdict.case}: {verdict.faults[0]}" for verdict in verdicts if verdict.outcome == SILENT]
     assert not faults, "\n".join(faults)
 
