@@ -18,6 +18,7 @@ from crc32c import crc32c
 from ottla.log.config import LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.epochs import LeaderEpochs
+from ottla.log.gaps import read_gaps
 from ottla.log.names import (
     DELETED,
     INDEX,
@@ -76,6 +77,7 @@ class Opening:
         self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
         self._ended_transactions = False
+        self._may_have_gaps = False
 
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False) -> Opened:
         """`is_noted`: the log was here before, so that its epochs know where it begins: a later segment is not the first.
@@ -88,6 +90,7 @@ class Opening:
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
+        self._may_have_gaps = self.config.compacts and not is_noted
         self._load_epochs(names)
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
@@ -253,11 +256,16 @@ class Opening:
             self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
-        """Whether the next segment does not begin at `next_offset`; compaction leaves gaps, and syncs what remains."""
+        """Whether a power cut took what was between this segment, which ends with `next_offset`, and the next one.
+
+        Compaction leaves no gap there, unless it was another's before the directory came here. Others are known.
+        """
         if number + 1 == len(self.found.segments):
             return False
         follows = self.found.segments[number + 1].base_offset
-        return follows < next_offset or (follows > next_offset >= self.recovery_point and not self.config.compacts)
+        if follows <= next_offset or next_offset < self.recovery_point:
+            return follows < next_offset
+        return not self._may_have_gaps and (next_offset, follows) not in read_gaps(self.disk, self.path)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """Return (end, next_offset) of the good part of a segment; its indexes are brought up to there."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.log.gaps import note_gaps
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk
@@ -59,6 +61,33 @@ def test_a_torn_tail_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> 
         log = reopen(disk)
     assert "t-0: a torn tail of 100 bytes that was never synced is cut off at offset 9" in caplog.text
     assert log.log_end_offset == 9
+
+
+def without_the_end_of_a_segment(disk: SimDisk) -> tuple[list[int], int, int]:
+    """A log whose second segment lacks its last batch: (where its batches began, the one that lacks, the next)."""
+    log = filled(disk)
+    segment, after = log.segments[1], log.segments[2].base_offset
+    number = after // 3 - 1
+    disk.open(segment.path(".log")).truncate(segment.size - len(make_batch(3, 40 + number)))
+    return list(range(0, log.log_end_offset, 3)), after - 3, after
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_what_follows_the_lost_end_of_a_segment_that_was_never_synced_is_cut_off(policy: str) -> None:
+    disk = SimDisk()
+    begins, lost, _ = without_the_end_of_a_segment(disk)
+    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy=policy), NOW, is_noted=True)
+    assert [header.base_offset for header, _ in read_all(log)] == [offset for offset in begins if offset < lost]
+    assert log.log_end_offset == lost
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_nothing_is_cut_off_behind_a_gap_that_is_known(policy: str) -> None:
+    disk = SimDisk()
+    begins, lost, after = without_the_end_of_a_segment(disk)
+    note_gaps(disk, "t-0", [(lost, after)])
+    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy=policy), NOW, is_noted=True)
+    assert [header.base_offset for header, _ in read_all(log)] == [offset for offset in begins if offset != lost]
 
 
 def test_damage_below_the_recovery_point_is_refused_and_left_as_it_is() -> None:
