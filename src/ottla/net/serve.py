@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 
 from ottla.broker.settings import BrokerSettings
+from ottla.net.collector import Collector
 from ottla.net.files import raise_limit
 from ottla.net.start import Listen, Running, start
 from ottla.records.uncompiled import say_once
@@ -31,7 +32,7 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     say_once()
-    _spare_the_collector()
+    Collector().begin()
     answers(_line(running, data_dir))
     await stop.wait()
     log.info("stopping")
@@ -43,12 +44,3 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
 def _line(running: Running, data_dir: str) -> str:
     where = ", ".join(f"{address} as {address.release}" if address.release.name else str(address) for address in running.addresses)
     return f"Ottla {VERSION} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"
-
-
-def _spare_the_collector() -> None:
-    """Run the garbage collector rarely, and never over what start-up made: that lives for ever, and requests hardly make cycles.
-
-    Collecting ten thousand young objects takes a few milliseconds at most.
-    """
-    gc.freeze()
-    gc.set_threshold(10_000, 50, 500)

@@ -1,0 +1,67 @@
+"""Python's garbage collector in a process that is a broker: it looks at few objects at a time. Knows no broker.
+
+Requests leave no cycles behind, so there is hardly any garbage to find. What is found by looking at all that lives, such as
+hundreds of thousands of decoded names, would have everybody wait for a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Callable
+
+YOUNG_OBJECTS = 10_000
+"""After so many new objects the collector looks at them, and every second time at those that it looked at last."""
+
+NEVER = 1_000_000_000
+LOOK_S = 10
+IDLE_PART = 0.01
+"""A process that used less than this part of a processor is idle."""
+
+WORTHWHILE_BLOCKS = 100_000
+"""Of memory, that came since the last collection of everything: fewer are not worth one."""
+
+URGENT_BLOCKS = 2_000_000
+"""So many are worth one while others wait."""
+
+
+class Collector:
+    """Collects everything that came since the last time: when the process is idle, or when that has become much.
+
+    What lives then is not looked at again, so that the next time is as short. The settings are those of the whole process.
+    """
+
+    def __init__(self, used_s: Callable[[], float] = time.process_time) -> None:
+        """`used_s` tells how long this process has used a processor."""
+        self._used_s = used_s
+        self._used_before_s = 0.0
+        self._blocks_before = 0
+
+    def begin(self) -> None:
+        """Spare what lives now, and look every few seconds, on the running loop, whether anything is to be done."""
+        # Since Python 3.14 the second number says which part of the old objects goes with the young ones, and there is no third.
+        gc.set_threshold(YOUNG_OBJECTS, 1 if sys.version_info < (3, 14) else 50, NEVER)
+        self._spare()
+        self._look_later()
+
+    def look(self) -> None:
+        """Collect what came since the last time, if that is worth its time."""
+        used_s = self._used_s() - self._used_before_s
+        self._used_before_s += used_s
+        came = sys.getallocatedblocks() - self._blocks_before
+        if came >= URGENT_BLOCKS or (came >= WORTHWHILE_BLOCKS and used_s < LOOK_S * IDLE_PART):
+            gc.collect()
+            self._spare()
+
+    def _look_later(self) -> None:
+        asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self.look()
+        self._look_later()
+
+    def _spare(self) -> None:
+        gc.freeze()
+        self._blocks_before = sys.getallocatedblocks()
