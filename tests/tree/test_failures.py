@@ -13,8 +13,7 @@ PACKAGES = ("broker", "log", "coord", "cluster", "registry", "records", "wire", 
 BROAD = {"Exception", "BaseException"}
 REASONS = {
     "src/ottla/net/door.py": "the one door",
-    "src/ottla/broker/serving/router.py": "a part of a large request, long after the door: it costs that request alone",
-    "src/ottla/broker/handlers/produce.py": "before anything is appended, a mistake in looking at one batch costs that batch alone",
+    "src/ottla/broker/failures.py": "a step of a long request, perhaps long after the door: it costs that request alone",
     "src/ottla/broker/serving/long_checks.py": "what work on another thread raises is raised again where it was asked for",
     "src/ottla/coord/consumer/assign/checked.py": "a user's own assignor may raise anything; its group stays as it is",
 }

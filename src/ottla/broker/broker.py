@@ -70,7 +70,7 @@ class BrokerMachine:
         self.random_bytes = random_bytes
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
-        self.later = LaterReplies(self.scheduler)
+        self.later = LaterReplies(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed)
         self.image = ClusterImage()

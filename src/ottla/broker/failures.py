@@ -6,6 +6,10 @@ is a bug.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TypeVar
+
 from ottla.ports import EntryExists, NoEntry, StorageFailed, VersionConflict
 from ottla.wire import Malformed
 
@@ -18,13 +22,53 @@ MOST_RACES = 10
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
 
+Paused = TypeVar("Paused")
+Resumed = TypeVar("Resumed")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What a request comes to that met an unexpected exception before it changed anything."""
+
+    error: Exception
+
+
 class Changes:
     """Whether the request at hand has changed anything: a log, a coordinator, the registry.
 
-    Until then an unexpected exception costs that request alone: there is nothing to undo.
+    Until then an unexpected exception costs that request alone: there is nothing to undo. `mistakes` counts those.
     """
 
-    __slots__ = ("made",)
+    __slots__ = ("made", "mistakes")
 
     def __init__(self) -> None:
         self.made = False
+        self.mistakes = 0
+
+    def spared(self, steps: Generator[Paused, Resumed | None, Result]) -> Generator[Paused, Resumed | None, Result | Mistake]:
+        """The same steps, where an unexpected exception in one that has changed nothing makes the result a `Mistake`.
+
+        At each pause everything is in order for others, so what the steps before it have changed can stay.
+        """
+        resumed: Resumed | None = None
+        try:
+            while True:
+                made, self.made = self.made, False
+                try:
+                    paused = steps.send(resumed)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+                except EXPECTED:
+                    raise
+                except Exception as error:
+                    if self.made:
+                        raise
+                    self.mistakes += 1
+                    return Mistake(error)
+                finally:
+                    self.made = self.made or made
+                resumed = yield paused
+        finally:
+            steps.close()

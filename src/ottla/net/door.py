@@ -43,15 +43,19 @@ class BrokerFailed(Exception):
 class Door:
     """The way into one broker: requests through `receive`, everything else that calls the broker inside `with door:`.
 
-    `unexpected` counts requests refused because of a bug; `failure` is the exception that ended the broker, and `end` was called
+    `failure` is the exception that ended the broker, and `end` was called
     then.
     """
 
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:
-        self.unexpected = 0
         self.failure: Exception | None = None
         self._broker = broker
         self._end = end
+
+    @property
+    def unexpected(self) -> int:
+        """How many requests, or parts of large ones, were refused because of a bug."""
+        return self._broker.changes.mistakes
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
         """Serve a request. A bug is answered with an error where the API has a place for it. `owned`: see `Router.receive`."""
@@ -61,7 +65,7 @@ class Door:
             if self._broker.changes.made:
                 self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")
                 return None
-            self.unexpected += 1
+            self._broker.changes.mistakes += 1
             log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
             return self._broker.refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.failures import Changes
 from ottla.broker.scheduler import MOST_STEPS, Scheduler, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
@@ -27,7 +28,7 @@ class World:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.scheduler = Scheduler(self.clock)
-        self.later = LaterReplies(self.scheduler)
+        self.later = LaterReplies(self.scheduler, Changes())
         self.done: list[str] = []
 
     def steps(self, name: str, count: int, ms: int = 0) -> Steps[Reply]:

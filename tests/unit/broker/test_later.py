@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.request import Close, Ready
@@ -25,7 +26,7 @@ def waiting_for(keys: tuple[str, ...], ready: list[bool], until_ms: int | None =
 
 
 def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> None:
-    later = LaterReplies(Scheduler(SimClock()))
+    later = LaterReplies(Scheduler(SimClock()), Changes())
     replies: list[Ready] = []
     ready: list[bool] = []
     later.keep(waiting_for(("k",), ready), replies.append)
@@ -38,7 +39,7 @@ def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> N
 
 
 def test_a_reply_that_is_not_ready_yet_later_on() -> None:
-    later = LaterReplies(Scheduler(SimClock()))
+    later = LaterReplies(Scheduler(SimClock()), Changes())
     replies: list[Ready] = []
     ready: list[bool] = []
     later.keep(waiting_for(("k", "l"), ready), replies.append)
@@ -52,7 +53,7 @@ def test_a_reply_that_is_not_ready_yet_later_on() -> None:
 
 
 def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> None:
-    later = LaterReplies(Scheduler(SimClock()))
+    later = LaterReplies(Scheduler(SimClock()), Changes())
     replies: list[Ready] = []
     later.keep(waiting_for(("k", "l"), [True]), replies.append)
     later.wake("k")
@@ -64,7 +65,7 @@ def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> Non
 
 def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
     scheduler = Scheduler(SimClock())
-    later = LaterReplies(scheduler)
+    later = LaterReplies(scheduler, Changes())
     replies: list[Ready] = []
     later.keep(waiting_for(("k",), [], until_ms=5), replies.append)
     scheduler.run_due(at(5))
@@ -76,7 +77,7 @@ def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
 
 def test_what_is_answered_when_the_time_is_over_may_take_slices() -> None:
     scheduler = Scheduler(SimClock())
-    later = LaterReplies(scheduler)
+    later = LaterReplies(scheduler, Changes())
     replies: list[Ready] = []
     ready: list[bool] = []
     later.keep(Waiting(("k",), 5, lambda now, expired: waiting_for(("slices",), ready)), replies.append)
@@ -91,7 +92,7 @@ def test_what_is_answered_when_the_time_is_over_may_take_slices() -> None:
 @pytest.mark.parametrize("answer", [None, waiting_for(("k",), [], until_ms=9)], ids=["nothing", "another-end"])
 def test_a_reply_whose_time_is_over_never_later_for_time_again(answer: Reply | None) -> None:
     scheduler = Scheduler(SimClock())
-    later = LaterReplies(scheduler)
+    later = LaterReplies(scheduler, Changes())
     later.keep(Waiting(("k",), 5, lambda now, expired: answer), lambda reply: None)
     with pytest.raises(AssertionError):
         scheduler.run_due(at(5))
@@ -99,7 +100,7 @@ def test_a_reply_whose_time_is_over_never_later_for_time_again(answer: Reply | N
 
 def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:
     scheduler = Scheduler(SimClock())
-    later = LaterReplies(scheduler)
+    later = LaterReplies(scheduler, Changes())
     replies: list[Ready] = []
     wait = later.keep(waiting_for(("k",), [True], until_ms=5), replies.append)
     later.forget(wait)
@@ -135,7 +136,7 @@ def test_what_has_happened_before_its_handler_returns_leaves_at_once() -> None:
 
 
 def test_a_promise_that_follows_a_waiting_is_delivered_in_its_place() -> None:
-    later, replies = LaterReplies(Scheduler(SimClock())), list[Ready]()
+    later, replies = LaterReplies(Scheduler(SimClock()), Changes()), list[Ready]()
     second = Promise(lambda: READY, blocking=True)
     second.expect()
     first = later.keep(Waiting(("k",), None, lambda now, expired: second.reply()), replies.append)
@@ -148,7 +149,7 @@ def test_a_promise_that_follows_a_waiting_is_delivered_in_its_place() -> None:
 
 
 def test_nobody_wants_a_promise_that_stands_in_for_a_forgotten_one() -> None:
-    later = LaterReplies(Scheduler(SimClock()))
+    later = LaterReplies(Scheduler(SimClock()), Changes())
     first, second = Promise(blocking=True), Promise(blocking=True)
     first.keep(lambda reply: None)
     later.hand_in(first, second)

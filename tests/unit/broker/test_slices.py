@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.later import LaterReplies, Promise, Waiting
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
@@ -211,7 +212,7 @@ def test_a_header_with_very_many_tagged_fields_is_refused_unread() -> None:
 
 def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_slice_at_a_time() -> None:
     clock = SimClock()
-    later = LaterReplies(Scheduler(Hasty(clock)))
+    later = LaterReplies(Scheduler(Hasty(clock)), Changes())
     told: list[int] = []
 
     def retry(number: int, now: Now, expired: bool) -> Ready:

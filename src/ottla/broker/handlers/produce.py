@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ottla.broker.failures import EXPECTED
+from ottla.broker.failures import Mistake
 from ottla.broker.partitions.partition import Checked, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
@@ -69,6 +69,7 @@ AT_ONCE_BYTES = PAUSE_BYTES
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
+MISTAKEN = "%s: a batch met a mistake in Ottla and was refused; please report these lines"
 MISTAKE = "The broker met a mistake of its own while it looked at this batch: its log says which one, please report it."
 
 
@@ -107,12 +108,14 @@ def produce(
 ) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.version < ONE_BATCH_FROM:
-        return later.computed(_convert(request, partitions, cluster, checks))
+        return later.computed(_convert(request, partitions, cluster, later, checks))
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(request, partitions, cluster) or later.computed(SlowProduce(request, partitions, cluster, checks).steps())
+    return _produce(request, partitions, cluster) or later.computed(
+        SlowProduce(request, partitions, cluster, later, checks).steps()
+    )
 
 
 def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply | None:
@@ -136,8 +139,16 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
 class SlowProduce:
     """The same with pauses, and with what takes long to open on other threads."""
 
-    def __init__(self, request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, checks: LongChecks) -> None:
+    def __init__(
+        self,
+        request: Request[ProduceRequest],
+        partitions: Partitions,
+        cluster: ClusterImage,
+        later: LaterReplies,
+        checks: LongChecks,
+    ) -> None:
         self._request = request
+        self._later = later
         self._partitions = partitions
         self._checks = checks
         self._refusal = _refusal(request)
@@ -175,13 +186,11 @@ class SlowProduce:
 
     def _look(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         """Look at one partition's part. Nothing is changed by that, so that a mistake costs this part alone."""
-        try:
-            return (yield from self._look_at_any_size(name, data))
-        except EXPECTED:
-            raise
-        except Exception as error:
-            log.error("%s: a batch met a mistake in Ottla and was refused; please report it", self._request.peer, exc_info=error)
+        looked = yield from self._later.spared(self._look_at_any_size(name, data))
+        if isinstance(looked, Mistake):
+            log.error(MISTAKEN, self._request.peer, exc_info=looked.error, extra={"cause": "mistake"})
             return _failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
+        return looked
 
     def _look_at_any_size(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         request, partition = self._request, None if name is None else self._partitions.get(name, data.index)
@@ -197,7 +206,9 @@ class SlowProduce:
         return _refused(data.index, refused) if refused is not None else Taken(data.index, partition, config, batch, (header,))
 
 
-def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, checks: LongChecks) -> Steps[Reply]:
+def _convert(
+    request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies, checks: LongChecks
+) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
     Nor may the topic's settings: what was converted on other terms than those that hold in the end is converted again.
@@ -219,7 +230,7 @@ def _convert(request: Request[ProduceRequest], partitions: Partitions, cluster: 
     for (_, data), conversion in zip(parts, converted, strict=True):
         if conversion is not None:
             data.records = conversion.arrived
-    return (yield from SlowProduce(request, partitions, cluster, checks).steps())
+    return (yield from SlowProduce(request, partitions, cluster, later, checks).steps())
 
 
 def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving.request import Answer, Close, Ready
 from ottla.ports import Now, StorageFailed
@@ -123,8 +124,9 @@ class LaterReplies:
     `wake` only notes a key: the retries happen in `settle`, outside of any handler, so that many changes cost one retry.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, changes: Changes) -> None:
         self._scheduler = scheduler
+        self.spared = changes.spared
         self._waitings: dict[Promise, Waiting] = {}
         self._by_key: dict[Hashable, dict[Promise, None]] = {}
         self._woken: dict[Hashable, None] = {}
@@ -148,7 +150,8 @@ class LaterReplies:
         """What a long computation returns: at once if one slice is enough for it, otherwise when it comes to its end.
 
         Meanwhile its connection begins no other request: what one client sends stays in order. An expected failure closes the
-        connection. If the client goes away, the computation ends where it is.
+        connection, and an unexpected one in a step that has changed nothing costs this request alone. If the client goes away, the
+        computation ends where it is.
         """
         promise, early = Promise(blocking=True), list[Reply]()
 
@@ -161,7 +164,7 @@ class LaterReplies:
         def failed(failure: Exception) -> None:
             done(Close(f"its request could not be served: {failure}"))
 
-        self._scheduler.begin(promise, _while_wanted(promise, steps), done, failed, urgent=True)
+        self._scheduler.begin(promise, self.spared(_while_wanted(promise, steps)), done, failed, urgent=True)
         return early[0] if early else promise
 
     def hand_in(self, promise: Promise, reply: Reply) -> None:

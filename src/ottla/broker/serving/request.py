@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
+from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
@@ -101,7 +102,7 @@ class Encoded:
     parts: Sequence[Part]
 
 
-Ready = Message | Encoded | _NoReply | Close
+Ready = Message | Encoded | _NoReply | Close | Mistake
 """An answer that can leave now; a message is not yet encoded."""
 
 Answer = Sequence[Part] | Close | None

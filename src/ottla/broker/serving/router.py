@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct
 
-from ottla.broker.failures import CONFLICTS, Changes
+from ottla.broker.failures import CONFLICTS, Changes, Mistake
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
@@ -30,6 +30,7 @@ log = logging.getLogger("ottla.broker")
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
+MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
 
 Handler = Callable[[Request[Message]], Reply]
 
@@ -107,30 +108,20 @@ class Router:
         assert slices is not None, "others are read at once"
         paths = slices.paths_of(route.api.request, request.version)
         assert paths is not None, "others are read at once"
-        whole = Whole(reader_of(slices, request, frame, position, paths[0]), partial(self._refused, route=route), told)
+        whole = request.whole = Whole(
+            reader_of(slices, request, frame, position, paths[0]), partial(self._refused, route=route), told
+        )
         try:
             yield from open_slowly(whole, slices)
         except Malformed as malformed:
             return NO_REPLY if request.release.is_silent_on(request.api.key, known=True) else Close(str(malformed))
         request.body = whole.reader.part(next(whole.reader.blocks(), []) if whole.reader.is_one_block else [])
-        serve = partial(self._ask_safely, handler=handler, route=route)
+        serve = partial(self._ask, handler=handler, route=route)
         if whole.reader.is_one_block:
+            request.whole = None
+        if whole.reader.is_one_block or slices.asked_whole:
             return serve(request)
-        if slices.asked_whole:
-            request.whole = whole
-            return serve(request)
-        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve))
-
-    def _ask_safely(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
-        """What a handler answers to a part of a request: a mistake that changed nothing costs that request alone."""
-        self._changes.made = False
-        try:
-            return self._ask(request, handler, route)
-        except Exception as error:
-            if self._changes.made:
-                raise
-            log.error("%s: a part of %s met a mistake in Ottla, please report this", request.peer, request.api.name, exc_info=error)
-            return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, _mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
         """What the handler of a request answers, if nothing stands against it."""
@@ -195,7 +186,18 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
+def _mistaken(request: Request[Message], mistake: Mistake) -> Message | Close:
+    """What is answered to a request, or to a part of one, that met a mistake."""
+    log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
+    return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+
+
 def _encode(request: Request[Message], reply: Ready) -> Answer:
+    if isinstance(reply, Mistake):
+        refused = _mistaken(request, reply)
+        if request.whole is not None:  # what it names is in none of its parts, so no response can say it of them
+            return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+        return _encode(request, refused)
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):

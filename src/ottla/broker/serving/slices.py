@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
@@ -48,6 +49,9 @@ class Slices:
 Serve = Callable[[Request[Message]], Reply]
 """How a block is served: as any request is."""
 
+Refuse = Callable[[Request[Message], Mistake], Ready]
+"""How a block is refused that met a mistake."""
+
 
 BY_PARTITION: Final = Slices(((("topics", "partitions"), ("topics", "partitions")),))
 """Most APIs name partitions by their topics, and so does what they answer."""
@@ -75,12 +79,16 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
         yield (thing,) if isinstance(thing, str) else tuple(getattr(thing, name) for name in unique)
 
 
-def serve_in_blocks(later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve) -> Steps[Reply]:
-    """One block after the other; the reply of one that has to wait is waited for."""
+def serve_in_blocks(
+    later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve, refuse: Refuse
+) -> Steps[Reply]:
+    """One block after the other; the reply of one that has to wait is waited for. A mistake costs its block alone."""
     writer = BlockWriter(request.version, answered)
     for block in whole.reader.blocks():
         part = replace(request, body=whole.reader.part(block), whole=whole)
-        reply = yield from awaited(later, serve(part))
+        reply = yield from later.spared(_served(later, part, serve))
+        if isinstance(reply, Mistake):
+            reply = refuse(part, reply)
         if not isinstance(reply, Message):
             return reply
         writer.add(whole.tell(part, reply))
@@ -88,6 +96,10 @@ def serve_in_blocks(later: LaterReplies, request: Request[Message], whole: Whole
             return too_large(request)
         yield None
     return Encoded(writer.parts())
+
+
+def _served(later: LaterReplies, part: Request[Message], serve: Serve) -> Steps[Ready]:
+    return (yield from awaited(later, serve(part)))
 
 
 def too_large(request: Request[Message]) -> Close:

@@ -1,0 +1,141 @@
+"""A mistake in a later slice of a request that has changed nothing costs that request alone, whatever the request is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NoReturn
+
+import pytest
+
+from ottla.broker.failures import Changes, Mistake
+from ottla.broker.handlers import describe_topic_partitions, list_offsets, log_dirs, produce
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving import down_conversion
+from ottla.broker.serving.later import Promise
+from ottla.broker.serving.request import Close
+from ottla.ports import StorageFailed
+from ottla.records.build import build
+from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
+from tests.old.message_sets import plain as old_messages
+from tests.support.machine import Machine
+from tests.support.messages import request
+from tests.unit.broker.test_computed import slow as a_slow_machine
+from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, produced
+
+METADATA, LIST_OFFSETS, DESCRIBE_LOG_DIRS, DESCRIBE_TOPIC_PARTITIONS = 3, 2, 35, 75
+slow = a_slow_machine
+
+
+def mistaken(*args: object, **kwargs: object) -> NoReturn:
+    raise IndexError("nobody foresaw it")
+
+
+def mistaken_later(*args: object, **kwargs: object) -> Steps[Any]:
+    for _ in range(9):
+        yield None
+    mistaken()
+
+
+def answered(machine: Machine, key: int, version: int, body: Any) -> Any:
+    """The answer to a request that takes several slices."""
+    pending = machine.begin(key, version, body)
+    assert isinstance(pending, Promise)
+    for _ in range(10_000):
+        if pending.done:
+            return pending.answer if isinstance(pending.answer, Close) else machine.finish(key, version, pending)
+        machine.pass_time(1)
+    raise AssertionError("it was not answered")
+
+
+def of_old_messages(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
+    patch.setattr(produce, "arrive", mistaken_later)
+    response = answered(machine, PRODUCE, 0, produced("t", old_messages(b"value")))
+    return [response.responses[0].partition_responses[0].error_code]
+
+
+def of_old_readers(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
+    machine.ask(PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), version=9))
+    patch.setattr(down_conversion, "_convert", mistaken_later)
+    response = answered(machine, FETCH, 1, fetched(0, version=1))
+    return [response.responses[0].partitions[0].error_code]
+
+
+def of_blocks(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
+    answer = list_offsets._answer
+    asked = [{"partition_index": index, "timestamp": -1} for index in range(1000)]
+
+    def mistaken_once(partition: Any, part: Any, *more: Any) -> Any:
+        return mistaken() if part.partition_index == 500 else answer(partition, part, *more)
+
+    patch.setattr(list_offsets, "_answer", mistaken_once)
+    response = answered(machine, LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": asked}]))
+    (topic,) = response.topics
+    assert [part.partition_index for part in topic.partitions] == list(range(1000))
+    refused = [part.error_code for part in topic.partitions if part.error_code == UNKNOWN_SERVER_ERROR]
+    assert 0 < len(refused) < 1000, "the others are answered"
+    return refused[:1]
+
+
+def of_pages(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
+    patch.setattr(describe_topic_partitions, "_described_slowly", mistaken_later)
+    body = request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}], response_partition_limit=10, cursor=None)
+    response = answered(machine, DESCRIBE_TOPIC_PARTITIONS, 0, body)
+    return [topic.error_code for topic in response.topics]
+
+
+def of_directories(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
+    patch.setattr(log_dirs, "_described", mistaken_later)
+    response = answered(machine, DESCRIBE_LOG_DIRS, 4, request(DESCRIBE_LOG_DIRS, 4, topics=None))
+    return [response.error_code]
+
+
+REQUESTS: dict[str, Callable[[Machine, pytest.MonkeyPatch], list[int]]] = {
+    "old messages": of_old_messages,
+    "old readers": of_old_readers,
+    "blocks": of_blocks,
+    "pages": of_pages,
+    "directories": of_directories,
+}
+
+
+@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = slow
+    with monkeypatch.context() as patch:
+        assert REQUESTS[kind](machine, patch) == [UNKNOWN_SERVER_ERROR]
+    assert machine.broker.changes.mistakes == 1
+    assert machine.ask(18, 0, ApiVersionsRequest()).error_code == NONE
+    assert machine.ask(LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[])).topics == []
+
+
+def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Generator[None, None, str]:
+    changes.made = True
+    yield
+    changes.made = changing
+    raise error
+
+
+def test_a_mistake_after_a_change_in_the_same_step_is_never_taken_for_a_refusal() -> None:
+    changes = Changes()
+    with pytest.raises(IndexError):
+        list(changes.spared(steps_of(changes, changing=True, error=IndexError())))
+    assert changes.made
+
+
+def test_what_earlier_steps_changed_stays_and_is_remembered() -> None:
+    changes = Changes()
+    steps = changes.spared(steps_of(changes, changing=False, error=IndexError()))
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert isinstance(end.value.value, Mistake)
+    assert changes.made
+
+
+def test_an_expected_failure_is_none_of_them() -> None:
+    changes = Changes()
+    with pytest.raises(StorageFailed):
+        list(changes.spared(steps_of(changes, changing=False, error=StorageFailed("t-0", "no room"))))
+    assert not changes.mistakes
