@@ -153,7 +153,9 @@ class Segment:
 
     def append(self, view: Buffer, headers: Sequence[BatchHeader], base_offset: int, interval: int) -> None:
         """Write stamped batches at the end. Raises `StorageFailed` with nothing changed."""
-        max_timestamp = self.max_timestamp
+        max_timestamp = self._max_timestamp
+        if max_timestamp == UNKNOWN:
+            max_timestamp = self.max_timestamp
         file = self._file or self.file
         position = file.append((view,))
         for header in headers:

@@ -230,6 +230,8 @@ def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> tuple[int
             return state[TIMESTAMP], header.base_offset + state[INDEX] - 1
         if found == kernel.BROKEN:
             raise BadBatch(0, f"a record of the batch at offset {header.base_offset} is broken.")
+    if state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
+        raise BadBatch(0, f"the batch at offset {header.base_offset} does not hold its {header.record_count} records.")
     return None
 
 

@@ -73,19 +73,8 @@ MISTAKEN = "%s: a batch met a mistake in Ottla and was refused; please report th
 MISTAKE = "The broker met a mistake of its own while it looked at this batch: its log says which one, please report it."
 
 
-class Taken(NamedTuple):
-    """Batches that were looked at, as they are to be appended, and the settings under which they were."""
-
-    number: int
-    partition: Partition
-    config: LogConfig
-    records: bytearray | memoryview
-    headers: tuple[BatchHeader, ...]
-
-    def holds(self, partition: Partition | None) -> bool:
-        """Whether it is still that partition under these settings."""
-        return partition is self.partition and partition.config is self.config
-
+Taken = tuple[int, Partition, LogConfig, bytearray | memoryview, tuple[BatchHeader, ...]]
+"""(partition index, partition, its settings, batches as they are to be appended, their headers), once they were looked at."""
 
 Looked = Taken | PartitionResponse
 """What became of one partition's part of a request: batches to be appended, or why there are none."""
@@ -132,8 +121,14 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
             if found is None:
                 return None
             looked.append(found)
+    response, at = ProduceResponse(), 0
     unsynced: Unsynced = []
-    return _reply(request, [_append(found, request, unsynced) for found in looked], unsynced)
+    for topic in body.topic_data:
+        end = at + len(topic.partition_data)
+        parts = [_append(found, request, unsynced) for found in looked[at:end]]
+        response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
+        at = end
+    return _reply(request, response, unsynced)
 
 
 class SlowProduce:
@@ -173,12 +168,16 @@ class SlowProduce:
         unsynced: Unsynced = []
         parts: list[PartitionResponse] = []
         for (name, data), found in zip(self._parts, looked, strict=True):
-            if isinstance(found, Taken) and not found.holds(self._partitions.get(found.partition.topic, found.number)):
+            if isinstance(found, tuple) and not _holds(found, self._partitions):
                 found = yield from self._look(name, data)
             parts.append(_append(found, self._request, unsynced))
             if self._is_pause_due(len(parts) - 1):
                 yield None
-        return _reply(self._request, parts, unsynced)
+        response, answered = ProduceResponse(), iter(parts)
+        for topic in self._request.body.topic_data:
+            own = list(islice(answered, len(topic.partition_data)))
+            response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
+        return _reply(self._request, response, unsynced)
 
     def _is_pause_due(self, number: int) -> bool:
         """Whether this partition's part, and those before it since the last pause, may have taken a part of a millisecond."""
@@ -203,7 +202,7 @@ class SlowProduce:
         if self._refusal or partition.leader_error():
             return _untaken(name, data, partition, self._refusal)
         batch, header, refused = yield from self._checks.run(_checked_slowly(partition, memoryview(data.records or b""), request))
-        return _refused(data.index, refused) if refused is not None else Taken(data.index, partition, config, batch, (header,))
+        return _refused(data.index, refused) if refused is not None else (data.index, partition, config, batch, (header,))
 
 
 def _convert(
@@ -257,12 +256,9 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _reply(request: Request[ProduceRequest], parts: list[PartitionResponse], unsynced: Unsynced) -> Reply:
-    """What is answered when all is appended that could be; `parts` are in the request's order."""
-    body, response, answered = request.body, ProduceResponse(), iter(parts)
-    for topic in body.topic_data:
-        own = list(islice(answered, len(topic.partition_data)))
-        response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
+def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced: Unsynced) -> Reply:
+    """What is answered when all is appended that could be."""
+    body = request.body
     if request.version < STORAGE_ERROR_FROM:
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
@@ -321,9 +317,7 @@ def _look(
     if checked is None:
         return None
     batch, header, refused = checked
-    return (
-        _refused(data.index, refused) if refused is not None else Taken(data.index, partition, partition.config, batch, (header,))
-    )
+    return _refused(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
 
 
 def _untaken(name: str | None, data: PartitionData, partition: Partition | None, refusal: int) -> PartitionResponse:
@@ -344,7 +338,13 @@ def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
         return _failed(index, arrived.error_code, arrived.sentence)
     if not arrived.headers:  # all was one message torn at the end
         return PartitionResponse(index=index, base_offset=-1)
-    return Taken(index, partition, partition.config, arrived.view, arrived.headers)
+    return index, partition, partition.config, arrived.view, arrived.headers
+
+
+def _holds(taken: Taken, partitions: Partitions) -> bool:
+    """Whether it is still that partition, under the same settings."""
+    index, partition, config, _, _ = taken
+    return partitions.get(partition.topic, index) is partition and partition.config is config
 
 
 def _append(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced) -> PartitionResponse:

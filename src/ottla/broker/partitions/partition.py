@@ -227,9 +227,8 @@ class Partition:
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True
     ) -> Appended:
         """Append checked batches as the leader. If the result has an error code, nothing was written."""
-        error_code = self.leader_error()
-        if error_code:
-            return Appended(error_code, -1, -1, NO_TIMESTAMP, False)
+        if self.offline is not None or self.role is not LEADER:
+            return Appended(self.leader_error(), -1, -1, NO_TIMESTAMP, False)
         self._changes.made = True
         try:
             appended = self.log.append(view, headers, self.leader_epoch, now, origin_client=origin_client)

@@ -27,6 +27,8 @@ from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
 
+LATER = (Promise, Waiting)
+
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
@@ -91,9 +93,11 @@ class Router:
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
-        request.is_owned = owned
+        if owned:
+            request.is_owned = True
         self._at_hand = request
-        return self._kept(request, self._ask(request, handler, route))
+        reply = self._ask(request, handler, route)
+        return self._kept(request, reply) if isinstance(reply, LATER) else _encode(request, reply)
 
     def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
         """A reply as the network takes it."""
