@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.ports import Change
@@ -16,8 +17,8 @@ class Decision:
     error_code: int = NONE
     message: str | None = None
     changes: tuple[Change, ...] = ()
-    states: tuple[Change, ...] = ()
-    """Who leads each new partition, in their order: to be committed when the partition has its log."""
+    states: Iterable[Change] = ()
+    """Who leads each new partition, in their order: to be committed when the partition has its log, and not made before."""
     topic_id: bytes = bytes(16)
     replicas: tuple[tuple[int, ...], ...] = ()
     """The replicas of each new partition."""

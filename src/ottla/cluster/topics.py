@@ -7,7 +7,7 @@ Knows no requests and no defaults: numbers come in resolved, though they may be 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.cluster import layout
@@ -97,7 +97,7 @@ def _create_one(
         Change(layout.topic_path(topic.name), layout.topic_json(topic_id, dict(enumerate(placed))), NEW),
         Change(layout.topic_config_path(topic.name), layout.config_json(configs)),
     )
-    return Decision(topic.name, NONE, None, changes, _states(image, topic.name, 0, placed), topic_id, placed)
+    return Decision(topic.name, NONE, None, changes, FirstStates(image.controller_epoch, topic.name, 0, placed), topic_id, placed)
 
 
 def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> Fault:
@@ -160,11 +160,18 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
     return factor_error(topic.replication_factor, brokers)
 
 
-def _states(image: ClusterImage, name: str, first: int, placed: Replicas) -> tuple[Change, ...]:
-    return tuple(
-        Change(layout.state_path(name, index), layout.state_json(image.controller_epoch, nodes[0], 0, nodes), NEW)
-        for index, nodes in enumerate(placed, first)
-    )
+@dataclass(frozen=True, slots=True)
+class FirstStates:
+    """Who leads each new partition of a topic: thousands of them, each made when it is asked for."""
+
+    controller_epoch: int
+    name: str
+    first: int
+    placed: Replicas
+
+    def __iter__(self) -> Iterator[Change]:
+        for index, nodes in enumerate(self.placed, self.first):
+            yield Change(layout.state_path(self.name, index), layout.state_json(self.controller_epoch, nodes[0], 0, nodes), NEW)
 
 
 def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
@@ -201,7 +208,7 @@ def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequ
     placed = spread(brokers, count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
     replicas = {partition.index: partition.replicas for partition in topic.partitions} | dict(enumerate(placed, old))
     changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)),)
-    return Decision(name, NONE, None, changes, _states(image, name, old, placed), topic.topic_id, placed)
+    return Decision(name, NONE, None, changes, FirstStates(image.controller_epoch, name, old, placed), topic.topic_id, placed)
 
 
 def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Sequence[int]) -> Fault:

@@ -85,7 +85,7 @@ def of_pages(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
 
 
 def of_directories(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
-    patch.setattr(log_dirs, "_described", mistaken_later)
+    patch.setattr(log_dirs, "_all_described", mistaken_later)
     response = answered(machine, DESCRIBE_LOG_DIRS, 4, request(DESCRIBE_LOG_DIRS, 4, topics=None))
     return [response.error_code]
 

@@ -48,11 +48,11 @@ class Counting:
             reply.keep(lambda ready: None)
         return answers
 
-    def ask_all(self, body: Look) -> Reply:
-        def combine(answers: list[Counted]) -> Ready:
-            return Close(str([answer.value for answer in answers]))
+    def ask_each(self, body: Look) -> list[Reply]:
+        def finish(answer: Counted) -> Ready:
+            return Close(str(answer.value))
 
-        return self.counters.ask_all(body, self._request(), combine)
+        return list(self.counters.ask_each(body, self._request(), finish))
 
     def restart(self) -> None:
         self.machine.restart()
@@ -97,7 +97,7 @@ def test_each_name_has_one_coordinator(counting: Counting) -> None:
     counting.ask(Add("a", 7))
     values = [0] * PARTITIONS
     values[partition_of("a", PARTITIONS)] = 7
-    assert counting.ask_all(Look("a")) == Close(str(values))
+    assert counting.ask_each(Look("a")) == [Close(str(value)) for value in values]
 
 
 @pytest.mark.expects_errors("No space left on device")

@@ -21,7 +21,7 @@ from tests.unit.broker.test_computed import Hasty
 from tests.unit.broker.test_old_versions import machine_with
 
 LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 8, 9, 19, 20
-DESCRIBE_LOG_DIRS, CREATE_PARTITIONS, DESCRIBE_TOPIC_PARTITIONS = 35, 37, 75
+LIST_GROUPS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS, DESCRIBE_TOPIC_PARTITIONS = 16, 35, 37, 75
 
 
 @pytest.fixture
@@ -196,10 +196,22 @@ def test_pages_of_partitions_are_described_in_slices(slow: Machine) -> None:
 
 def test_the_directory_of_all_partitions_is_described_in_slices(slow: Machine) -> None:
     answer = finished(slow, DESCRIBE_LOG_DIRS, 1, request(DESCRIBE_LOG_DIRS, 1, topics=None))
-    assert sum(len(topic.partitions) for topic in answer.results[0].topics) == 950
+    assert [(topic.name, len(topic.partitions)) for topic in answer.results[0].topics] == [("t", 900), ("__consumer_offsets", 50)]
     asked = [{"topic": "t", "partitions": list(range(900))}]
     some = finished(slow, DESCRIBE_LOG_DIRS, 1, request(DESCRIBE_LOG_DIRS, 1, topics=asked))
     assert [[len(topic.partitions) for topic in result.topics] for result in some.results] == [[900]]
+
+
+def test_groups_are_listed_one_coordinator_after_the_other(slow: Machine) -> None:
+    names = [f"group-{number}" for number in range(100)]
+    part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    topics = [{"name": "t", "partitions": [part]}]
+    for name in names:
+        committed = request(OFFSET_COMMIT, 8, group_id=name, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+        assert slow.ask(OFFSET_COMMIT, 8, committed).topics[0].partitions[0].error_code == NONE
+    answer = finished(slow, LIST_GROUPS, 4, request(LIST_GROUPS, 4, states_filter=[]))
+    assert answer.error_code == NONE
+    assert sorted(group.group_id for group in answer.groups) == sorted(names)
 
 
 def test_a_header_with_very_many_tagged_fields_is_refused_unread() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -252,3 +252,21 @@ def test_any_sequence_of_decisions_leaves_an_image_equal_to_the_registry(steps: 
     assert cluster.reloaded().topics == cluster.image.topics
     assert not {"a.b", "a_b"} <= cluster.image.topics.keys()
     assert all(cluster.image.name_of(topic.topic_id) == name for name, topic in cluster.image.topics.items())
+
+
+def test_who_leads_thousands_of_new_partitions_is_made_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[int]()
+    true = layout.state_json
+
+    def counted(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int]) -> bytes:
+        made.append(leader)
+        return true(controller_epoch, leader, leader_epoch, isr)
+
+    monkeypatch.setattr(layout, "state_json", counted)
+    cluster = Cluster()
+    (decision,) = topics.create(cluster.image, [TopicSpec("t", topics.MOST_PARTITIONS)], lambda: bytes(16), no_bad_config)
+    assert made == []
+    states = iter(decision.states)
+    assert next(states).path == layout.state_path("t", 0)
+    assert len(made) == 1
+    assert len(list(decision.states)) == topics.MOST_PARTITIONS

@@ -181,9 +181,14 @@ class Coordinators(Generic[M]):
         """The reply that `combine` makes of what coordinators answer to the parts of a request, which are (key, part)."""
         return _combined((partial(self._ask, key, part, request) for key, part in parts), combine)
 
-    def ask_all(self, body: object, request: Request[Message], combine: Callable[[list[A]], Ready]) -> Reply:
-        """The reply that `combine` makes of what every coordinator answers to a request."""
-        return _combined((partial(self._ask_shard, shard, body, request) for _, shard in self.load(request.now)), combine)
+    def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
+        """The replies that `finish` makes of what every coordinator answers to a request, each asked when its turn comes."""
+
+        def combine(answers: list[A]) -> Ready:
+            return finish(answers[0])
+
+        for _, shard in self.load(request.now):
+            yield _combined((partial(self._ask_shard, shard, body, request),), combine)
 
     def settle(self, now: Now) -> None:
         """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""

@@ -12,12 +12,14 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.transactions import SENTENCE as TRANSACTIONS
 from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
-from ottla.broker.serving.later import Reply
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.refusals import told
+from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
+from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.group_machine import GroupMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -30,6 +32,7 @@ from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.sync_group import SyncGroupRequest
+from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
 from ottla.wire.schema import Message
 
@@ -127,11 +130,20 @@ def _unchanged(message: Message) -> Message:
 
 
 @serves(ListGroupsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
-def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    def combine(messages: list[ListGroupsResponse]) -> ListGroupsResponse:
-        return ListGroupsResponse(groups=[group for message in messages for group in message.groups])
+def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies) -> Reply:
+    """All groups: one coordinator after the other is asked, and what it answers is encoded before the next one is."""
+    return later.computed(_listed_slowly(request, groups, later))
 
-    return groups.ask_all(request.body, request, combine)
+
+def _listed_slowly(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies) -> Steps[Reply]:
+    writer = BlockWriter(request.version, ("groups",))
+    writer.add(told(request, ListGroupsResponse()))
+    for reply in groups.ask_each(request.body, request, _unchanged):
+        message = yield from awaited(later, reply)
+        if isinstance(message, ListGroupsResponse):
+            writer.add(told(request, message))
+        yield None
+    return Encoded(writer.parts())
 
 
 def _with_operations(groups: list[Described], *, included: bool) -> list[Described]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from ottla.broker.partitions.partition import Partition
@@ -10,17 +10,19 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.ports import Disk, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 TopicResult = DescribeLogDirsResponse.DescribeLogDirsTopic
 PartitionResult = DescribeLogDirsResponse.DescribeLogDirsPartition
+Sized = tuple[str, PartitionResult]
 Asked = list[DescribeLogDirsRequest.DescribableLogDirTopic]
 
 AT_ONCE: Final = 200
@@ -36,29 +38,60 @@ def describe_log_dirs(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk, later: LaterReplies
 ) -> Reply:
     """One directory, with the partitions asked for that are in it; what is not there is left out."""
+    if request.body.topics is None and request.release.is_today:
+        return later.computed(_all_described(request.version, partitions, settings, disk))
     return later.computed(_described(request.body.topics, partitions, settings, disk))
 
 
+def _all_described(version: int, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:
+    """Everything, encoded a part at a time."""
+    directory = _directory(settings, disk)
+    found = [] if directory.error_code else list(partitions)
+    writer = BlockWriter(version, ("results", "topics", "partitions"))
+    for first in range(0, max(1, len(found)), AT_ONCE):
+        sizes = _sizes(found[first : first + AT_ONCE])
+        writer.add(DescribeLogDirsResponse(results=[replace(directory, topics=_by_topic(sizes))]))
+        yield None
+    return Encoded(writer.parts())
+
+
 def _described(topics_asked: Asked | None, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:
-    directory = (settings.value.log_dirs or settings.value.log_dir)[0]
+    directory = _directory(settings, disk)
+    found = [] if directory.error_code else _asked(partitions, topics_asked)
+    sizes: list[Sized] = []
+    for first in range(0, len(found), AT_ONCE):
+        sizes += _sizes(found[first : first + AT_ONCE])
+        yield None
+    directory.topics = _by_topic(sizes)
+    return DescribeLogDirsResponse(results=[directory])
+
+
+def _directory(settings: SettingsInForce, disk: Disk) -> Result:
+    """The directory as a result without partitions."""
+    name = (settings.value.log_dirs or settings.value.log_dir)[0]
     try:
         total_bytes, usable_bytes = disk.room()
     except StorageFailed:
-        return DescribeLogDirsResponse(results=[Result(log_dir=directory, error_code=KAFKA_STORAGE_ERROR)])
+        return Result(log_dir=name, error_code=KAFKA_STORAGE_ERROR)
+    return Result(log_dir=name, total_bytes=total_bytes, usable_bytes=usable_bytes)
+
+
+def _sizes(found: list[Partition]) -> list[Sized]:
+    return [
+        (one.topic, PartitionResult(partition_index=one.index, partition_size=one.log.size_bytes))
+        for one in found
+        if one.offline is None
+    ]
+
+
+def _by_topic(sizes: list[Sized]) -> list[TopicResult]:
     topics: dict[str, list[PartitionResult]] = {}
-    for number, partition in enumerate(_asked(partitions, topics_asked), 1):
-        if not number % AT_ONCE:
-            yield None
-        if partition.offline is None:
-            size = PartitionResult(partition_index=partition.index, partition_size=partition.log.size_bytes)
-            topics.setdefault(partition.topic, []).append(size)
-    results = [TopicResult(name=name, partitions=parts) for name, parts in topics.items()]
-    return DescribeLogDirsResponse(
-        results=[Result(log_dir=directory, topics=results, total_bytes=total_bytes, usable_bytes=usable_bytes)]
-    )
+    for topic, size in sizes:
+        topics.setdefault(topic, []).append(size)
+    return [TopicResult(name=name, partitions=parts) for name, parts in topics.items()]
 
 
-def _asked(partitions: Partitions, topics: Asked | None) -> Iterable[Partition]:
+def _asked(partitions: Partitions, topics: Asked | None) -> list[Partition]:
     if topics is None:
         return list(partitions)
     asked = ((topic.topic, index) for topic in topics for index in topic.partitions)

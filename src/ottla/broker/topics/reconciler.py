@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
@@ -54,7 +54,7 @@ class LogReconciler:
         self._wake = wake
         self._opened: dict[str, tuple[bytes, int]] = {}
         self._left: dict[str, list[str]] = {}
-        self._states: dict[bytes, deque[Change]] = {}
+        self._states: dict[bytes, deque[Iterator[Change]]] = {}
         self._leading: list[tuple[TopicImage, Change]] = []
 
     def load(self, now: Now, *, clean: bool) -> None:
@@ -73,10 +73,9 @@ class LogReconciler:
             log.warning("partitions that held records have neither a topic nor a directory any more: %s", some(lost))
         self._partitions.checkpoints.settle()
 
-    def lead_later(self, topic_id: bytes, states: Sequence[Change]) -> None:
+    def lead_later(self, topic_id: bytes, states: Iterable[Change]) -> None:
         """Who leads a topic's new partitions, in order: each is for the registry and the image when the log is there."""
-        if states:
-            self._states.setdefault(topic_id, deque()).extend(states)
+        self._states.setdefault(topic_id, deque()).append(iter(states))
 
     def free(self, names: Sequence[str], now: Now) -> None:
         """Let nothing be left of deleted topics: before their names are given again. Raises `StorageFailed`."""
@@ -152,14 +151,17 @@ class LogReconciler:
         while topic is not None and self._image.topics.get(name) is topic:
             index = self._opened.get(name, (topic.topic_id, 0))[1]
             if index == len(topic.partitions):
+                self._states.pop(topic.topic_id, None)
                 return
             self._directories.make_room(f"{name}-{index}")
             self._open(topic, index, now)
             states = self._states.get(topic.topic_id)
-            if states:
-                self._leading.append((topic, states.popleft()))
-            if not states:
-                self._states.pop(topic.topic_id, None)
+            while states:
+                state = next(states[0], None)
+                if state is not None:
+                    self._leading.append((topic, state))
+                    break
+                states.popleft()
             yield None
 
     def _lead(self) -> None:
