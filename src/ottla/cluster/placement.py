@@ -16,6 +16,9 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
     The second replica is shifted by one more after every full turn, so that a broker's followers are not all on its neighbour.
     """
     count = len(brokers)
+    if replication_factor == 1:  # ten thousand of them may be asked for at once
+        begin = first % count
+        return (tuple((node,) for node in (*brokers[begin:], *brokers[:begin])) * (partitions // count + 1))[:partitions]
     placed = []
     for number in range(first, first + partitions):
         shift = (number // count) % max(count - 1, 1)
