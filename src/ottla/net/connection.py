@@ -147,7 +147,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._work(now)
             elif self._turns.begin(self):
                 self._take(self._scratch[:nbytes], now)
-                self._end_work()
+                if self._flush():
+                    self.waits = True
+                self._turns.end(self)
             else:
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
@@ -212,14 +214,10 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what is held, now or when its turn comes."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
-            self._end_work()
+            if self._flush():  # to send replies counts as work, too
+                self.waits = True
+            self._turns.end(self)
         self._mind_reading()
-
-    def _end_work(self) -> None:
-        """Send the replies, which counts as work too."""
-        if self._flush():
-            self.waits = True
-        self._turns.end(self)
 
     def _work_off(self, now: Now) -> None:
         """Serve what is held, until the turn is over."""

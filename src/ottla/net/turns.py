@@ -93,9 +93,9 @@ class Turns:
         began_ns = self._began_ns
         used_ns = self._clock_ns() - began_ns
         self._used_ns += used_ns
-        debt_ns = worker.clear_ns - began_ns
-        debt_ns = (debt_ns if debt_ns > 0 else 0) + SHARE * used_ns
-        worker.clear_ns = began_ns + (debt_ns if debt_ns < LONGEST_DEBT_NS else LONGEST_DEBT_NS)
+        before_ns = worker.clear_ns
+        clear_ns = (before_ns if before_ns > began_ns else began_ns) + SHARE * used_ns
+        worker.clear_ns = clear_ns if clear_ns - began_ns < LONGEST_DEBT_NS else began_ns + LONGEST_DEBT_NS
         if worker.waits:
             self._add(worker)
 
