@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,10 @@ from tests.siege.brokers import STOP_S, BesiegedOttla, Given
 from tests.siege.camp import Camp
 from tests.siege.figures import MOST_MEMORY_MB, Figures, Latencies, complaints, latencies
 from tests.siege.innocent import NUMBER, VALUE_BYTES, Sample
-from tests.siege.looks import read_numbers
+from tests.siege.looks import forget_peak, peak_mb, read_numbers
 from tests.siege.report import Row, page
-from tests.siege.run import Attackers
+from tests.siege.run import Attackers, create_topics
+from tests.support.frames import Raw
 
 SECONDS = 2.0
 HARMLESS = (
@@ -26,6 +28,14 @@ HARMLESS = (
     "half-frames",
     "idle-beyond-the-hard-limit",
     "metadata-of-few-pipelined",
+    "zstd-bomb",
+)
+ALL_AT_ONCE = (
+    "announced-and-never-finished",
+    "arrays-of-empty-names",
+    "fetches-unread",
+    "half-frames",
+    "large-half-frames",
     "zstd-bomb",
 )
 CALM = Latencies(sent=100, failed=0, missed=0, p50_ms=1.0, p99_ms=2.0, max_ms=3.0)
@@ -69,6 +79,28 @@ def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path, name: st
             assert broker.stop(STOP_S) == 0
         finally:
             attackers.end()
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+def test_attacks_on_memory_take_no_more_together_than_is_promised(tmp_path: Path) -> None:
+    """Each of them has a bound of its own; what all of them take of one broker stands in docs/limits.md."""
+    with BrokerProcess(tmp_path / "data") as broker, contextlib.ExitStack() as held:
+        besieging = [Attackers(all_attacks()[name], broker.address, 2 * SECONDS) for name in ALL_AT_ONCE]
+        create_topics(broker.address, [("innocent", 1), *((f"{name}-topic", 4) for name in ALL_AT_ONCE)])
+        for attackers in besieging:
+            held.callback(attackers.end)
+            attackers.prepare()
+        forget_peak(broker.pid)
+        for attackers in besieging:
+            attackers.go()
+        did = [attackers.wait() for attackers in besieging]
+        assert all(did), "each tells what it did"
+        peak = peak_mb(broker.pid)
+        assert peak is None or peak < MOST_MEMORY_MB
+        with Raw(broker.address) as innocent:
+            assert innocent.produce("innocent", batch(b"v"))[0] == 0
+        assert broker.stop(STOP_S) == 0
 
 
 def test_attacks_tell_what_they_do() -> None:

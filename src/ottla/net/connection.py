@@ -37,6 +37,8 @@ READ_BYTES = 1024 * 1024
 CROWDED_READ_BYTES = 4096
 """What is read at once; less while the backlogs of all connections are too much together."""
 OWED_REPLIES = 2048
+COPIED_BYTES = CROWDED_READ_BYTES
+"""The copy of a frame up to this size is not counted: a connection costs more than that."""
 
 
 class Answered:
@@ -93,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._is_claiming = False
         self._granted: dict[Promise, int] = {}
+        self._copied: dict[Promise, int] = {}
         self._backlog = bytearray()
         self._counted = 0
         self._owed: deque[Promise | Answered] = deque()
@@ -126,6 +129,8 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_input()
         for size in self._granted.values():
             self._pool.release(size)
+        self._backlogs.bytes -= sum(self._copied.values())
+        self._copied.clear()
         self._owner.dismiss(self, owed)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -325,6 +330,9 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Promise):
             answer.ready = self._ready
             self._owed.append(answer)
+            if answer.blocking and not owned and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy
+                self._copied[answer] = len(frame)
+                self._backlogs.bytes += len(frame)
         elif self._owed:
             answered = Answered(answer)
             self._owed.append(answered)
@@ -341,7 +349,7 @@ class Connection(asyncio.BufferedProtocol):
             self._put(reply.answer)
             if isinstance(reply, Answered):
                 self._outbox.held -= reply.size
-        if self._granted:
+        if self._granted or self._copied:
             self._release()
         if not self._resuming:
             self._resuming = True
@@ -351,6 +359,8 @@ class Connection(asyncio.BufferedProtocol):
         """Give the memory of frames back whose replies are ready."""
         for promise in [promise for promise in self._granted if promise.done]:
             self._pool.release(self._granted.pop(promise))
+        for promise in [promise for promise in self._copied if promise.done]:
+            self._backlogs.bytes -= self._copied.pop(promise)
 
     def resume(self) -> None:
         """Send what was released, and serve what came in meanwhile."""

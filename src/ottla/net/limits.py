@@ -25,6 +25,7 @@ class ConnectionLimits:
         self._make_room = make_room
         self._by_host: Counter[str] = Counter()
         self._overrides: dict[str, int] = {}
+        self._lowered: int | None = None
         self._read()
         settings.told.append(self._read)
 
@@ -52,6 +53,13 @@ class ConnectionLimits:
             del self._by_host[host]
 
     def _read(self) -> None:
+        most = self._settings.value.max_connections
+        if most > self._room and most != self._lowered:
+            sentence = (
+                "max.connections is %d, and the open files of this process leave room for %d: allow more open files (ulimit -n)"
+            )
+            log.warning(sentence, most, self._room)
+            self._lowered = most
         overrides = self._settings.value.max_connections_per_ip_overrides
         self._overrides = {address: most for host, most in overrides for address in _addresses(host)}
 

@@ -31,7 +31,7 @@ SWEEP_S = 10
 LOOK_S = 1
 WRITE_OUT_S = 30
 BACKLOG_BYTES = 32 * 1024 * 1024
-"""Requests of all connections that were read and wait; beyond, less is read of each."""
+"""Requests of all connections that were read and wait, or are served from a copy; beyond, less is read of each."""
 
 UNSENT_BYTES = 32 * 1024 * 1024
 """Replies of all connections that their peers have not taken; beyond, a connection that has any begins no further request."""

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
 from ottla.net import server as server_module
 from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
+from ottla.net.limits import ConnectionLimits
 from ottla.testing import BrokerProcess
 from tests.support.frames import API_VERSIONS, Batch, Raw, request
 from tests.support.waiting import eventually
@@ -51,7 +53,17 @@ def test_connections_never_take_the_descriptors_of_logs(limit: int, max_open_fil
     assert share.connections >= FEWEST
     assert held + share.files + share.connections < limit
     assert share.files <= max_open_files
-    assert limit < 2048 or share.files == min(max_open_files, share.files)
+    assert limit < 256 or share.files >= min(max_open_files, limit * 2 // 5), "logs get about half where they can use it"
+
+
+def test_more_connections_than_the_files_allow_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    settings = SettingsInForce(BrokerSettings({"max.connections": "500"}))
+    limits = ConnectionLimits(settings, 20, lambda: False)
+    limits._read()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "max.connections is 500, and the open files of this process leave room for 20: allow more open files (ulimit -n)"
+    ]
+    assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 20
 
 
 def test_connections_beyond_the_limit_are_closed_at_once_and_others_served() -> None:

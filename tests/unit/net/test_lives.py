@@ -11,8 +11,10 @@ import psutil
 import pytest
 
 import ottla
+from ottla.broker.scheduler import Steps
 from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
+from ottla.net import server as server_module
 from ottla.net.datadir import DataDirectoryError
 from ottla.net.start import CannotListen, Listen, start
 from ottla.ports import Now, StorageFailed
@@ -93,3 +95,27 @@ def test_what_the_disk_tells_once_the_logs_are_closed_starts_nothing(tmp_path: P
     asyncio.run(live())
     assert told == [None]
     assert begun == []
+
+
+def test_a_stop_is_woken_though_a_timer_was_armed_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancelled timer that still counted as armed let a stop wait for ever, or until it gave up."""
+    monkeypatch.setattr(server_module, "WRITE_OUT_S", 2)
+    written: list[bool] = []
+
+    async def live() -> None:
+        running = await start(str(tmp_path), [Listen("127.0.0.1", 0)], BrokerSettings())
+        broker = running.broker
+
+        def write_out() -> Steps[None]:
+            for _ in range(3):
+                yield broker.scheduler.rest(1)
+            written.append(True)
+
+        monkeypatch.setattr(broker.partitions, "write_out", write_out)
+        now = broker.clock.now()
+        broker.scheduler.at("soon", now.mono_ms + 1, lambda now: None)
+        running.server._arm(now)
+        await running.stop()
+
+    asyncio.run(live())
+    assert written

@@ -13,7 +13,7 @@ from ottla.net import pool as module
 from ottla.net import server as server_module
 from ottla.net.pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool
 from ottla.net.server import Server
-from tests.support.frames import FETCH, METADATA, PRODUCE, Batch, Raw, fetch_v4, metadata_v1, produce_v7, request
+from tests.support.frames import FETCH, METADATA, PRODUCE, Batch, Raw, array, fetch_v4, metadata_v1, produce_v7, request, string
 from tests.support.waiting import eventually
 
 MB = 1 << 20
@@ -177,6 +177,7 @@ def test_replies_that_nobody_reads_are_bounded_over_all_connections(monkeypatch:
             good.send(wanted)
             assert good.frame()
             most = max(most, server.unsent.bytes)
+        assert most > limit, "the bound was reached"
         assert most <= 4 * MB + 2 * len(wanted)
     assert server.unsent.bytes == 0
 
@@ -194,6 +195,28 @@ def test_backlogs_are_bounded_over_all_connections() -> None:
             waiting.socket.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 waiting.socket.send(request(METADATA, 1, 1, metadata_v1("t")) * 10_000)
+        eventually(lambda: server.backlogs.is_crowded)
         assert server.backlogs.bytes <= MB + 30 * 4096 + server_module.SCRATCH_BYTES
         assert good.is_served()
     assert server.backlogs.bytes == 0
+
+
+def test_copies_of_requests_that_are_served_in_slices_count_as_backlogs() -> None:
+    """Each of these fetches names so many partitions that it is served from a copy, and waits for records."""
+    with ottla.Broker() as broker, contextlib.ExitStack() as held, Raw(broker.address) as good:
+        assert good.create_topic("t", 1) == 0
+        eventually(lambda: good.produce("t", Batch().encode())[0] == 0)
+        server = server_of(broker)
+        server.backlogs.limit_bytes = MB // 4
+        asked = struct.pack(">iqi", 0, 1, 1 << 20) * 2000
+        body = struct.pack(">iiiib", -1, 60_000, 1, 1 << 20, 0) + array(string("t") + struct.pack(">i", 2000) + asked)
+        for _ in range(30):
+            waiting = held.enter_context(Raw(broker.address))
+            waiting.socket.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.socket.send(request(FETCH, 4, 1, body))
+        eventually(lambda: server.backlogs.is_crowded)
+        assert good.is_served()
+        assert server.backlogs.bytes <= MB // 4 + server_module.SCRATCH_BYTES + 30 * 4096
+    assert server.backlogs.bytes == 0
+    assert server.pool.used == 0

@@ -115,9 +115,9 @@ def test_a_fast_reader_is_sent_a_bounded_part_at_one_go(stored: Any) -> None:
         protocol.done = asyncio.Event()
         slices = [FileSlice(stored, 0, 100_000) for _ in range(4)]
         protocol.outbox.put(slices)
-        assert protocol.outbox.flush(100_000)
-        assert protocol.outbox.flush(100_000)
-        assert not protocol.outbox.is_empty
+        for left in (3, 2):
+            assert protocol.outbox.flush(100_000), "it would take more"
+            assert sum(len(part) for part in protocol.outbox._parts) == left * 100_000
         transport.abort()
         theirs.close()
         await asyncio.sleep(0)
