@@ -14,7 +14,19 @@ from tests.bitrot.run import Ward
 from tests.bitrot.trial import NONE, SILENT, UNKNOWABLE
 
 PER_KIND = 3
-SOUND = ("snapshot", "meta", "recovery-point", "replication", "cleaner", "-N", "journal", ".index", ".timeindex")
+SOUND = (
+    "snapshot",
+    "meta",
+    "recovery-point",
+    "replication",
+    "cleaner",
+    "-N",
+    "journal",
+    ".index",
+    ".timeindex",
+    "leader-epoch",
+    "log-start",
+)
 """Kinds of files whose damage is never silent."""
 
 
@@ -50,9 +62,9 @@ def test_there_are_thousands_of_cases_and_none_is_named_twice(ward: Ward) -> Non
 
 @pytest.mark.expects_errors(".")
 def test_what_is_cut_off_without_a_word_is_found(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a start that takes a damaged checkpoint for none, and says nothing."""
-    monkeypatch.setattr(checkpoints.log, "warning", lambda *words: None)
-    case = Case("clean", "log-start-offset-checkpoint", "whole", "emptied")
+    """Planted: a start that looks at no seal, and hides acknowledged records."""
+    monkeypatch.setattr(checkpoints, "is_as_sealed", lambda data: True)
+    case = Case("clean", "log-start-offset-checkpoint", "line2.word2", "flip-middle")
     (verdict,) = ward.run([case], 1)
     assert verdict.outcome == SILENT
     assert "begins at" in "".join(verdict.faults)

@@ -1,9 +1,16 @@
-"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats; knows no logs."""
+"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats; knows no logs.
+
+Kafka's text form has no checksum, so a flipped digit is another number. Ottla's files have a seal: the CRC-32C of all the rest, as
+32 blanks and tabs at the end of the last line. Kafka splits lines at white space and does not see it. A file without a seal is
+taken as it is, for Kafka or an older version wrote it. Being in the file itself, a seal is replaced together with what it seals.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Mapping, Sequence
+
+from crc32c import crc32c
 
 from ottla.ports import Disk
 
@@ -25,8 +32,8 @@ Offsets = dict[tuple[str, int], int]
 
 
 def format_checkpoint(lines: Sequence[str]) -> bytes:
-    """Version, number of lines, lines."""
-    return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode()
+    """Version, number of lines, lines; sealed."""
+    return _sealed("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
 
 
 def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Generator[None, None, bytes]:
@@ -37,15 +44,31 @@ def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Generator[None, 
         part = entries[start : start + FEW_ENTRIES]
         data += "".join([f"{topic} {partition} {offset}\n" for (topic, partition), offset in part]).encode()
         yield None
-    return bytes(data)
+    return _sealed(bytes(data), len(entries))
+
+
+def _sealed(data: bytes, entries: int) -> bytes:
+    """Put the seal behind the last line; the number of lines, which is the last one without entries, has room for none."""
+    return data[:-1] + _seal(data) + b"\n" if entries else data
+
+
+def _seal(data: bytes) -> bytes:
+    return f"{crc32c(data):032b}".replace("0", " ").replace("1", "\t").encode()
+
+
+def is_as_sealed(data: bytes) -> bool:
+    """Whether a file that ends with a line break has the seal that belongs to it, or none."""
+    text = data[:-1].rstrip(b" \t")
+    found = data[len(text) : -1]
+    return not found or found == _seal(text + b"\n")
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
     """Split each line into words, with numbers where numbers belong; None if this is no whole checkpoint of a known version.
 
-    A last line without its end may be a number cut short.
+    A last line without its end may be a number cut short; one whose seal does not fit is not what was written.
     """
-    if not data.endswith(b"\n"):
+    if not data.endswith(b"\n") or not is_as_sealed(data):
         return None
     try:
         lines = data.decode().splitlines()
@@ -60,12 +83,20 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
     """Read offsets by (topic, partition) from one of these files; empty if it is missing or unreadable (which is logged)."""
+    return known_offsets(disk, name) or {}
+
+
+def known_offsets(disk: Disk, name: str) -> Offsets | None:
+    """Do the same; None if nothing is known, because the file is missing, empty or unreadable."""
     if not disk.exists(name) or not disk.size(name):  # Apache Kafka begins with empty ones
-        return {}
+        return None
     lines = parse_checkpoint(disk.read_file(name))
     if lines is None or not all(len(line) == 3 for line in lines):
-        log.warning("%s cannot be understood and is written anew: the logs are read as if nothing were known of them", name)
-        return {}
+        sentence = "%s cannot be understood and is written anew: the logs are read as if nothing were known of them"
+        if name == LOG_START_OFFSETS:
+            sentence += "; each begins where its leader epochs do, so that what was deleted last may be readable again"
+        log.warning(sentence, name)
+        return None
     return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
 
 

@@ -117,16 +117,17 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_noted: bool = False,
+        is_start_known: bool = True,
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
         After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and a
         torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: they name
-        this log, so that what is missing in front or between segments is damage. Raises `Damaged` if synced data is bad, and
-        `StorageFailed`.
+        this log, so that what is missing in front or between segments is damage. Without `is_start_known` the log begins where
+        its leader epochs do. Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
         opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point)
-        opened = opening.run(topic_id, log_start_offset, is_noted=is_noted)
+        opened = opening.run(topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
         log = cls(disk, path, config, opened, topic_id)
         if is_noted:

@@ -79,8 +79,10 @@ class Opening:
         self._ended_transactions = False
         self._may_have_gaps = False
 
-    def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False) -> Opened:
+    def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
         """`is_noted`: the log was here before, so that its epochs know where it begins: a later segment is not the first.
+
+        Without `is_start_known` they alone know it.
 
         Raises `Damaged` and `StorageFailed`.
         """
@@ -95,6 +97,7 @@ class Opening:
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
         self._load_segments(names, log_start_offset, noted_start)
+        start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
         if found.log_end_offset < self.recovery_point:
             last = found.segments[-1]
@@ -104,6 +107,8 @@ class Opening:
                 last.size,
                 f"the log ends with offset {found.log_end_offset} though everything below {self.recovery_point} had been synced.",
             )
+        if start_by_epochs <= found.log_end_offset:
+            log_start_offset = max(log_start_offset, start_by_epochs)
         if found.log_end_offset < log_start_offset:
             start_anew(self.disk, self.path, found.segments, log_start_offset)
             found.log_end_offset = log_start_offset
@@ -163,6 +168,17 @@ class Opening:
         else:
             self.found.epochs = epochs
             self._epochs_on_disk = list(epochs.entries)
+
+    def _start_by_epochs(self) -> int:
+        """Where the log begins by the leader epochs if that is within the first segment; 0 if they say nothing of it.
+
+        They begin where the log does, but for batches from before there were epochs.
+        """
+        entries, first = self.found.epochs.entries, self.found.segments[0]
+        if not entries or entries[0][1] <= first.base_offset:
+            return 0
+        oldest = next(headers(first.file, 0, first.size), None)
+        return entries[0][1] if oldest is not None and oldest[1].leader_epoch >= 0 else 0
 
     def _settle_epochs(self) -> None:
         """Make the epochs fit the log; if the checkpoint was lost, or begins too late, read them from the batches."""

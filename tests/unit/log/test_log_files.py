@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from ottla.log.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    is_as_sealed,
+    parse_checkpoint,
     read_offsets,
     write_offsets,
 )
@@ -24,8 +26,20 @@ def test_checkpoints_are_apache_kafkas() -> None:
     disk = SimDisk()
     assert read_offsets(disk, RECOVERY_POINTS) == {}
     write_offsets(disk, RECOVERY_POINTS, {("a-b", 0): 7, ("c", 12): 2**40})
-    assert disk.read_file("recovery-point-offset-checkpoint") == b"0\n2\na-b 0 7\nc 12 1099511627776\n"
+    lines = disk.read_file("recovery-point-offset-checkpoint").split(b"\n")
+    assert [line.split() for line in lines] == [[b"0"], [b"2"], [b"a-b", b"0", b"7"], [b"c", b"12", b"1099511627776"], []]
+    assert [line.rstrip() for line in lines[:-2]] == lines[:-2]  # a blank behind the version or the count would trouble Kafka
     assert read_offsets(disk, RECOVERY_POINTS) == {("a-b", 0): 7, ("c", 12): 2**40}
+
+
+def test_each_flipped_bit_of_a_sealed_checkpoint_is_found_and_one_without_a_seal_is_taken() -> None:
+    sealed = LeaderEpochs([(2, 0), (15, 1070)]).encode()
+    for bit in range(8 * len(sealed)):
+        damaged = bytearray(sealed)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert parse_checkpoint(bytes(damaged)) in (None, parse_checkpoint(sealed)), bit
+    assert parse_checkpoint(b"0\n2\n2 0\n15 1070\n") == [["2", "0"], ["15", "1070"]]
+    assert is_as_sealed(b"0\n0\n")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +67,7 @@ def test_epochs_follow_one_another() -> None:
     assert epochs.assign(5, 10)
     assert epochs.entries == [(2, 0), (5, 10)]
     assert [epochs.end_offset(epoch, 20) for epoch in (1, 2, 3, 5, 6)] == [(1, 0), (2, 10), (2, 10), (5, 20), (-1, -1)]
-    assert epochs.encode() == b"0\n2\n2 0\n5 10\n"
+    assert epochs.encode().split() == [b"0", b"2", b"2", b"0", b"5", b"10"]
     assert epochs.truncate_start(3)
     assert not epochs.truncate_start(3)
     assert epochs.entries == [(2, 3), (5, 10)]

@@ -20,7 +20,7 @@ from ottla.log.checkpoints import (
     Offsets,
     format_offsets,
     formatted_slowly,
-    read_offsets,
+    known_offsets,
 )
 from ottla.log.damaged import Vanished
 from ottla.ports import Disk, Now, StorageFailed, TryAgain
@@ -45,12 +45,17 @@ class Checkpoints:
         self._promised: dict[tuple[str, int], int] = {}
         self.touched: dict[Partition, None] = {}
         self._stale: set[str] = set()
+        self.knows_starts = False
+        """Whether there was a file that says where the logs begin."""
 
     def load(self) -> None:
         """Read the files, before any partition is opened. Raises `StorageFailed`."""
         for name in FILES:
-            self._offsets[name] = read_offsets(self._disk, name)
-            self._written[name] = format_offsets(self._offsets[name])
+            known = known_offsets(self._disk, name)
+            self._offsets[name] = known or {}
+            self._written[name] = format_offsets(known or {})
+            if name == LOG_START_OFFSETS:
+                self.knows_starts = known is not None
 
     def recovery_point(self, topic: str, index: int) -> int:
         """Below it all records were on stable storage; 0 if nothing is known."""

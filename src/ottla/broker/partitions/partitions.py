@@ -127,6 +127,7 @@ class Partitions:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             is_noted=self.checkpoints.is_noted(partition.topic, partition.index),
+            is_start_known=self.checkpoints.knows_starts,
         )
 
     def configure(self, topic: str, config: LogConfig, now: Now) -> None:
