@@ -11,6 +11,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Done
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, MOST_HELD_BYTES
+from ottla.broker.serving.request import Close
 from ottla.records.batch import read_header, write_crc
 from ottla.records.build import build
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -19,6 +20,7 @@ from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_
 from ottla.wire.errors import NONE as NO_ERROR
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, fetch, records
+from tests.unit.broker.test_computed import Hasty
 
 KEY, VERSION = 0, 9
 NOW = 1_700_000_000_000
@@ -341,3 +343,42 @@ def test_without_other_threads_it_is_done_in_slices() -> None:
     machine = Machine()
     create(machine, "t", max_message_bytes=8 * MB)
     assert codes(machine.ask(KEY, VERSION, asking(of(LZ4, 30 * MB)))) == [NO_ERROR]
+
+
+def test_a_request_of_very_many_partitions_is_served_a_block_at_a_time() -> None:
+    machine = Machine()
+    create(machine, "t", 4)
+    machine.broker.scheduler._clock = Hasty(machine.clock)
+    body = asking(*(of(NONE, 10) for _ in range(3000)), acks=-1)
+    pending = promised(machine, body)
+    assert fetch(machine, "t") == (NO_ERROR, b""), "all are looked at before any is appended"
+    turns = 0
+    while not pending.done and turns < 10_000:
+        machine.pass_time(1)
+        turns += 1
+    assert turns > 100
+    response = machine.finish(KEY, VERSION, pending)
+    assert [part.index for part in parts_of(response)] == list(range(3000))
+    assert codes(response) == [NO_ERROR] * 4 + [UNKNOWN_TOPIC_OR_PARTITION] * 2996
+    assert len(records(machine, "t")) == 2
+
+
+def test_a_request_of_very_many_partitions_that_wants_no_reply_gets_none_or_its_connections_end() -> None:
+    machine = Machine()
+    create(machine, "t", 3000)
+    machine.broker.scheduler._clock = Hasty(machine.clock)
+    for first, is_refused in ((0, False), (1, True)):
+        pending = promised(machine, asking(*(of(NONE, 10) for _ in range(3000)), acks=0, first=first))
+        for _ in range(10_000):
+            if not pending.done:
+                machine.pass_time(1)
+        assert pending.done
+        assert isinstance(pending.answer, Close) == is_refused
+        assert is_refused or pending.answer is None
+
+
+def test_a_large_request_of_few_partitions_is_read_at_once() -> None:
+    machine = Machine()
+    create(machine, "t", 2)
+    answer = machine.begin(KEY, VERSION, asking(of(NONE, 80_000), of(NONE, 10), acks=1))
+    assert not isinstance(answer, Promise)

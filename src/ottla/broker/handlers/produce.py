@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.broker.failures import Mistake
 from ottla.broker.partitions.partition import Checked, Partition
@@ -19,8 +20,9 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
-from ottla.broker.serving.request import NO_REPLY, Close, Request
+from ottla.broker.serving.request import NO_REPLY, Close, Encoded, Ready, Request, Whole
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices, awaited
 from ottla.cluster.image import ClusterImage
 from ottla.log.log import LogConfig
 from ottla.ports import Buffer, Now
@@ -30,6 +32,7 @@ from ottla.records.codecs import MOST_EXPANSION
 from ottla.records.limits import PAUSE_BYTES
 from ottla.records.verify import Refused
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -45,6 +48,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
+from ottla.wire.framing import BOUNDED_BYTES
 
 log = logging.getLogger("ottla.broker")
 
@@ -54,6 +58,8 @@ ONE_BATCH_FROM = 3
 
 STORAGE_ERROR_FROM = 4
 TOPIC_IDS_FROM = 13
+
+BY_PARTITION: Final = (("topic_data", "partition_data"), ("responses", "partition_responses"))
 
 TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = ProduceResponse.PartitionProduceResponse
@@ -91,20 +97,79 @@ class Converted(NamedTuple):
     ProduceRequest,
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.WRITE, Resource.TOPIC, "topic_data.name"),
+    slices=Slices((BY_PARTITION,), whole_bytes=BOUNDED_BYTES, asked_whole=True, at_once=2000),
 )
 def produce(
     request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies, checks: LongChecks
 ) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
+    if request.whole is not None:
+        return later.computed(_in_blocks(request, request.whole, partitions, cluster, later, checks))
     if request.version < ONE_BATCH_FROM:
         return later.computed(_convert(request, partitions, cluster, later, checks))
+    return (
+        _other_than_batches(request)
+        or _produce(request, partitions, cluster)
+        or later.computed(SlowProduce(request, partitions, cluster, later, checks).steps())
+    )
+
+
+def _other_than_batches(request: Request[ProduceRequest]) -> Close | None:
+    """The end of a connection, where a release ends it for what is no batch."""
     if request.release.bad_batches_close and not all(
         _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
     ):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
-    return _produce(request, partitions, cluster) or later.computed(
-        SlowProduce(request, partitions, cluster, later, checks).steps()
-    )
+    return None
+
+
+def _in_blocks(
+    request: Request[ProduceRequest],
+    whole: Whole,
+    partitions: Partitions,
+    cluster: ClusterImage,
+    later: LaterReplies,
+    checks: LongChecks,
+) -> Steps[Reply]:
+    """A request of very many partitions: all are looked at, then all are appended to, then all are answered.
+
+    Old messages are converted and appended a block at a time.
+    """
+    blocks: list[tuple[Request[ProduceRequest], SlowProduce | Steps[Ready]]] = []
+    for block in whole.reader.blocks():
+        part = replace(request, body=whole.reader.part(block), whole=None)
+        stopped = whole.admit(part) or _other_than_batches(part)
+        if isinstance(stopped, Close):
+            return stopped
+        if stopped is not None:
+            blocks.append((part, awaited(later, stopped)))
+        elif part.version < ONE_BATCH_FROM:
+            blocks.append((part, awaited(later, (yield from _convert(part, partitions, cluster, later, checks)))))
+        else:
+            slow = SlowProduce(part, partitions, cluster, later, checks)
+            yield from slow.look()
+            blocks.append((part, slow))
+        yield None
+    replies: list[tuple[Request[ProduceRequest], Steps[Ready]]] = []
+    for part, found in blocks:
+        replies.append((part, awaited(later, (yield from found.append())) if isinstance(found, SlowProduce) else found))
+    return (yield from _answered(request, whole, replies))
+
+
+def _answered(
+    request: Request[ProduceRequest], whole: Whole, replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]
+) -> Steps[Reply]:
+    """The replies to all blocks as one: none, or the end of the connection, if one of them says so."""
+    writer = BlockWriter(request.version, BY_PARTITION[1])
+    instead: Reply | None = None
+    for part, reply in replies:
+        ready = yield from reply
+        if isinstance(ready, ProduceResponse):
+            writer.add(whole.tell(part, ready))
+        elif instead is None or isinstance(ready, Close):
+            instead = ready
+        yield None
+    return Encoded(writer.parts()) if instead is None else instead
 
 
 def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply | None:
@@ -147,6 +212,7 @@ class SlowProduce:
         self._partitions = partitions
         self._checks = checks
         self._refusal = _refusal(request)
+        self._looked: list[Looked] = []
         self._parts = [
             (topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id), data)
             for topic in request.body.topic_data
@@ -154,20 +220,27 @@ class SlowProduce:
         ]
 
     def steps(self) -> Steps[Reply]:
-        """Everything is looked at, then appended: the first pause lets a frame go that is not the request's own."""
+        """Everything is looked at, then appended."""
+        yield from self.look()
+        return (yield from self.append())
+
+    def look(self) -> Steps[None]:
+        """The first pause lets a frame go that is not the request's own."""
         if not self._request.is_owned:
             for _, data in self._parts:
                 if isinstance(data.records, memoryview):
                     data.records = memoryview(bytearray(data.records))
-        looked: list[Looked] = []
         for number, (name, data) in enumerate(self._parts):
-            looked.append((yield from self._look(name, data)))
+            self._looked.append((yield from self._look(name, data)))
             if self._is_pause_due(number):
                 yield None
+
+    def append(self) -> Steps[Reply]:
+        """What was looked at becomes part of the logs, after another look where something has changed meanwhile."""
         self._request.now = self._checks.now()
         unsynced: Unsynced = []
         parts: list[PartitionResponse] = []
-        for (name, data), found in zip(self._parts, looked, strict=True):
+        for (name, data), found in zip(self._parts, self._looked, strict=True):
             if isinstance(found, tuple) and not _holds(found, self._partitions):
                 found = yield from self._look(name, data)
             parts.append(_append(found, self._request, unsynced))

@@ -21,6 +21,7 @@ from ottla.broker.serving.slices import NEVER, open_slowly, reader_of, serve_in_
 from ottla.ports import Buffer, Now, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.codec.messages import decode_first
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
 from ottla.wire.framing import decode_request, decode_request_header, encode_response, frame_response
 from ottla.wire.schema import Message
@@ -87,7 +88,10 @@ class Router:
             if len(frame) > whole_bytes:
                 header, position = decode_request_header(frame)
                 request = Request(route.api, version, asked, correlation_id, header.client_id, route.message(), peer, release, now)
-                steps = self._slowly(request, handler, route, frame if owned else bytes(frame), position)
+                if _is_modest(request, route, frame, position):
+                    request.is_owned, self._at_hand = owned, request
+                    return self._kept(request, self._ask(request, handler, route))
+                steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
                 return self._kept(request, self._later.computed(steps))
             header, body = decode_request(frame)
         except Malformed as malformed:
@@ -115,6 +119,7 @@ class Router:
         whole = request.whole = Whole(
             reader_of(slices, request, frame, position, paths[0]), partial(self._refused, route=route), told
         )
+        request.is_owned = True
         try:
             yield from open_slowly(whole, slices)
         except Malformed as malformed:
@@ -185,6 +190,17 @@ def _whole_bytes(route: Route, version: int) -> int:
     return NEVER if slices is None or slices.paths_of(route.api.request, version) is None else slices.whole_bytes
 
 
+def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
+    """Read a request that names few things, however large they are. Whether it was one."""
+    if route.slices is None or not route.slices.at_once:
+        return False
+    try:
+        request.body = decode_first(route.api.request, request.version, frame, position, route.slices.at_once)
+    except Malformed:  # which it is, or it names more: a closer look tells
+        return False
+    return True
+
+
 def _refusal(request: Request[Message], error_code: int, sentence: str) -> Message | Close:
     """The error of a request as its API says it; the end of its connection where there is no place for one."""
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
@@ -213,6 +229,6 @@ def _encode(request: Request[Message], reply: Ready) -> Answer:
     return encode_response(request.correlation_id, request.api.key, request.version, reply)
 
 
-def _with_version(frame: Buffer, version: int) -> bytes:
+def _with_version(frame: Buffer, version: int) -> bytearray:
     """The same request under another version number."""
-    return b"".join((frame[:2], _VERSION.pack(version), frame[4:]))
+    return bytearray().join((frame[:2], _VERSION.pack(version), frame[4:]))

@@ -32,6 +32,7 @@ class Slices:
 
     A block has `things` of them; requests of at most `whole_bytes` bytes can't name enough to be worth dividing. `unique` has the
     fields by which no two of them may be the same. A handler that is `asked_whole` takes the blocks itself, from `request.whole`.
+    A request of any size that has no more than `at_once` items in all its arrays is read and served at once.
     """
 
     paths: tuple[tuple[Path, Path], ...]
@@ -39,6 +40,7 @@ class Slices:
     whole_bytes: int = 2048
     unique: Path = ()
     asked_whole: bool = False
+    at_once: int = 0
 
     def paths_of(self, message: type[Message], version: int) -> tuple[Path, Path] | None:
         """The paths of a version; None where it has none."""
@@ -67,7 +69,7 @@ def reader_of(slices: Slices, request: Request[Message], frame: Buffer, position
 def open_slowly(whole: Whole, slices: Slices) -> Steps[None]:
     """Look at all of a request. Raises `Malformed`."""
     seen: Counter[object] = Counter()
-    for block in whole.reader.open(MOST_WITHIN if slices.unique else MOST_THINGS):
+    for block in whole.reader.open(MOST_WITHIN if slices.unique or slices.at_once else MOST_THINGS):
         if slices.unique:
             seen.update(_names(block, slices.unique))
         yield None
@@ -107,16 +109,21 @@ def too_large(request: Request[Message]) -> Close:
 
 
 def awaited(later: LaterReplies, reply: Ready | Promise | Waiting) -> Steps[Ready]:
-    """What a reply becomes."""
-    promise = reply
+    """What a reply becomes, as steps that can be taken at any time from now on."""
     found: list[Ready] = []
-    if isinstance(promise, Waiting):
-        promise = later.keep(promise, found.append)
-    elif isinstance(promise, Promise):
+    promise: Promise | None = None
+    if isinstance(reply, Waiting):
+        promise = later.keep(reply, found.append)
+    elif isinstance(reply, Promise):
+        promise = reply
         promise.keep(found.append)
     else:
-        return promise
-    if not promise.done:
+        found.append(reply)
+    return _found(promise, found)
+
+
+def _found(promise: Promise | None, found: list[Ready]) -> Steps[Ready]:
+    if promise is not None and not promise.done:
         yield partial(_tell_when_ready, promise)
     return found[0]
 
