@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ottla.log.compaction_batches import Filter
+from ottla.log.compaction_batches import MOST_BYTES, Filter, opening_costs, stays_as_it_is
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -109,10 +109,12 @@ class Compaction:
         return [segment for segment, after in pairs if after.base_offset > start and segment.base_offset < end]
 
     def _map_chunk(self, segment: Segment, view: memoryview, transactions: TransactionsInOrder) -> int | None:
+        stays = stays_as_it_is(view)
+
         def counts(header: BatchHeader) -> bool:
             if header.is_control:
                 transactions.ends_nothing(header)
-            return header.record_count > 0 and not header.is_control and not transactions.is_aborted(header)
+            return not stays and header.record_count > 0 and not header.is_control and not transactions.is_aborted(header)
 
         try:
             columns = open_batches(view, from_offset=self._found.first_dirty_offset, control=True, check_crcs=True, wanted=counts)
@@ -199,13 +201,13 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
     while segment.size - position >= HEADER_BYTES:
         view = memoryview(segment.file.read(position, min(CHUNK_BYTES, segment.size - position)))
         try:
-            size = sum(header.size for _, header in batches(view))
+            size = _together(view)
             if not size:
                 header = read_header(view)
                 if header.size > segment.size - position:
                     raise damaged(segment.file, position)
                 view = memoryview(segment.file.read(position, header.size))
-                size = sum(header.size for _, header in batches(view))
+                size = _together(view)
         except BadBatch as failure:
             raise _unreadable(segment, failure) from failure
         if not size:
@@ -214,6 +216,17 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
         position += size
     if position != segment.size:
         raise damaged(segment.file, position)
+
+
+def _together(view: memoryview) -> int:
+    """The size of the first whole batches that may be opened together; one is always among them."""
+    size = costs = 0
+    for position, header in batches(view):
+        costs += opening_costs(header, view[position : position + header.size])
+        if size and costs > MOST_BYTES:
+            break
+        size += header.size
+    return size
 
 
 def _unreadable(segment: Segment, failure: ValueError) -> Damaged:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ottla.log.offset_map import OffsetMap
 from ottla.log.producers import Producers
 from ottla.log.transactions import TransactionsInOrder
@@ -12,16 +14,33 @@ from ottla.records.batch import (
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_APPEND_TIME,
+    BadBatch,
     BatchHeader,
     batches,
+    crc_is_valid,
 )
 from ottla.records.build import seal
-from ottla.records.columns import Columns, Run, open_batches
+from ottla.records.columns import ROW_BYTES, Columns, Run, open_batches
+from ottla.records.opening import opened_bytes
 
 MOST_GROWTH_BYTES = 16
 """How much a record may grow when its timestamp and length are encoded anew with another base."""
 
+MOST_BYTES = 64 << 20
+"""Memory for what a batch opens to, and for its columns. One that needs more stays as it is: its keys stand for nothing."""
+
 NOTHING = memoryview(bytearray())
+
+
+def opening_costs(header: BatchHeader, whole: memoryview) -> int:
+    """How many bytes of memory a batch takes to be opened."""
+    opened = opened_bytes(header.codec, whole[HEADER_BYTES:], MOST_BYTES) if header.codec else 0
+    return opened + header.record_count * ROW_BYTES
+
+
+def stays_as_it_is(view: memoryview) -> bool:
+    """Whether `view` is one batch that takes too much to be opened."""
+    return any(header.size == len(view) and opening_costs(header, view) > MOST_BYTES for _, header in islice(batches(view), 1))
 
 
 class Filter:
@@ -66,9 +85,10 @@ class Filter:
         found = list(batches(view))
         self.drop_held()
         gone = {header.base_offset for _, header in found if self._is_over(header)}
+        stays = stays_as_it_is(view)
 
         def to_be_opened(header: BatchHeader) -> bool:
-            return header.record_count > 0 and header.base_offset not in gone
+            return header.record_count > 0 and header.base_offset not in gone and not stays
 
         columns = open_batches(view, wanted=to_be_opened, check_crcs=True)
         runs = {run.header.base_offset: run for run in columns.runs}
@@ -82,6 +102,8 @@ class Filter:
             part: Buffer | None
             if not header.record_count:
                 part = whole if needed else None
+            elif stays and header.base_offset not in gone:
+                part = _proven(whole)
             elif header.is_control:
                 part = self._marker(whole, header) if header.base_offset in gone else whole
             elif header.base_offset in runs:
@@ -206,6 +228,12 @@ def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")
     return memoryview(bytearray(4 * capacity)).cast("i"), memoryview(bytearray(8 * capacity)).cast("q")
+
+
+def _proven(whole: memoryview) -> memoryview:
+    if not crc_is_valid(whole):
+        raise BadBatch(0, "the CRC-32C of the batch is wrong: it was damaged on disk.")
+    return whole
 
 
 def _emptied(header: BatchHeader) -> bytearray:

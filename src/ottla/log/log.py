@@ -22,6 +22,7 @@ from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
 from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
+from ottla.log.timestamps import Found, Sought
 from ottla.log.transactions import Aborted, Marker, read_marker
 from ottla.ports import Disk, File, FileSlice, Now, StorageFailed, Syncable
 from ottla.records.batch import BatchHeader
@@ -271,11 +272,12 @@ class Log:
         if segment.unproven is not None:
             self._reader.prove(segment, start, end, self.log_end_offset)
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+    def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Found | Sought | None:
         """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
-        return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset))
+        start = max(from_offset, self.log_start_offset)
+        return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, start))
 
-    def max_timestamp_offset(self) -> tuple[int, int] | None:
+    def max_timestamp_offset(self) -> Found | Sought | None:
         """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
         return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
 
@@ -297,7 +299,7 @@ class Log:
             sentence = "it was removed while the broker ran"
             raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
 
-    def _looked_up(self, look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
+    def _looked_up(self, look_up: Callable[[], Found | Sought | None]) -> Found | Sought | None:
         """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
         try:
             return look_up()

@@ -24,6 +24,9 @@ AT_ONCE_BYTES: Final = PAUSE_BYTES
 AT_ONCE_BLOCKS: Final = 256
 """Blocks of lz4 or snappy that may be opened while others wait."""
 
+SMALL_BYTES: Final = 4096
+"""Compressed in another codec than zstd, so much never opens to many times what is opened while others wait."""
+
 FREE_WINDOW_BYTES: Final = 8 << 20
 """A zstd frame that looks back no further than this needs no room for it that counts."""
 
@@ -65,6 +68,30 @@ def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
         if failure.over_limit:
             return None
         raise
+
+
+def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
+    """What `data` says that it opens to, or at most can; of what is more than the limit or makes no sense, only that it is more."""
+    try:
+        if codec == ZSTD:
+            return _zstd_sizes(data, limit_bytes).opened_bytes
+        if codec == SNAPPY:
+            return snappy.opened_bytes(data)
+        if codec == LZ4:
+            return lz4.most_bytes(data, limit_bytes)
+    except ValueError:
+        return limit_bytes + 1
+    return int.from_bytes(data[-4:], "little") if codec == GZIP else len(data)
+
+
+def may_be_large(codec: int, data: memoryview) -> bool:
+    """Whether `data` may open to more than is opened while others wait, as far as that shows beforehand."""
+    if codec == ZSTD:
+        try:
+            return _zstd_sizes(data, AT_ONCE_BYTES).opened_bytes >= AT_ONCE_BYTES
+        except ValueError:
+            return True
+    return len(data) > SMALL_BYTES
 
 
 class Unpacking:

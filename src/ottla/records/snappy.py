@@ -104,6 +104,11 @@ def largest_bytes(view: memoryview, limit_bytes: int) -> int:
     return largest
 
 
+def opened_bytes(view: memoryview) -> int:
+    """What all blocks say that they open to. Raises ValueError."""
+    return sum(map(_claimed_size, _each_block(view)))
+
+
 def _blocks(view: memoryview, most_blocks: int) -> list[memoryview]:
     found: list[memoryview] = []
     for block in _each_block(view):

@@ -214,22 +214,26 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
     return read_header(view)
 
 
-def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> tuple[int, int] | None:
+def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator[int, None, tuple[int, int] | None]:
     """(timestamp, offset) of the first record at or after a time, in a batch that has all its records: none of them is kept.
 
-    Raises `CodecFailed`, and ValueError for records that are broken.
+    It pauses as `check_slowly` does. Raises `CodecFailed`, and ValueError for records that are broken.
     """
     state, digits = array("q", bytes(8 * WALK_STATES)), bytearray(10)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], MOST_OPENED_BYTES)
-    unpacking.measure()
+    room_bytes = unpacking.measure() if header.codec else 0
+    yield room_bytes
     for piece in unpacking.pieces():
-        state[AT] = 0
-        times = ANY_TIME[0], timestamp - 1
-        found = kernel.walk_on(piece, state, digits, header.record_count, header.base_timestamp, *times, False)
-        if found == kernel.DOUBTFUL:
-            return state[TIMESTAMP], header.base_offset + state[INDEX] - 1
-        if found == kernel.BROKEN:
-            raise BadBatch(0, f"a record of the batch at offset {header.base_offset} is broken.")
+        for start in range(0, len(piece) or 1, PAUSE_BYTES):
+            state[AT] = 0
+            times = ANY_TIME[0], timestamp - 1
+            part = piece[start : start + PAUSE_BYTES]
+            found = kernel.walk_on(part, state, digits, header.record_count, header.base_timestamp, *times, False)
+            if found == kernel.DOUBTFUL:
+                return state[TIMESTAMP], header.base_offset + state[INDEX] - 1
+            if found == kernel.BROKEN:
+                raise BadBatch(0, f"a record of the batch at offset {header.base_offset} is broken.")
+            yield room_bytes
     if state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
         raise BadBatch(0, f"the batch at offset {header.base_offset} does not hold its {header.record_count} records.")
     return None

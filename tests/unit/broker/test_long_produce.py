@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.handlers.list_offsets import MAX_TIMESTAMP
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Done
 from ottla.broker.serving.later import Promise
@@ -15,6 +16,7 @@ from ottla.broker.serving.request import Close
 from ottla.records.batch import read_header, write_crc
 from ottla.records.build import build
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.errors import NONE as NO_ERROR
@@ -92,6 +94,26 @@ def test_a_batch_that_opens_to_much_is_looked_at_on_another_thread(codec: int) -
     machine.work()
     assert codes(machine.finish(KEY, VERSION, pending)) == [NO_ERROR]
     assert [len(record.value or b"") for record in records(machine, "t")] == [20 * MB, 4]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_time_is_looked_for_on_another_thread_where_a_batch_opens_to_much(codec: int) -> None:
+    machine = Threaded()
+    batch = build([b"key"] * 3, [b"first", bytes(20 * MB), b"last"], [NOW, NOW + 1, NOW + 2], codec=codec)
+    pending = promised(machine, asking(bytes(batch)))
+    machine.work()
+    assert codes(machine.finish(KEY, VERSION, pending)) == [NO_ERROR]
+    for time, expected in ((NOW, (NOW, 0)), (NOW + 2, (NOW + 2, 2)), (MAX_TIMESTAMP, (NOW + 2, 2)), (NOW + 3, (-1, -1))):
+        part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=time)
+        body = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[part])])
+        answer = machine.begin(2, 7, body)
+        assert isinstance(answer, Promise) == (time != NOW + 3), "no batch has to be opened for a time behind all"
+        if isinstance(answer, Promise):
+            assert fetch(machine, "t")[0] == NO_ERROR, "others are served meanwhile"
+            machine.work()
+            answer = machine.finish(2, 7, answer)
+        found = answer.topics[0].partitions[0]
+        assert (found.error_code, (found.timestamp, found.offset)) == (NO_ERROR, expected)
 
 
 @pytest.mark.parametrize("codec", [NONE, *CODECS])

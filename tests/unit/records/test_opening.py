@@ -18,6 +18,7 @@ from ottla.records.columns import open_batches
 from ottla.records.limits import OverLimit
 from ottla.records.opening import AT_ONCE_BLOCKS, AT_ONCE_BYTES, Unpacking, at_once
 from ottla.records.recompress import Recompression
+from ottla.records.steps import finish
 from ottla.records.verify import Demands, check_slowly, first_at
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
 from tests.support.checks import check_records
@@ -213,10 +214,10 @@ def test_a_time_is_found_without_keeping_what_is_opened(codec: int) -> None:
     header = read_header(view)
     for wanted in (0, 5, 6, 400, 1003, 1004):
         expected = next(((time, 40 + index) for index, time in enumerate(times) if time >= wanted), None)
-        assert first_at(view, header, wanted) == expected
+        assert finish(first_at(view, header, wanted)) == expected
     tracemalloc.start()
     try:
-        assert first_at(view, header, 1005) is None
+        assert finish(first_at(view, header, 1005)) is None
         assert tracemalloc.get_traced_memory()[1] < 5 * MB
     finally:
         tracemalloc.stop()
@@ -226,4 +227,4 @@ def test_a_time_is_not_found_in_broken_records() -> None:
     view = memoryview(batch(NONE))
     view[HEADER_BYTES + 1 :] = bytes(len(view) - HEADER_BYTES - 1)
     with pytest.raises(BadBatch):
-        first_at(view, read_header(view), 6)
+        finish(first_at(view, read_header(view), 6))

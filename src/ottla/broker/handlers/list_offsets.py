@@ -7,13 +7,16 @@ from collections import Counter
 from ottla.broker.handlers.fetch import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
+from ottla.log.timestamps import Found, Sought
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (
@@ -44,26 +47,40 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
     slices=BY_PARTITION,
 )
-def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk) -> Reply:
-    """Answer (timestamp, offset) for each partition asked for."""
+def list_offsets(
+    request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, later: LaterReplies, checks: LongChecks
+) -> Reply:
+    """Answer (timestamp, offset) for each partition asked for. Batches that take long to open are opened on other threads."""
+    return later.computed(_answers(request, partitions, disk, checks))
+
+
+def _answers(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, checks: LongChecks) -> Steps[Reply]:
     response = ListOffsetsResponse()
     for topic in request.body.topics:
         times = Counter(part.partition_index for part in topic.partitions)
-        parts = [
-            PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
-            if request.version >= ONE_OFFSET_FROM and times[part.partition_index] > 1
-            else _answer(partitions.get(topic.name, part.partition_index), part, request, disk)
-            for part in topic.partitions
-        ]
-        response.topics.append(TopicResponse(name=topic.name, partitions=parts))
+        answered = TopicResponse(name=topic.name)
+        for part in topic.partitions:
+            answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
+            if request.version >= ONE_OFFSET_FROM and times[part.partition_index] > 1:
+                answer = PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
+            else:
+                yield from _answer(answer, partitions.get(topic.name, part.partition_index), part, request, disk, checks)
+            answered.partitions.append(answer)
+        response.topics.append(answered)
     return response
 
 
-def _answer(partition: Partition | None, part: Asked, request: Request[ListOffsetsRequest], disk: Disk) -> PartitionResponse:
+def _answer(
+    answer: PartitionResponse,
+    partition: Partition | None,
+    part: Asked,
+    request: Request[ListOffsetsRequest],
+    disk: Disk,
+    checks: LongChecks,
+) -> Steps[None]:
     version = request.version
     is_known = version >= _first_version(part.timestamp, version)
     sought = request.release.sought_time(part.timestamp, is_known=is_known)
-    answer = PartitionResponse(partition_index=part.partition_index, timestamp=-1, offset=-1)
     if partition is None:
         answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif version >= ONE_OFFSET_FROM and sought is None:
@@ -71,21 +88,20 @@ def _answer(partition: Partition | None, part: Asked, request: Request[ListOffse
     else:
         answer.error_code = _known(partition.leader_error(part.current_leader_epoch), version)
     if partition is None or answer.error_code:
-        return answer
+        return
     try:
         if version < ONE_OFFSET_FROM:
             if part.max_num_offsets < 0:
                 answer.error_code = UNKNOWN_SERVER_ERROR
             else:
                 answer.old_style_offsets = _segment_offsets(disk, partition, part, request.now)
-            return answer
+            return
         assert sought is not None, "it was not refused"
-        answer.timestamp, answer.offset = _find(partition, sought, request.body.isolation_level)
+        answer.timestamp, answer.offset = yield from _find(partition, sought, request.body.isolation_level, checks)
     except StorageFailed as failure:
         answer.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else _known(KAFKA_STORAGE_ERROR, version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
-    return answer
 
 
 def _first_version(timestamp: int, version: int) -> int:
@@ -117,7 +133,7 @@ def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) ->
     return visible if len(visible) == len(found) else [high_watermark, *visible]
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int]:
+def _find(partition: Partition, timestamp: int, isolation_level: int, checks: LongChecks) -> Steps[Found]:
     latest = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
     match timestamp:
         case -1:
@@ -130,4 +146,9 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
             found = partition.log.max_timestamp_offset()
         case _:
             found = partition.log.offset_for_timestamp(timestamp)
+    while isinstance(found, Sought):
+        in_batch = yield from checks.run(found.look())
+        if partition.offline is not None:
+            raise StorageFailed(str(partition), "it went offline meanwhile")
+        found = in_batch or partition.log.offset_for_timestamp(found.timestamp, found.next_offset)
     return found if found is not None and found[1] < latest else NOTHING

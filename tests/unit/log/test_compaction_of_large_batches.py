@@ -1,0 +1,64 @@
+"""Batches that open to very much, in a compacted log: a pass takes bounded memory, and none of them stands in its way."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.log.compaction import Compaction, chunks
+from ottla.log.compaction_batches import MOST_BYTES
+from ottla.log.dirtiness import dirtiness
+from ottla.log.log import Log, LogConfig
+from ottla.ports import Buffer
+from ottla.records.batch import batches
+from ottla.records.build import build
+from ottla.records.codecs import GZIP, LZ4, SNAPPY, ZSTD
+from ottla.records.columns import ROW_BYTES
+from ottla.sim.disk import SimDisk
+from tests.unit.log.batches import NOW, sync
+
+MB = 1 << 20
+
+
+def holding(*contents: Buffer) -> tuple[SimDisk, Log]:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", LogConfig(cleanup_policy="compact"), NOW, clean=False)
+    for content in contents:
+        batch = bytearray(content)
+        log.append(batch, [header for _, header in batches(batch)], 0, NOW)
+    log.roll()
+    sync(log)
+    return disk, log
+
+
+def compacted(disk: SimDisk, log: Log) -> list[int]:
+    """The base offsets of the batches with records that a pass leaves."""
+    for files in Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run():
+        for file in files or ():
+            file.sync()
+    first = log.segments[0]
+    return [header.base_offset for view in chunks(first, 0) for _, header in batches(view) if header.record_count]
+
+
+def keyed(key: bytes, size: int, codec: int) -> Buffer:
+    return build([key], [bytes(size)], NOW.wall_ms, codec=codec)
+
+
+def test_many_batches_that_open_to_much_are_not_opened_together() -> None:
+    disk, log = holding(*[keyed(b"key", 12 * MB, ZSTD) for _ in range(25)], keyed(b"other", 5, ZSTD))
+    assert log.segments[0].size < 40_000, "so that they come in one read"
+    assert compacted(disk, log) == [24, 25]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_batch_that_opens_to_too_much_stays_as_it_is(codec: int) -> None:
+    large = keyed(b"large", 70 * MB, codec)
+    disk, log = holding(keyed(b"a", 5, codec), large, keyed(b"a", 5, codec), large)
+    assert compacted(disk, log) == [1, 2, 3]
+
+
+def test_records_count_by_their_columns() -> None:
+    count = MOST_BYTES // ROW_BYTES // 2
+    many = build([b""] * count, [b""] * count, NOW.wall_ms, codec=ZSTD)
+    disk, log = holding(many, many, many)
+    assert [len(list(batches(view))) for view in chunks(log.segments[0], 0)] == [1, 1, 1]
+    assert compacted(disk, log) == [2 * count]
