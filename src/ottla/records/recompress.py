@@ -35,8 +35,8 @@ def recompress(
     return out, BatchHeader._make(HEADER.unpack_from(out))
 
 
-HIGHEST_LEVEL: Final = 19
-"""Of zstd, for much at once: higher ones would take hundreds of megabytes for their tables."""
+HIGHEST_LEVEL: Final = 16
+"""Of zstd, for much at once: from the next one on its tables grow from 36 MB to hundreds."""
 
 
 class Recompression:
