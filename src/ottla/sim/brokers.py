@@ -10,7 +10,7 @@ and jumping clocks. What must be true all along stands in `ottla.sim.broker_ledg
 `broker_life`. A violation is printed with the command that shows it again.
 
 What it cannot see: how long anything takes, for its clock stands still while the broker works; threads, sockets, connections; the
-real disk and the real registry, whose commits never fail here; transactions; more than one broker; large batches and large logs.
+real disk (the registry is the real one, on the simulated disk); transactions; more than one broker; large batches and large logs.
 Clients send one request at a time and lose no connection while the broker lives: `ottla.sim.groups` has the bad network.
 """
 

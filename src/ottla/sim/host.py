@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
@@ -10,9 +11,9 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.group_machine import GroupMachine
-from ottla.ports import Now
+from ottla.ports import Now, StorageFailed
+from ottla.registry.journal import JournalRegistry
 from ottla.sim.power import FaultyDisk, PowerCut
-from ottla.sim.registry import MemoryRegistry
 from ottla.sim.world import World
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
@@ -25,7 +26,7 @@ SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 
 
 class Host:
-    """One broker; every request goes through real frames.
+    """One broker; every request goes through real frames, and its registry is the real one, on the same disk as its logs.
 
     When an ordered cut of the `disk` happens, `cuts_power` says whether it ends the whole machine or the process alone.
     """
@@ -34,7 +35,6 @@ class Host:
         self.world = world
         self.settings = BrokerSettings(settings)
         self.disk = FaultyDisk()
-        self.registry = MemoryRegistry()
         self.broker: BrokerMachine | None = None
         self.lives = 0
         self.cuts_power = True
@@ -42,6 +42,7 @@ class Host:
         """Whether the last life ended in order."""
         self.was_power_cut = False
         """Whether it ended with a power cut."""
+        self._registry: JournalRegistry
         self._syncing = False
         self._correlation_id = 0
         self._owed: dict[int, Answered] = {}
@@ -56,27 +57,32 @@ class Host:
         self.was_power_cut = False
         clean, self.was_clean = self.was_clean, False
         self._stamp()
-        broker = BrokerMachine(
+        try:
+            registry = JournalRegistry.open(self.disk)
+            broker = self._machine(registry)
+            broker.start(clean=clean)
+            self.broker, self._registry = broker, registry
+            self._settle()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
+
+    def _machine(self, registry: JournalRegistry) -> BrokerMachine:
+        return BrokerMachine(
             settings=self.settings,
             clock=self.world.clock,
             disk=self.disk,
-            registry=self.registry,
+            registry=registry,
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self.world.random.randbytes,
         )
-        try:
-            broker.start(clean=clean)
-            self.broker = broker
-            self._settle()
-        except PowerCut:
-            self.die(power_cut=self.cuts_power)
 
     def stop(self) -> bool:
         """End this life in order; returns whether every log was closed properly."""
         assert self.broker is not None, "there is a broker to stop"
         try:
             clean = self.broker.close()
+            self._close_registry()
             self.disk.run_syncs()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
@@ -85,6 +91,10 @@ class Host:
         self._end()
         self.disk.kill()
         return clean
+
+    def _close_registry(self) -> None:
+        with suppress(StorageFailed):  # the next start does what is left
+            self._registry.close()
 
     def die(self, *, power_cut: bool) -> None:
         """End this life at once; a power cut also loses what was not synced, in any part. Whoever waits gets no answer."""
