@@ -6,11 +6,14 @@ from ottla.cluster import layout
 from ottla.ports import NEW, Change, Entry
 
 BLOCK_SIZE = 1000
+"""Of the first block; each that is used up is followed by one of twice the size: a commit makes everybody wait for the disk."""
+
+LARGEST_BLOCK = 64 * BLOCK_SIZE
 
 
-def take_block(present: Entry | None, node_id: int) -> tuple[Change, range]:
+def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
     """The change that takes the next block, and its ids. They may be used once the change is committed, and not if it conflicts."""
     first = 0 if present is None else int(layout.read(present.value)["block_end"]) + 1
-    block = range(first, first + BLOCK_SIZE)
+    block = range(first, first + size)
     value = layout.producer_id_block_json(node_id, block[0], block[-1])
     return Change(layout.PRODUCER_ID_BLOCK, value, NEW if present is None else present.version), block

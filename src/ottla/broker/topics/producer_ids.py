@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
-from ottla.cluster.producer_ids import take_block
+from ottla.cluster.producer_ids import BLOCK_SIZE, LARGEST_BLOCK, take_block
 from ottla.ports import Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -20,6 +20,7 @@ class ProducerIds:
         self._registry = registry
         self._node_id = node_id
         self._block: Iterator[int] = iter(())
+        self._size = BLOCK_SIZE
 
     def next(self) -> int | None:
         """An id that was never given out before; None while the registry refuses a block."""
@@ -31,12 +32,13 @@ class ProducerIds:
     def _take_block(self) -> bool:
         try:
             for _ in range(MOST_RACES):
-                change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id)
+                change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id, self._size)
                 try:
                     self._registry.commit((change,))
                 except CONFLICTS:  # another broker took that one
                     continue
                 self._block = iter(block)
+                self._size = min(2 * self._size, LARGEST_BLOCK)
                 return True
         except StorageFailed as failure:
             log.error("no block of producer ids could be taken: %s", failure)

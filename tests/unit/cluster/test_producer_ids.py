@@ -1,0 +1,32 @@
+"""Blocks of producer ids: how many commits they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.cluster.producer_ids import BLOCK_SIZE, LARGEST_BLOCK
+from ottla.ports import Change
+from ottla.sim.registry import MemoryRegistry
+
+
+class CountedRegistry(MemoryRegistry):
+    commits = 0
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        self.commits += 1
+        super().commit(changes)
+
+
+def test_who_asks_for_many_producer_ids_has_ever_fewer_commits_made() -> None:
+    registry = CountedRegistry()
+    ids = ProducerIds(registry, 1)
+    count = 4 * LARGEST_BLOCK
+    assert [ids.next() for _ in range(count)] == list(range(count))
+    assert registry.commits < 12
+
+
+def test_a_broker_that_restarts_leaves_out_no_more_than_a_block_that_it_used_up() -> None:
+    registry = MemoryRegistry()
+    for life in range(20):
+        assert ProducerIds(registry, 1).next() == life * BLOCK_SIZE
