@@ -419,7 +419,7 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     file = f"{path}/{PARTITION_METADATA}"
     wanted = f"version: 0\ntopic_id: {text}".encode()
-    stored = disk.read_file(file) if PARTITION_METADATA in names else b""
+    stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros are what a power cut left unwritten
     found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
     version = found.get("version", "0")
     if version.isdecimal() and int(version) > 0:

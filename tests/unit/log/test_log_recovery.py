@@ -178,6 +178,16 @@ def test_a_topic_id_that_cannot_be_read_is_noted_anew(caplog: pytest.LogCaptureF
     assert "t-0/partition.metadata cannot be understood and is written anew" in caplog.text
 
 
+@pytest.mark.parametrize("written", [0, 5, 12, 25, 40])
+def test_a_topic_id_of_which_a_power_cut_left_zeros_is_noted_anew(written: int) -> None:
+    disk = SimDisk()
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16))).close()
+    wanted = disk.read_file("t-0/partition.metadata")
+    disk.write_file("t-0/partition.metadata", wanted[:written].ljust(len(wanted), b"\0"))
+    Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
+    assert disk.read_file("t-0/partition.metadata") == wanted
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_batches_of_a_format_of_tomorrow_are_refused_and_left_alone(clean: bool) -> None:
     disk = SimDisk()
