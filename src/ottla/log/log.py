@@ -462,12 +462,12 @@ class Log:
         return files
 
     def was_not_flushed(self) -> None:
-        """Note that the files which `flush` returned were not synced."""
+        """Note that the files which `flush` or `write_out` returned were not synced."""
         self._epochs_saved = False
 
     def write_out(self) -> list[Syncable]:
         """Write what `close` would; with the returned files synced it has little left to wait for. Raises `StorageFailed`."""
-        return [*self.dirty_files(), *self._active.flush_indexes(final=True)]
+        return [*self.dirty_files(), *self._active.flush_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""

@@ -34,19 +34,24 @@ class RealDirectory:
     While it is pinned it can be synced even if the directory is renamed or removed.
     """
 
-    __slots__ = ("__weakref__", "_directories", "_held", "_pins", "path")
+    __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "_pins", "asked", "path")
 
     def __init__(self, directories: Directories, path: str) -> None:
         self.path = path
         self._directories = directories
         self._held: list[tuple[str, int]] = []
         self._pins = 0
+        self.asked = 0
+        """How often it was pinned. A sync that begins later covers every name that was there then."""
+        self._covered = 0
+        self._lock = threading.Lock()
 
     def pin(self) -> None:
         """Open everything a sync needs, for another thread is about to make it. Raises `StorageFailed`, and then holds nothing."""
         if not self._pins:
             self._held = self._directories.hold(self.path)
         self._pins += 1
+        self.asked += 1
 
     def unpin(self) -> None:
         self._pins -= 1
@@ -57,13 +62,24 @@ class RealDirectory:
     def sync(self) -> None:
         """Sync the names in this directory, and the new names of the directory itself and those above."""
         if self._pins:
-            self._directories.sync(self._held)
+            self._sync()
             return
         self.pin()
         try:
-            self._directories.sync(self._held)
+            self._sync()
         finally:
             self.unpin()
+
+    def sync_for(self, asked: int) -> None:
+        """Sync a name that was there when it was pinned for the `asked`th time, unless another file's sync has done so since."""
+        with self._lock:
+            if self._covered < asked:
+                self._sync()
+
+    def _sync(self) -> None:
+        asked = self.asked
+        self._directories.sync(self._held)
+        self._covered = max(self._covered, asked)
 
 
 class Directories:

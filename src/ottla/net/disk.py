@@ -44,6 +44,7 @@ class RealFile:
 
     __slots__ = (
         "__weakref__",
+        "_asked",
         "_closing",
         "_directory",
         "_disk",
@@ -72,6 +73,7 @@ class RealFile:
         self._is_gone = False
         self._is_new = is_new
         self._directory: RealDirectory | None = None
+        self._asked = 0
         self._written = 1  # a killed process may have written to it before, and the page cache holds that still
         self._synced = 0
         self._failure: str | None = None
@@ -180,7 +182,7 @@ class RealFile:
             if written != self._synced:
                 self._system.fdatasync(self._fd)
             if self._directory is not None:
-                self._directory.sync()
+                self._directory.sync_for(self._asked)
                 self._is_new = False
         except OSError as failure:
             self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file alive
@@ -212,7 +214,7 @@ class RealFile:
         if self._is_new and self._directory is None:
             directory = self._disk.directory(parent(self.path))
             directory.pin()
-            self._directory = directory
+            self._directory, self._asked = directory, directory.asked
         self._pins += 1
 
     def unpin(self) -> None:

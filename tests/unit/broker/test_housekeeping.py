@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from random import Random
 
 import pytest
 
 from ottla.broker.partitions.durable import NEW
 from ottla.broker.serving.later import Promise
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.log.names import LEADER_EPOCHS
 from ottla.ports import Buffer, StorageFailed, Syncable, TryAgain
 from ottla.records.batch import batches
 from ottla.records.build import build
@@ -283,7 +285,7 @@ def test_a_checkpoint_that_could_not_be_synced_is_written_as_another_file(monkey
     assert read_offsets(machine.disk, RECOVERY_POINTS) == {("t", 0): 2}
 
 
-def test_a_stop_finds_little_to_sync_once_all_was_written_out_side_by_side() -> None:
+def test_a_stop_finds_little_to_sync_once_all_was_written_out_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, "many", 20)
     for partition in machine.broker.partitions:
@@ -293,4 +295,22 @@ def test_a_stop_finds_little_to_sync_once_all_was_written_out_side_by_side() -> 
     for _ in range(5):
         machine.pass_time(10)
     assert all(partition.log.synced_offset == 1 for partition in machine.broker.partitions)
+    synced: list[tuple[str, str]] = []
+    monkeypatch.setattr(SimDisk, "may_sync", lambda disk, operation, path: synced.append((operation, path)))
     assert machine.broker.close()
+    assert not [path for operation, path in synced if operation == "sync_dir" and path]
+    assert not [path for _, path in synced if path.endswith(LEADER_EPOCHS)]
+
+
+def test_a_stop_syncs_what_could_not_be_written_out_side_by_side() -> None:
+    machine = Machine()
+    create(machine, "t")
+    produce(machine, b"one")
+    machine.disk.fail(0, TOO_MANY_FILES, count=10)
+    machine.broker.scheduler.begin("write out", machine.broker.partitions.write_out())
+    for _ in range(5):
+        machine.pass_time(10)
+    machine.disk.heal()
+    assert machine.broker.close()
+    machine.disk.crash(Random(1))
+    assert b"\n0 0" in machine.disk.read_file(f"t-0/{LEADER_EPOCHS}")

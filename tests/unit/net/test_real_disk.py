@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -431,3 +432,31 @@ def test_whoever_syncs_a_file_that_another_thread_is_syncing_does_not_go_ahead(
     assert waited
     go_on.set()
     calls.get(timeout=10)()
+
+
+class CountingSystem:
+    """The system's calls; `syncs` counts those of directories."""
+
+    syncs = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, fd: int) -> None:
+        self.syncs += 1
+        os.fsync(fd)
+
+
+def test_new_files_of_one_directory_share_a_sync_of_it(tmp_path: Path, calls: Calls) -> None:
+    system = CountingSystem()
+    disk = RealDisk(str(tmp_path), calls.put, max_open_files=20, system=system)
+    disk.make_dir("t-0")
+    disk.sync_dir("t-0")
+    system.syncs = 0
+    for turn in range(2):
+        disk.sync_soon([disk.open(f"t-0/{turn}-{number}", create=True) for number in range(10)], lambda failure: None)
+        calls.get(timeout=20)()
+    assert system.syncs == 2
+    disk.open("t-0/one", create=True).sync()
+    assert system.syncs == 3
+    disk.close()

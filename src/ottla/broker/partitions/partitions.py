@@ -218,10 +218,13 @@ class Partitions:
 
     def _write_out(self, partition: Partition) -> Steps[None]:
         upto = partition.log.log_end_offset
+        is_synced = False
         with suppress(StorageFailed):
-            failure = yield partial(self._disk.sync_soon, partition.log.write_out())
-            if failure is None:
-                partition.synced(upto)
+            is_synced = (yield partial(self._disk.sync_soon, partition.log.write_out())) is None
+        if is_synced:
+            partition.synced(upto)
+        else:
+            partition.log.was_not_flushed()
 
     def close(self) -> bool:
         """Close every log. False if one is not as an orderly stop leaves it, so that the next start must check the logs."""
