@@ -14,6 +14,7 @@ KERNELS = (
     "records.kernel_compact",
     "records.kernel_legacy",
     "records.kernel_record",
+    "records.kernel_sound",
     "wire.codec.kernel",
     "wire.codec.kernel_read",
     "wire.codec.kernel_write",

@@ -258,14 +258,24 @@ class Log:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False) -> FileSlice | None:
+    def read(
+        self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False, may_check: bool = True
+    ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first is returned whatever its size (KIP-74). Raises `StorageFailed`.
+        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, less
+        than a millisecond's work in each call: the slice is a `FirstPart` then, which may be empty. It is one without any check
+        where not `may_check`. Raises `StorageFailed`.
         """
         if offset >= until_offset or offset < self.log_start_offset:
             return None
-        return self._reader.read(offset, max_bytes, until_offset, self.log_end_offset, min_one_batch=min_one_batch)
+        end = self.log_end_offset
+        return self._reader.read(offset, max_bytes, until_offset, end, min_one_batch=min_one_batch, may_check=may_check)
+
+    @property
+    def check_cost(self) -> int:
+        """What checks while reading have cost so far; a thousand are half a millisecond."""
+        return self._reader.check_cost
 
     def prove(self, segment: Segment, start: int, end: int) -> None:
         """Check what of these bytes was not read since the start. Raises `Damaged`, and `StorageFailed`."""
@@ -313,14 +323,7 @@ class Log:
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
         """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
-        found: list[Aborted] = []
-        for segment in self.segments[self._reader.number(offset) :]:
-            for entry in segment.transactions.entries:
-                if entry.last_offset >= offset and entry.first_offset < until_offset:
-                    found.append(entry)
-                if entry.last_stable_offset >= until_offset:
-                    return found
-        return found
+        return self._reader.aborted_transactions(offset, until_offset)
 
     # Forgetting
 

@@ -27,6 +27,7 @@ from ottla.log.soundness import (
     is_sound_batch,
     walk,
 )
+from ottla.log.transactions import Aborted
 from ottla.ports import FileSlice
 
 log = logging.getLogger("ottla.log")
@@ -43,9 +44,18 @@ ATTEMPTS = 100
 
 ANY_EPOCH = 2**31 - 1
 
+CHECKED, PAUSED, REBUILT = range(3)
+"""What became of a check. `REBUILT`: the indexes were wrong, and were built anew."""
+
+CHECK_COST, BYTES_COST = 50, 1024
+"""What a check costs: so much for itself, one for each batch, and one for so many bytes. A thousand are half a millisecond."""
+
 
 class FirstPart(FileSlice):
-    """A slice that ends where checking paused, though more was asked for and is there: the next call goes on."""
+    """A slice that ends where checking paused, though more was asked for and is there: the next call goes on.
+
+    It is empty while nothing of what was asked for is known to be sound.
+    """
 
     __slots__ = ()
 
@@ -54,9 +64,10 @@ class LogReader:
     """Finds batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file holds.
 
     `places` are the positions of offsets where somebody is likely to read next; to be cleared when segments are replaced or cut.
+    `check_cost` is what all checks have cost so far.
     """
 
-    __slots__ = ("_epochs", "_path", "holes", "places", "segments")
+    __slots__ = ("_epochs", "_path", "check_cost", "holes", "places", "segments")
 
     def __init__(self, path: str, segments: list[Segment], epochs: LeaderEpochs) -> None:
         self.segments = segments
@@ -64,8 +75,11 @@ class LogReader:
         self._path = path
         self._epochs = epochs
         self.places: dict[int, tuple[Segment, int]] = {}
+        self.check_cost = 0
 
-    def read(self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool) -> FileSlice | None:
+    def read(
+        self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool, may_check: bool
+    ) -> FileSlice | None:
         """As `Log.read`."""
         if self.holes:
             self._check_holes(offset)
@@ -75,7 +89,9 @@ class LogReader:
         segment, start = place
         sound, following = ENDLESS, NO_OFFSET
         if segment.unproven is not None:
-            segment, start, sound, following = self._proven(offset, place, max_bytes, until_offset, log_end_offset)
+            segment, start, sound, following = self._proven(
+                offset, place, max_bytes, until_offset, log_end_offset, may_check=may_check
+            )
         if until_offset >= log_end_offset or until_offset >= self.end_offset(segment, log_end_offset):
             end, next_offset = segment.size, self.end_offset(segment, log_end_offset)
             if next_offset < until_offset and start < segment.records_end < end:
@@ -89,7 +105,7 @@ class LogReader:
             is_part = False
             end, next_offset = self._boundary(segment, start, start + max_bytes, min_one_batch=min_one_batch)
         if end <= start:
-            return None
+            return FirstPart(segment.file, start, 0) if is_part else None
         if next_offset != NO_OFFSET:
             self.remember(next_offset, segment, end)
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
@@ -129,6 +145,17 @@ class LogReader:
         if len(places) >= PLACES and offset not in places:
             del places[next(iter(places))]
         places[offset] = (segment, position)
+
+    def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
+        """As `Log.aborted_transactions`."""
+        found: list[Aborted] = []
+        for segment in self.segments[self.number(offset) :]:
+            for entry in segment.transactions.entries:
+                if entry.last_offset >= offset and entry.first_offset < until_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= until_offset:
+                    return found
+        return found
 
     # What was not read yet
 
@@ -170,7 +197,14 @@ class LogReader:
                 self._look_into(segment, damaged, log_end_offset)
 
     def _proven(
-        self, offset: int, place: tuple[Segment, int], max_bytes: int, until_offset: int, log_end_offset: int
+        self,
+        offset: int,
+        place: tuple[Segment, int],
+        max_bytes: int,
+        until_offset: int,
+        log_end_offset: int,
+        *,
+        may_check: bool,
     ) -> tuple[Segment, int, int, int]:
         """Check what is about to be read: (segment, start, where what is sound ends, the offset that follows). Raises `Damaged`."""
         for _ in range(ATTEMPTS):
@@ -180,8 +214,12 @@ class LogReader:
                 return segment, start, ENDLESS, NO_OFFSET
             end, following = unproven.sound_until(start)
             if end < min(start + max(1, max_bytes), segment.size):
-                self._check(segment, end, start + max(1, max_bytes), log_end_offset)
+                is_paused = not may_check
+                if may_check:
+                    is_paused = self._check(segment, end, start + max(1, max_bytes), log_end_offset, in_parts=True) == PAUSED
                 end, following = unproven.sound_until(start)
+                if is_paused and end <= start:
+                    return segment, start, start, NO_OFFSET
             if end > start:
                 return segment, start, end, following
             place = self.locate(offset, until_offset, log_end_offset)
@@ -220,23 +258,27 @@ class LogReader:
         before = len(unproven.damage)
         if isinstance(damaged, Astray):
             unproven.distrust(damaged.position)
-        is_rebuilt = self._check(segment, damaged.position, damaged.position + 1, log_end_offset)
-        if len(unproven.damage) == before and not is_rebuilt:
+        outcome = self._check(segment, damaged.position, damaged.position + 1, log_end_offset)
+        if len(unproven.damage) == before and outcome != REBUILT:
             if not isinstance(damaged, Astray):
                 raise damaged
             segment.reindex()
 
-    def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> bool:
-        """Check batches from `position` to about `end`, and note what is found. Returns whether the indexes were built anew."""
+    def _check(self, segment: Segment, position: int, end: int, log_end_offset: int, *, in_parts: bool = False) -> int:
+        """Check batches from `position` to about `end`, and note what is found. Returns whether the indexes were built anew.
+
+        `in_parts`: no more than a millisecond's work is done; `PAUSED` if it did not get beyond `position`.
+        """
         unproven, position = segment.unproven, min(position, segment.size - 1)
         if unproven is None or any(each.position <= position < each.resume for each in unproven.damage):
-            return False
+            return CHECKED
         end = min(max(end, position + 1), segment.size, unproven.damage_from(position))
         bounds = self._bounds(segment, log_end_offset)
+        partial = unproven.partial if in_parts else None
         is_astray = False
         for place in self._anchors(segment, unproven, position):
-            walked = walk(segment.file, place, end, segment.size, bounds)
-            while walked.bad is None and walked.position <= position:
+            walked = walk(segment.file, place, end, segment.size, bounds, partial)
+            while walked.bad is None and walked.position <= position and not in_parts:
                 unproven.prove(place.position, walked.position, walked.next_offset)
                 walked = walk(segment.file, Place(walked.position, walked.next_offset), end, segment.size, bounds)
             if walked.bad is None or walked.position > place.position:
@@ -244,6 +286,7 @@ class LogReader:
             is_astray = True
         else:
             is_astray = False
+        self.check_cost += CHECK_COST + walked.batches + (walked.position - place.position) // BYTES_COST
         unproven.prove(place.position, walked.position, walked.next_offset)
         if walked.bad is not None:
             self._note(segment, unproven, walked, bounds)
@@ -251,7 +294,9 @@ class LogReader:
             segment.reindex()
         if unproven.is_all_sound:
             segment.unproven = None
-        return is_astray
+        if is_astray:
+            return REBUILT
+        return PAUSED if walked.bad is None and walked.position <= position else CHECKED
 
     def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
         """Places from which batches can be checked up to `position`: the best first; the last one is certain."""

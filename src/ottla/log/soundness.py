@@ -15,18 +15,27 @@ from crc32c import crc32c
 from ottla.log.scan import LENGTH_FROM, SHORTEST
 from ottla.ports import File
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, MAGIC_POSITION
+from ottla.records.kernel_sound import sound
 
 HEAD = Struct(">qiibI2xi")
 """base_offset, batch_length, leader_epoch, magic, crc, last_offset_delta"""
 
-CHUNK_BYTES = 1 << 20
-MOST_BYTES, MOST_BATCHES = 4 << 20, 1000
-"""How much is checked at once: about a millisecond's work."""
+Head = tuple[int, int, int, int, int, int]
+
+CHUNK_BYTES = 1 << 18
+"""Read at once: few enough for the processor's cache, which they pass twice."""
+
+MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
+"""How much is checked at once: less than a millisecond's work, as long as no batch is larger."""
+
+PIECE_BYTES = 4 << 20
+"""How much of a single batch is checked at once: it can be handed out only when all of it was."""
 
 SEARCHED_BYTES = 4 << 20
 """How far behind a bad batch the next good one is looked for byte by byte."""
 
 ENDLESS = 2**63 - 1
+UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
 """How many stretches of a segment are remembered as sound; with more of them the shortest is forgotten."""
@@ -43,11 +52,15 @@ class Bounds(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """How far batches are sound: the next one begins at `position`, with `next_offset` or later. `bad` says what is wrong there."""
+    """How far batches are sound: the next one begins at `position`, with `next_offset` or later. `bad` says what is wrong there.
+
+    `batches` is how many were passed, if none is bad.
+    """
 
     position: int
     next_offset: int
     bad: str | None = None
+    batches: int = 0
 
 
 class Place(NamedTuple):
@@ -56,6 +69,15 @@ class Place(NamedTuple):
     position: int
     next_offset: int
     last_offset: int = -1
+
+
+class Partial:
+    """How far a batch that is larger than `PIECE_BYTES` was checked: `checked` bytes of the one at `position`, with this CRC."""
+
+    __slots__ = ("checked", "crc", "position")
+
+    def __init__(self) -> None:
+        self.position, self.checked, self.crc = -1, 0, 0
 
 
 class DamagedRange(NamedTuple):
@@ -74,10 +96,11 @@ class Unproven:
     Bytes from `size` on were appended since.
     """
 
-    __slots__ = ("_ends", "_starts", "damage", "size")
+    __slots__ = ("_ends", "_starts", "damage", "partial", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.partial = Partial()
         self.damage: list[DamagedRange] = []
         self._starts: list[int] = []
         self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
@@ -118,6 +141,7 @@ class Unproven:
 
     def distrust(self, position: int) -> None:
         """Forget the sound stretch that holds `position`: what is there is checked anew."""
+        self.partial = Partial()
         at = bisect_right(self._starts, position) - 1
         if at >= 0 and self._ends[at][0] > position:
             del self._starts[at], self._ends[at]
@@ -144,6 +168,7 @@ class Unproven:
     def cut(self, size: int) -> None:
         """Note that the segment was truncated to `size`, where a batch ends: what comes there is written by this process."""
         self.size = min(self.size, size)
+        self.partial = Partial()
         kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
         self._starts, self._ends = [self._starts[at] for at in kept], [self._ends[at] for at in kept]
         self.damage = [each for each in self.damage if each.position < size]
@@ -165,10 +190,11 @@ class Unproven:
         return next((each.position for each in self.damage if each.resume > position), self.size)
 
 
-def walk(file: File, place: Place, end: int, size: int, bounds: Bounds) -> Walked:
+def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial: Partial | None = None) -> Walked:
     """Check batch after batch from `place` until `end` is reached or passed, or `MOST_BYTES` or `MOST_BATCHES` are.
 
-    `size` is where the segment ends. Raises `StorageFailed`.
+    `size` is where the segment ends. With `partial`, a larger batch is checked in pieces, one in each call: until the last of them
+    this returns in front of it. Raises `StorageFailed`.
     """
     begun = position = place.position
     next_offset, wanted_last = place.next_offset, place.last_offset
@@ -178,21 +204,22 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds) -> Walke
         chunk = memoryview(file.read(position, min(CHUNK_BYTES, size - position)))
         at = 0
         while position + at < end and left > 0 and len(chunk) - at >= HEADER_BYTES:
-            base_offset, length, epoch, magic, crc, delta = HEAD.unpack_from(chunk, at)
-            total = length + LENGTH_FROM
-            if magic != MAGIC or length < SHORTEST or delta < 0 or total > size - position - at:
-                return Walked(position + at, next_offset, NO_CRC)
-            if base_offset < next_offset and not is_joined and base_offset >= before.next_offset:
-                return before._replace(bad=NO_OFFSET)  # the one before is astray, and not this one
-            last_offset = base_offset + delta
-            is_fitting = next_offset <= base_offset and last_offset < bounds.until_offset and -1 <= epoch <= bounds.latest_epoch
-            if not is_fitting or wanted_last not in (-1, last_offset):
-                return Walked(position + at, next_offset, NO_OFFSET)
+            until = min(end - position, MOST_BYTES - (position - begun))
+            if wanted_last < 0 and (passed := sound(chunk, at, until, left, next_offset, *bounds))[0] > at:
+                at, next_offset, left = passed[:3]
+                before, is_joined = Walked(position + passed[3], passed[4]), passed[4] == passed[5]
+                continue
+            head = HEAD.unpack_from(chunk, at)
+            base_offset, total, last_offset = head[0], head[1] + LENGTH_FROM, head[0] + head[5]
+            if (bad := _refusal(head, size - position - at, next_offset, wanted_last, bounds)) is not None:
+                if bad == NO_OFFSET and not is_joined and before.next_offset <= base_offset < next_offset:
+                    return before._replace(bad=bad)  # the one before is astray, and not this one
+                return Walked(position + at, next_offset, bad)
             if total > len(chunk) - at and at:
                 break
-            body = chunk[at + CRC_FROM : at + total] if total <= len(chunk) else None
-            if (crc32c(body) if body is not None else _crc(file, position, total)) != crc:
-                return Walked(position + at, next_offset, NO_CRC)
+            found = _crc(file, position, total, partial) if total > len(chunk) else crc32c(chunk[at + CRC_FROM : at + total])
+            if found != head[4]:
+                return Walked(position + at, next_offset, None if found == UNFINISHED else NO_CRC)
             before, is_joined = Walked(position + at, next_offset), base_offset == next_offset or wanted_last >= 0
             next_offset, wanted_last = last_offset + 1, -1
             at += total
@@ -202,7 +229,18 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds) -> Walke
         position += at
     if not is_joined and _overlaps(file, position, size, before.next_offset, next_offset):
         return before._replace(bad=NO_OFFSET)
-    return Walked(position, next_offset)
+    return Walked(position, next_offset, batches=MOST_BATCHES - left)
+
+
+def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: Bounds) -> str | None:
+    """What is wrong with a batch by its header alone, where there are `room` bytes."""
+    base_offset, length, epoch, magic, _, delta = head
+    if magic != MAGIC or length < SHORTEST or delta < 0 or length > room - LENGTH_FROM:
+        return NO_CRC
+    last_offset = base_offset + delta
+    if not (next_offset <= base_offset and last_offset < bounds.until_offset and -1 <= epoch <= bounds.latest_epoch):
+        return NO_OFFSET
+    return None if wanted_last in (-1, last_offset) else NO_OFFSET
 
 
 def _overlaps(file: File, position: int, size: int, first_offset: int, next_offset: int) -> bool:
@@ -212,16 +250,23 @@ def _overlaps(file: File, position: int, size: int, first_offset: int, next_offs
     return bool(first_offset <= int.from_bytes(file.read(position, 8), "big", signed=True) < next_offset)
 
 
-def _crc(file: File, position: int, size: int) -> int:
-    """The CRC-32C of a large batch, read in pieces."""
-    value, at = 0, CRC_FROM
-    while at < size:
-        piece = file.read(position + at, min(CHUNK_BYTES, size - at))
+def _crc(file: File, position: int, size: int, partial: Partial | None) -> int:
+    """The CRC-32C of a large batch, read in chunks; with `partial` `PIECE_BYTES` of them, and `UNFINISHED` if there is more."""
+    most = PIECE_BYTES if partial is not None else size
+    partial = partial or Partial()
+    if partial.position != position:
+        partial.position, partial.checked, partial.crc = position, CRC_FROM, 0
+    until = min(size, partial.checked + most)
+    while partial.checked < until:
+        piece = file.read(position + partial.checked, min(CHUNK_BYTES, until - partial.checked))
         if not piece:
-            return -1
-        value = crc32c(piece, value)
-        at += len(piece)
-    return value
+            return NO_CRC_AT_ALL
+        partial.crc = crc32c(piece, partial.crc)
+        partial.checked += len(piece)
+    if until < size:
+        return UNFINISHED
+    partial.position = -1
+    return partial.crc
 
 
 def is_sound_batch(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> bool:

@@ -51,8 +51,10 @@ def stored_records(partition: Partition, reader: RecordReader[Record]) -> Iterat
             replay.pass_over("batch", offset, damaged)
             offset = partition.log.behind_damage(offset)
             continue
-        if piece is None or not len(piece):
+        if piece is None:
             break
+        if not len(piece):  # a large batch is being checked
+            continue
         found, following = replay.read(memoryview(piece.read()), offset)
         yield from found
         if following <= offset:

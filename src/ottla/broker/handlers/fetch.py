@@ -49,6 +49,8 @@ READ_COMMITTED = 1
 NO_OFFSET = -1
 READ_AT_ONCE = 200
 ANSWERED = ("responses", "partitions")
+MOST_COST = 4000
+"""What one request may cost in checks of what was not read since the start (`Log.check_cost`): about two milliseconds."""
 MANY = 500
 """So many partitions are read at once: more of them are read in slices, and not as often."""
 REST_MS = 5
@@ -177,6 +179,7 @@ class _Fetch:
     """
 
     __slots__ = (
+        "_check_cost",
         "_left",
         "_unknown",
         "body",
@@ -223,7 +226,7 @@ class _Fetch:
 
     def _begin(self) -> None:
         self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
-        self.size = self._unknown = 0
+        self.size = self._unknown = self._check_cost = 0
         self.enough = False
 
     def _end(self) -> None:
@@ -288,15 +291,24 @@ class _Fetch:
 
     def _slice(self, partition: Partition, part: Asked, data: PartitionData, max_bytes: int, until: int) -> None:
         min_one_batch = not self.size or self.version < BATCHES_FROM  # what is converted is cut afterwards
+        log = partition.log
+        before = log.check_cost
         try:
-            found = partition.log.read(part.fetch_offset, max_bytes, until_offset=until, min_one_batch=min_one_batch)
+            found = log.read(
+                part.fetch_offset,
+                max_bytes,
+                until_offset=until,
+                min_one_batch=min_one_batch,
+                may_check=self._check_cost < MOST_COST,
+            )
         except StorageFailed as failure:
             data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._known(KAFKA_STORAGE_ERROR)
             self.enough = True
             return
+        self._check_cost += log.check_cost - before
+        self.enough |= isinstance(found, FirstPart)  # nobody would wake who waits for the rest
         if found is not None and found.size:
             data.records = found
-            self.enough |= isinstance(found, FirstPart)  # nobody would wake who waits for the rest
             if self.body.isolation_level == READ_COMMITTED:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
@@ -372,6 +384,7 @@ class _LargeFetch(_Fetch):
             self.rooms.sessions.end(self._session.id)
 
     def _read(self, body: FetchRequest) -> FetchResponse:
+        self._check_cost = 0  # others had their turn
         topics = [self._topic(topic) for topic in body.topics]
         self._in_all += sum(len(topic.partitions) for topic in topics)
         if self._session is not None:

@@ -80,6 +80,9 @@ def _convert(partition: Partition, offset: int, until: int, magic: int, max_byte
         found = partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
         if found is None:
             return
+        if not found.size:  # a large batch is being checked
+            yield None
+            continue
         read = yield from _read_slowly(found)
         for piece in conversion.pieces(read, max_bytes - len(out)):
             out += piece
