@@ -22,6 +22,7 @@ from ottla.log.names import (
     DELETED,
     DELETING,
     INDEX,
+    JOINED_SEGMENTS,
     KNOWN_GAPS,
     LEADER_EPOCHS,
     LOG,
@@ -182,7 +183,7 @@ def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair gave up; remove it by hand if it is not wanted.")
         elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "on its way in or out; the next start of a broker settles it.")
-        elif parsed is None and name not in (KNOWN_GAPS, LEADER_EPOCHS, PARTITION_METADATA):
+        elif parsed is None and name not in (JOINED_SEGMENTS, KNOWN_GAPS, LEADER_EPOCHS, PARTITION_METADATA):
             yield Finding(NOTE, f"{path}/{name}", -1, "no file of a log; it is left alone.")
         elif parsed and parsed[1] in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and parsed[0] not in bases:
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "an index without its segment; the next start of a broker removes it.")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from ottla.log.damaged import Damaged
 from ottla.log.gaps import note_gaps, read_gaps
+from ottla.log.joined import Joined, note_joined, read_joined
 from ottla.log.names import LOG, file_name
 from ottla.log.reading import LogReader
 from ottla.log.scan import headers
@@ -19,6 +21,9 @@ from ottla.log.soundness import DamagedRange
 from ottla.ports import Disk, StorageFailed
 
 log = logging.getLogger("ottla.log")
+
+FEW = 3
+"""So many segments are looked at as quickly as it is noted that they were."""
 
 TAIL_BYTES = 4096 + 1024
 """Read at once when the end of a segment is looked for: one interval of the index and a little more."""
@@ -34,20 +39,38 @@ def check_joints(
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
         _add(path, reader, segments[0], 0, log_start_offset, segments[0].base_offset, "the log begins before this segment")
-    missing = [
-        (segment, end, after.base_offset)
-        for segment, after in pairwise(segments)
-        if (end := _end(reader, segment, log_end_offset)) not in (None, after.base_offset)
-    ]
+    missing = _look_at_ends(disk, path, reader, log_end_offset)
     if not missing:
         return
     known = read_gaps(disk, path)
-    new = [(segment, end, to) for segment, end, to in missing if end is not None and (end, to) not in known and end < to]
+    new = [(segment, end, to) for segment, end, to in missing if (end, to) not in known and end < to]
     if new and may_have_gaps:
         _accept(disk, path, [(end, to) for _, end, to in new])
         return
     for segment, end, to in new:
         _add(path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}")
+
+
+def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int) -> list[tuple[Segment, int, int]]:
+    """Sealed segments that do not end where the next one begins: (segment, its end, where the next one begins)."""
+    missing: list[tuple[Segment, int, int]] = []
+    joined: list[Joined] = []
+    known = read_joined(disk, path) if len(reader.segments) > FEW else set()
+    looked_at = 0
+    for segment, after in pairwise(reader.segments):
+        join = segment.base_offset, segment.size, after.base_offset
+        if join not in known:
+            looked_at += 1
+            end = _end(reader, segment, log_end_offset)
+            if end != after.base_offset:
+                if end is not None:
+                    missing.append((segment, end, after.base_offset))
+                continue
+        joined.append(join)
+    if looked_at > FEW:
+        with suppress(StorageFailed):  # the next start looks again
+            note_joined(disk, path, joined)
+    return missing
 
 
 def _accept(disk: Disk, path: str, gaps: Sequence[tuple[int, int]]) -> None:

@@ -13,6 +13,7 @@ SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 KNOWN_GAPS = "known-gaps-checkpoint"
+JOINED_SEGMENTS = "joined-segments-checkpoint"
 
 DIGITS = 20
 LONGEST_NAME = 255

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from ottla.log import soundness
+from ottla.log.joined import note_joined, read_joined
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.reading import FirstPart
-from ottla.ports import FileSlice
+from ottla.ports import File, FileSlice
 from ottla.records.batch import batches
 from ottla.records.kernel_sound import sound
 from ottla.sim.disk import SimDisk, SimFile
@@ -26,7 +28,11 @@ def reopened(disk: SimDisk, *sizes: int) -> Log:
         append(log, make_batch(1, size))
     sync(log)
     log.close()
-    return Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=len(sizes), is_noted=True)
+    return reopen(disk, len(sizes))
+
+
+def reopen(disk: SimDisk, end: int) -> Log:
+    return Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=end, is_noted=True)
 
 
 def read(log: Log, offset: int, max_bytes: int = 1 << 30, *, may_check: bool = True) -> FileSlice:
@@ -142,3 +148,52 @@ def test_the_quick_walk_reads_nothing_outside_its_view() -> None:
         assert sound(memoryview(batch[:size]), 0, 1000, 10, 0, 1 << 40, 5)[:3] == (0, 0, 10)
     assert sound(memoryview(batch), -5, 1000, 10, 0, 1 << 40, 5)[0] == -5
     assert sound(memoryview(batch), 0, 1000, 10, 0, 1 << 40, 5)[:3] == (100, 1, 9)
+
+
+def test_the_ends_of_many_segments_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=200), NOW)
+    for _ in range(40):
+        append(log, make_batch(1, 39))
+    sync(log)
+    log.close()
+    opened: list[str] = []
+    file_opened = SimDisk.open
+
+    def noted(self: SimDisk, path: str, *, create: bool = False) -> File:
+        opened.append(path)
+        return file_opened(self, path, create=create)
+
+    monkeypatch.setattr(SimDisk, "open", noted)
+    reopen(disk, 40).close()
+    assert len(opened) > 19
+    opened.clear()
+    reopen(disk, 40)
+    assert len(opened) < 10
+
+
+@pytest.mark.expects_errors("are missing")
+def test_a_segment_that_lost_its_end_since_its_end_was_noted_is_looked_at() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=200), NOW)
+    for _ in range(40):
+        append(log, make_batch(1, 39))
+    sync(log)
+    log.close()
+    reopen(disk, 40).close()
+    disk.open("t-0/00000000000000000010.log").truncate(100)
+    with pytest.raises(Damaged, match="offsets 11 to 11 are missing"):
+        read(reopen(disk, 40), 11)
+
+
+@pytest.mark.parametrize("position", [0, 4, 9, 40, 100, -3])
+def test_a_note_of_ends_that_was_damaged_counts_for_nothing(position: int) -> None:
+    disk = SimDisk()
+    disk.make_dir("t-0")
+    note_joined(disk, "t-0", [(each, 100, each + 10) for each in range(0, 100, 10)])
+    name = "t-0/joined-segments-checkpoint"
+    data = bytearray(disk.read_file(name))
+    assert len(read_joined(disk, "t-0")) == 10
+    data[position] ^= 2
+    disk.write_file(name, bytes(data))
+    assert read_joined(disk, "t-0") < {(each, 100, each + 10) for each in range(0, 100, 10)}
