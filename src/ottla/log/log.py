@@ -263,9 +263,8 @@ class Log:
     ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, less
-        than a millisecond's work in each call: the slice is a `FirstPart` then, which may be empty. It is one without any check
-        where not `may_check`. Raises `StorageFailed`.
+        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, about a
+        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. Raises `StorageFailed`.
         """
         if offset >= until_offset or offset < self.log_start_offset:
             return None

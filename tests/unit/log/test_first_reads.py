@@ -153,8 +153,8 @@ def test_the_quick_walk_reads_nothing_outside_its_view() -> None:
 def test_the_ends_of_many_segments_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimDisk()
     log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=200), NOW)
-    for _ in range(40):
-        append(log, make_batch(1, 39))
+    for number in range(40):
+        append(log, make_batch(1, 39, NOW.wall_ms + number))
     sync(log)
     log.close()
     opened: list[str] = []
@@ -176,8 +176,8 @@ def test_the_ends_of_many_segments_are_looked_at_once(monkeypatch: pytest.Monkey
 def test_a_segment_that_lost_its_end_since_its_end_was_noted_is_looked_at() -> None:
     disk = SimDisk()
     log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=200), NOW)
-    for _ in range(40):
-        append(log, make_batch(1, 39))
+    for number in range(40):
+        append(log, make_batch(1, 39, NOW.wall_ms + number))
     sync(log)
     log.close()
     reopen(disk, 40).close()
