@@ -296,9 +296,7 @@ class Log:
 
     def check_whole(self) -> None:
         """Raise `Damaged` if segments are missing."""
-        for missing, damaged in self._reader.holes:
-            if missing.end_offset > self.log_start_offset:
-                raise Damaged(self.path, damaged.file, damaged.position, damaged.sentence)
+        self._reader.check_whole(self.log_start_offset)
 
     def check_place(self) -> None:
         """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""

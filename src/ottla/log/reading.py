@@ -157,6 +157,12 @@ class LogReader:
                     return found
         return found
 
+    def check_whole(self, log_start_offset: int) -> None:
+        """Raise `Damaged` if segments are missing behind the log's start."""
+        for missing, damaged in self.holes:
+            if missing.end_offset > log_start_offset:
+                raise Damaged(self._path, damaged.file, damaged.position, damaged.sentence)
+
     # What was not read yet
 
     def prove(self, segment: Segment, start: int, end: int, log_end_offset: int) -> None:

@@ -152,7 +152,7 @@ def test_the_quick_walk_reads_nothing_outside_its_view() -> None:
 
 def test_the_ends_of_many_segments_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimDisk()
-    log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=200), NOW)
+    log = Log.open(disk, "t-0", replace(CONFIG, segment_bytes=150), NOW)
     for number in range(40):
         append(log, make_batch(1, 39, NOW.wall_ms + number))
     sync(log)
@@ -166,7 +166,7 @@ def test_the_ends_of_many_segments_are_looked_at_once(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SimDisk, "open", noted)
     reopen(disk, 40).close()
-    assert len(opened) > 19
+    assert len(opened) > 39
     opened.clear()
     reopen(disk, 40)
     assert len(opened) < 10
