@@ -290,7 +290,7 @@ def test_what_a_deletion_left_behind_is_removed_at_the_next_start() -> None:
     create(machine, topic("t"))
     machine.disk.rename("t-0", f"t-0.{'0' * 32}-delete")
     remove_entry(machine.registry, layout.topic_path("t"))
-    machine.restart()
+    machine.kill()
     assert directories(machine) == []
 
 
