@@ -35,7 +35,8 @@ class Limits(Protocol):
 
 def listening(family: int, address: tuple[object, ...]) -> socket.socket:
     """A socket that listens at this address. Raises OSError."""
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, or asyncio does not set TCP_NODELAY: replies would wait for acknowledgements.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
