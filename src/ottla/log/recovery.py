@@ -99,14 +99,7 @@ class Opening:
         self._load_segments(names, log_start_offset, noted_start)
         start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
-        if found.log_end_offset < self.recovery_point:
-            last = found.segments[-1]
-            raise Damaged(
-                self.path,
-                file_name(last.base_offset, LOG),
-                last.size,
-                f"the log ends with offset {found.log_end_offset} though everything below {self.recovery_point} had been synced.",
-            )
+        self._check_end(is_noted=is_noted)
         if start_by_epochs <= found.log_end_offset:
             log_start_offset = max(log_start_offset, start_by_epochs)
         if found.log_end_offset < log_start_offset:
@@ -125,6 +118,17 @@ class Opening:
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
+
+    def _check_end(self, *, is_noted: bool) -> None:
+        """Hold the log's end against the recovery point, which an orderly stop notes at the end. No CRC covers a base offset."""
+        last, end = self.found.segments[-1], self.found.log_end_offset
+        name = file_name(last.base_offset, LOG)
+        if end < self.recovery_point:
+            sentence = f"the log ends with offset {end} though everything below {self.recovery_point} had been synced."
+            raise Damaged(self.path, name, last.size, sentence)
+        if self.clean and is_noted and end > self.recovery_point:
+            sentence = f"its last batch leads to offset {end}, though the log ended with {self.recovery_point} at an orderly stop"
+            raise StorageFailed(f"{self.path}/{name}", f"{sentence}: restore the file, or delete the topic to give it up.")
 
     def _load_segments(self, names: Sequence[str], log_start_offset: int, noted_start: int | None) -> None:
         self._names.update(names)
@@ -304,7 +308,7 @@ class Opening:
 
     def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
         """Whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
-        if self.config.compacts or next_offset < self.recovery_point:
+        if self.config.compacts or next_offset < header.next_offset <= self.recovery_point:
             return segment.fits(header)
         return self._was_compacted(segment, position)
 

@@ -9,6 +9,7 @@ import pytest
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.ports import StorageFailed
 from ottla.records.batch import batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, sync
@@ -242,3 +243,15 @@ def test_what_is_damaged_or_missing_is_not_compacted_away(at: int) -> None:
             for _ in Compaction(log, disk, dirtiness(log, 0, later), later, bytes(16)).run():
                 pass
         assert [name for name in disk.list("t-0") if name.endswith((".cleaned", ".swap"))] == []
+
+
+@pytest.mark.parametrize("bit", [0, 2])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_last_batch_that_was_moved_up_does_not_end_the_log_later_than_it_was_closed(clean: bool, bit: int) -> None:
+    disk = SimDisk()
+    written(disk)
+    last = "t-0/00000000000000000060.log"
+    assert disk.size(last) == 5 * BATCH_BYTES
+    flip(disk, last, 4 * BATCH_BYTES + 7, bit)  # of its base offset
+    with pytest.raises(StorageFailed, match=r"00000000000000000060\.log"):
+        Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=END, is_noted=True)
