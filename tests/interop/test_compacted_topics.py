@@ -41,7 +41,7 @@ def is_compacted(data_dir: Path) -> bool:
     """Whether compaction has come to the newest segment."""
     newest = max(int(path.stem) for path in (data_dir / f"{TOPIC}-0").glob("*.log"))
     file = data_dir / CLEANED_OFFSETS
-    return file.exists() and f"{TOPIC} 0 {newest}" in file.read_text().splitlines()
+    return file.exists() and f"{TOPIC} 0 {newest}" in [line.strip() for line in file.read_text().splitlines()]
 
 
 def produce(broker: BrokerProcess) -> None:

@@ -38,7 +38,7 @@ def consume(address: str, topic: str, count: int) -> list[bytes]:
 
 def noted(data_dir: Path, wanted: set[str]) -> bool:
     file = data_dir / RECOVERY_POINTS
-    return file.exists() and wanted <= set(file.read_text().splitlines())
+    return file.exists() and wanted <= {line.strip() for line in file.read_text().splitlines()}
 
 
 def check(*words: str) -> subprocess.CompletedProcess[str]:

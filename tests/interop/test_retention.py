@@ -60,7 +60,7 @@ def delete_records(broker: BrokerProcess) -> None:
 
 def noted(broker: BrokerProcess, offset: int) -> bool:
     file = broker.data_dir / RECOVERY_POINTS
-    return file.exists() and f"{TOPIC} 0 {offset}" in file.read_text().splitlines()
+    return file.exists() and f"{TOPIC} 0 {offset}" in [line.strip() for line in file.read_text().splitlines()]
 
 
 def complaints(broker: BrokerProcess) -> list[str]:

@@ -57,7 +57,7 @@ def test_partitions_stay_online_without_handles(tmp_path: Path) -> None:
             assert raw.latest_offset("t", partition) == acknowledged[partition] + 1
         checkpoint = broker.data_dir / "recovery-point-offset-checkpoint"
         wanted = {f"t {partition} {count + 1}" for partition, count in acknowledged.items()}
-        eventually(lambda: checkpoint.exists() and wanted <= set(checkpoint.read_text().splitlines()))
+        eventually(lambda: checkpoint.exists() and wanted <= {line.strip() for line in checkpoint.read_text().splitlines()})
         assert "offline" not in broker.log
         assert "Traceback" not in broker.log
         assert broker.stop() == 0

@@ -65,8 +65,8 @@ def of_blocks(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
     answer = list_offsets._answer
     asked = [{"partition_index": index, "timestamp": -1} for index in range(1000)]
 
-    def mistaken_once(partition: Any, part: Any, *more: Any) -> Any:
-        return mistaken() if part.partition_index == 500 else answer(partition, part, *more)
+    def mistaken_once(begun: Any, partition: Any, part: Any, *more: Any) -> Any:
+        return mistaken() if part.partition_index == 500 else answer(begun, partition, part, *more)
 
     patch.setattr(list_offsets, "_answer", mistaken_once)
     response = answered(machine, LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": asked}]))
