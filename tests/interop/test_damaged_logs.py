@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
             own.seek(("hurt", 0), 30)
             assert [record.value for record in own.poll(10_000)][:1] == [b"value 30"]
         assert consume_until_it_fails(broker.address, "hurt") == seen
-        assert broker.log.count("offsets 20 to 29 cannot be read") == 1
+        assert len(re.findall(r"offsets \d+ to \d+ cannot be read", broker.log)) == 1
 
 
 def read_until_it_fails(consumer: ottla.Consumer) -> list[bytes | None]:
