@@ -304,7 +304,7 @@ def _goes_on(site: Site, connection: socket.socket, drip: bytes) -> bool:
     except FINE:
         return True
     except OSError:
-        pass
+        pass  # the broker has cut it, which is counted below
     connection.close()
     site.counts["closed"] += 1
     return False
