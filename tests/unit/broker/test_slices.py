@@ -11,8 +11,10 @@ from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.later import LaterReplies, Promise, Waiting
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
+from ottla.broker.serving.slices import sorted_slowly
 from ottla.ports import Now
 from ottla.sim.clock import SimClock
+from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.wire.errors import INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.framing import FrameHeader, encode_request
 from tests.support.machine import Machine
@@ -192,6 +194,53 @@ def test_pages_of_partitions_are_described_in_slices(slow: Machine) -> None:
     answer = finished(slow, DESCRIBE_TOPIC_PARTITIONS, 0, request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None))
     assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("__consumer_offsets", 50), ("t", 900)]
     assert [part.partition_index for part in answer.topics[1].partitions] == list(range(900))
+
+
+def test_names_of_topics_that_are_not_there_are_told_in_order_each_once(slow: Machine) -> None:
+    names = [f"{number * 7919 % 3000:04}" for number in range(3000)]
+    topics = [{"name": name} for name in ["t", *names, *names[:1000]]]
+    answer = finished(slow, DESCRIBE_TOPIC_PARTITIONS, 0, request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, cursor=None))
+    assert [topic.name for topic in answer.topics] == [*sorted(names), "t"]
+    assert {topic.error_code for topic in answer.topics[:-1]} == {UNKNOWN_TOPIC_OR_PARTITION}
+    assert len(answer.topics[-1].partitions) == 900
+    cursor = DescribeTopicPartitionsRequest.Cursor(topic_name="2990")
+    page = finished(slow, DESCRIBE_TOPIC_PARTITIONS, 0, request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, cursor=cursor))
+    assert [topic.name for topic in page.topics] == [*sorted(names)[2990:], "t"]
+    nowhere = DescribeTopicPartitionsRequest.Cursor(topic_name="gone")
+    refused = finished(slow, DESCRIBE_TOPIC_PARTITIONS, 0, request(DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, cursor=nowhere))
+    assert [topic.name for topic in refused.topics] == [*sorted(names), "t"]
+    assert {topic.error_code for topic in refused.topics} == {INVALID_REQUEST}
+
+
+class Compared(str):
+    """A name that counts how often names are compared."""
+
+    times = 0
+    __hash__ = str.__hash__
+
+    def __lt__(self, other: str) -> bool:
+        Compared.times += 1
+        return str.__lt__(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+
+def test_many_names_are_put_in_order_a_few_at_a_time() -> None:
+    names = [Compared(number * 7919 % 20_000) for number in range(20_000)]
+    steps, most = sorted_slowly([names[:150], names[150:], [], names[:9]]), 0
+    while True:
+        before = Compared.times
+        try:
+            next(steps)
+        except StopIteration as end:
+            found = end.value
+            break
+        finally:
+            most = max(most, Compared.times - before)
+    assert found == sorted(set(map(str, names)))
+    assert most < 15_000, "a few milliseconds at most"
 
 
 def test_the_directory_of_all_partitions_is_described_in_slices(slow: Machine) -> None:

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Final
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.refusals import told
+from ottla.broker.serving.request import Encoded, Ready, Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, sorted_slowly, too_large
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
 
 MOST_PARTITIONS: Final = 2000
 """In one response, however many are asked for (Kafka's max.request.partition.size.limit)."""
 
-AT_ONCE: Final = 50
-PARTITIONS_AT_ONCE: Final = 200
+AT_ONCE: Final = 200
 """Topics and partitions described between two pauses."""
+
+TOPICS: Final = ("topics", "partitions")
 
 TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 Cursor = DescribeTopicPartitionsResponse.Cursor
 
 
-@serves(DescribeTopicPartitionsRequest, Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"))
+@serves(
+    DescribeTopicPartitionsRequest,
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
+    slices=Slices(((TOPICS[:1], TOPICS),), asked_whole=True, at_once=AT_ONCE),
+)
 def describe_topic_partitions(
     request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber, later: LaterReplies
 ) -> Reply:
@@ -37,49 +48,115 @@ def describe_topic_partitions(
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    return later.computed(_described_slowly(request.body, cluster, describer))
+    return later.computed(_described_slowly(request, cluster, describer))
 
 
-def _described_slowly(body: DescribeTopicPartitionsRequest, cluster: ClusterImage, describer: PartitionDescriber) -> Steps[Reply]:
-    wanted = sorted({topic.name for topic in body.topics})
-    names = _from_cursor(body, wanted or sorted(cluster.topics))
-    yield None
-    if names is None:
-        return DescribeTopicPartitionsResponse(topics=[TopicResponse(error_code=INVALID_REQUEST, name=name) for name in wanted])
-    room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
+def _described_slowly(
+    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber
+) -> Steps[Reply]:
+    asked: list[list[str]] = []
+    refused: list[DescribeTopicPartitionsResponse] = []
+    for part, stopped in _admitted(request):
+        said = part.denied if stopped is None else stopped
+        if isinstance(said, DescribeTopicPartitionsResponse):
+            refused.append(said)
+        elif said is not None:
+            return said
+        if stopped is None:
+            asked.append([topic.name for topic in part.body.topics])
+        yield None
+    are_all = not any(asked) and not refused
+    names = yield from sorted_slowly([list(cluster.topics)] if are_all else asked)
     response = DescribeTopicPartitionsResponse()
-    for number, name in enumerate(names, 1):
-        if not number % AT_ONCE:
-            yield None
-        if not room:
-            response.next_cursor = Cursor(topic_name=name, partition_index=0)
-            break
-        first = body.cursor.partition_index if body.cursor is not None and body.cursor.topic_name == name else 0
-        topic = cluster.topics.get(name)
-        if topic is None:
-            response.topics.append(_unknown(name))
-            continue
-        end = min(first + room, len(topic.partitions))
-        described = _described(topic)
-        for start in range(first, end, PARTITIONS_AT_ONCE):
-            described.partitions += _partitions(describer, topic, start, min(end, start + PARTITIONS_AT_ONCE))
-            yield None
-        response.topics.append(described)
+    page = _Page(request.body, response, cluster, describer, are_all=are_all)
+    writer, answered = BlockWriter(request.version, TOPICS), replace(request, denied=None)
+    writer.add(response)
+    for topics in chain(page.blocks(names), (said.topics for said in refused)):
+        writer.add(told(answered, DescribeTopicPartitionsResponse(topics=topics)))
+        if writer.size > MOST_RESPONSE_BYTES:
+            return too_large(request)
+        yield None
+    return Encoded(writer.parts())
+
+
+def _admitted(
+    request: Request[DescribeTopicPartitionsRequest],
+) -> Iterator[tuple[Request[DescribeTopicPartitionsRequest], Ready | None]]:
+    """The request, or the parts of it, each with what is to be said instead of serving it."""
+    whole = request.whole
+    if whole is None:
+        yield request, None
+        return
+    for block in whole.reader.blocks():
+        part = replace(request, body=whole.reader.part(block), whole=whole)
+        yield part, whole.admit(part)
+
+
+class _Page:
+    """What one response tells of topics, a block at a time; `response` hears where the next page begins."""
+
+    def __init__(
+        self,
+        body: DescribeTopicPartitionsRequest,
+        response: DescribeTopicPartitionsResponse,
+        cluster: ClusterImage,
+        describer: PartitionDescriber,
+        *,
+        are_all: bool,
+    ) -> None:
+        self._room = max(1, min(body.response_partition_limit, MOST_PARTITIONS))
+        self._cursor = body.cursor
+        self._response = response
+        self._cluster = cluster
+        self._describer = describer
+        self._are_all = are_all
+
+    def blocks(self, names: Sequence[str]) -> Iterator[list[TopicResponse]]:
+        """All that is told of these, or of those among them that come at the cursor or behind it."""
+        block: list[TopicResponse] = []
+        size = 0
+        for topic in self._from_cursor(names):
+            block.append(topic)
+            size += 1 + len(topic.partitions)
+            if size >= AT_ONCE:
+                yield block
+                block, size = [], 0
+        yield block
+
+    def _from_cursor(self, names: Sequence[str]) -> Iterator[TopicResponse]:
+        cursor = self._cursor
+        if cursor is None:
+            return self._described(names, 0)
+        at = bisect_left(names, cursor.topic_name)
+        is_there = names[at : at + 1] == [cursor.topic_name]
+        if cursor.partition_index < 0 or not (self._are_all or is_there):
+            return (TopicResponse(error_code=INVALID_REQUEST, name=name) for name in ([] if self._are_all else names))
+        return self._described(islice(names, at, None), cursor.partition_index if is_there else 0)
+
+    def _described(self, names: Iterable[str], first: int) -> Iterator[TopicResponse]:
+        """The topics, one with many partitions in pieces. `first` is where the first of them begins."""
+        for name in names:
+            if not self._room:
+                self._response.next_cursor = Cursor(topic_name=name, partition_index=0)
+                return
+            topic = self._cluster.topics.get(name)
+            if topic is not None:
+                yield from self._pieces(topic, first)
+            elif not self._are_all:
+                yield _unknown(name)
+            if self._response.next_cursor is not None:
+                return
+            first = 0
+
+    def _pieces(self, topic: TopicImage, first: int) -> Iterator[TopicResponse]:
+        end = min(first + self._room, len(topic.partitions))
+        for start in range(first, max(end, first + 1), AT_ONCE):
+            described = _described(topic)
+            described.partitions = _partitions(self._describer, topic, start, min(end, start + AT_ONCE))
+            yield described
+        self._room -= max(0, end - first)
         if end < len(topic.partitions):
-            response.next_cursor = Cursor(topic_name=name, partition_index=end)
-            break
-        room -= max(0, end - first)
-    return response
-
-
-def _from_cursor(body: DescribeTopicPartitionsRequest, names: Sequence[str]) -> Sequence[str] | None:
-    """The names from the cursor on; None where it cannot be one of theirs."""
-    if body.cursor is None:
-        return names
-    at = body.cursor.topic_name
-    if body.cursor.partition_index < 0 or (body.topics and at not in names):
-        return None
-    return [name for name in names if name >= at]
+            self._response.next_cursor = Cursor(topic_name=topic.name, partition_index=end)
 
 
 def _unknown(name: str) -> TopicResponse:

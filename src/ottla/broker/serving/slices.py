@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import merge
 from typing import Any, Final
 
 from ottla.broker.failures import Mistake
@@ -24,6 +25,8 @@ from ottla.wire.schema import Message
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """Clients take no larger response either."""
 NEVER: Final = sys.maxsize
+SORTED_AT_ONCE: Final = 500
+"""Names that are put in order between two pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,22 @@ def serve_in_blocks(
 
 def _served(later: LaterReplies, part: Request[Message], serve: Serve) -> Steps[Ready]:
     return (yield from awaited(later, serve(part)))
+
+
+def sorted_slowly(blocks: Iterable[list[str]]) -> Steps[list[str]]:
+    """All these names in their order, each once."""
+    runs: list[list[str]] = []
+    for block in blocks:
+        for start in range(0, len(block), SORTED_AT_ONCE):
+            runs.append(sorted(block[start : start + SORTED_AT_ONCE]))
+            yield None
+    names: list[str] = []
+    for number, name in enumerate(merge(*runs), 1):
+        if not names or names[-1] != name:
+            names.append(name)
+        if not number % SORTED_AT_ONCE:
+            yield None
+    return names
 
 
 def too_large(request: Request[Message]) -> Close:
