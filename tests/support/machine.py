@@ -58,6 +58,12 @@ class Machine:
         broker.start(clean=clean)
         return broker
 
+    def set_topic(self, name: str, configs: dict[str, str | None]) -> None:
+        """Let these be all the settings of a topic."""
+        configured = self.broker.configs
+        (decision,) = configured.commit([configured.of_topic(name, configs)], self.clock.now())
+        assert not decision.error_code, decision.message
+
     def restart(self) -> None:
         """Stop in order and start again on the same disk."""
         assert self.broker.close()

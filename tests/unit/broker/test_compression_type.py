@@ -99,6 +99,6 @@ def test_a_changed_setting_takes_effect_at_once() -> None:
     machine = Machine(compression_type="gzip")
     create(machine, "t")
     produce(machine, batch=batch(codecs.NONE, sequence=0))
-    machine.broker.configs.set_topic("t", {"compression.type": "snappy"}, machine.clock.now())
+    machine.set_topic("t", {"compression.type": "snappy"})
     produce(machine, batch=batch(codecs.NONE, sequence=3))
     assert [read_header(fetch(machine, offset=offset)[1]).codec for offset in (0, 3)] == [codecs.GZIP, codecs.SNAPPY]

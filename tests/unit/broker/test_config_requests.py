@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.releases import find
+from ottla.ports import Change, StorageFailed
+from ottla.sim.registry import MemoryRegistry
 from ottla.wire.api.alter_configs import AlterConfigsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from tests.support.machine import Machine
 
 DESCRIBE, ALTER, ALTER_SOME, CREATE = 32, 33, 44, 19
@@ -234,6 +246,77 @@ def test_changed_settings_reach_the_logs_at_once_and_survive_a_restart() -> None
         assert (partition.log.config.segment_bytes, partition.log.config.max_message_bytes) == (2_000_000, 7)
         assert machine.broker.settings.message_max_bytes == 7
         machine.restart()
+
+
+class CountingRegistry(MemoryRegistry):
+    """Counts commits, and may refuse them as a full disk does."""
+
+    commits = 0
+    is_full = False
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        if self.is_full:
+            raise StorageFailed("registry", "no space left on device")
+        super().commit(changes)
+        self.commits += 1
+
+
+class CountedMachine(Machine):
+    """Its registry is one that counts."""
+
+    def _start(self, *, clean: bool) -> BrokerMachine:
+        self.registry = self.counting = CountingRegistry()
+        return super()._start(clean=clean)
+
+
+def settings_of(*names: str) -> IncrementalAlterConfigsRequest:
+    """A request for one setting of each topic, group and broker that is named."""
+    asked = {"g": ("consumer.session.timeout.ms", "46000"), "1": ("log.cleaner.threads", "2")}
+    resources = []
+    for name in names:
+        key, value = asked.get(name, ("retention.ms", f"1000{len(resources)}"))
+        config = IncrementalAlterConfigsRequest.AlterableConfig(name=key, config_operation=SET, value=value)
+        kind = {"g": GROUP, "1": BROKER}.get(name, TOPIC)
+        resources.append(
+            IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        )
+    return IncrementalAlterConfigsRequest(resources=resources)
+
+
+def test_the_settings_of_several_topics_and_groups_are_one_change_of_the_registry() -> None:
+    machine = CountedMachine()
+    topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
+    machine.ask(CREATE, 7, CreateTopicsRequest(topics=topics))
+    before = machine.counting.commits
+    answer = machine.ask(ALTER_SOME, 1, settings_of("a", "gone", "b", "g", "c"))
+    assert [each.error_code for each in answer.responses] == [NONE, UNKNOWN_TOPIC_OR_PARTITION, NONE, NONE, NONE]
+    assert machine.counting.commits == before + 1
+    assert [machine.broker.image.topics[name].configs["retention.ms"] for name in "abc"] == ["10000", "10002", "10004"]
+    partition = machine.broker.partitions.get("c", 0)
+    assert partition is not None
+    assert partition.config.retention_ms == 10004
+    assert machine.broker.image.group_configs["g"] == {"consumer.session.timeout.ms": "46000"}
+
+
+@pytest.mark.expects_errors("refused")
+def test_a_disk_that_refuses_one_change_refuses_all_that_are_made_with_it_and_changes_nothing() -> None:
+    machine = CountedMachine()
+    topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "ab"]
+    machine.ask(CREATE, 7, CreateTopicsRequest(topics=topics))
+    machine.counting.is_full = True
+    answer = machine.ask(ALTER_SOME, 1, settings_of("a", "gone", "b"))
+    assert [each.error_code for each in answer.responses] == [KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR]
+    assert [machine.broker.image.topics[name].configs for name in "ab"] == [{}, {}]
+
+
+def test_the_settings_of_a_broker_are_made_once_and_before_those_of_topics() -> None:
+    machine = CountedMachine()
+    topics = [CreateTopicsRequest.CreatableTopic(name="a", num_partitions=1, replication_factor=1)]
+    machine.ask(CREATE, 7, CreateTopicsRequest(topics=topics))
+    before = machine.counting.commits
+    answer = machine.ask(ALTER_SOME, 1, settings_of("1", "a"))
+    assert [each.error_code for each in answer.responses] == [NONE, NONE]
+    assert machine.counting.commits == before + 2, "each is made once"
 
 
 def test_what_was_set_for_all_brokers_is_described_by_itself() -> None:

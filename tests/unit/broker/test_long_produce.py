@@ -196,7 +196,7 @@ def test_a_batch_is_looked_at_again_under_settings_changed_meanwhile() -> None:
     body = asking(build_without_key())
     pending = promised(machine, body)
     machine.threads.one()
-    machine.broker.configs.set_topic("t", {"cleanup.policy": "compact", "max.message.bytes": str(8 * MB)}, machine.clock.now())
+    machine.set_topic("t", {"cleanup.policy": "compact", "max.message.bytes": str(8 * MB)})
     machine.work()
     assert codes(machine.finish(KEY, VERSION, pending)) == [INVALID_RECORD]
 
@@ -207,9 +207,7 @@ def build_without_key() -> bytes:
 
 def test_the_broker_s_time_is_that_of_the_append() -> None:
     machine = Threaded()
-    machine.broker.configs.set_topic(
-        "t", {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(8 * MB)}, machine.clock.now()
-    )
+    machine.set_topic("t", {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(8 * MB)})
     pending = promised(machine, asking(of(ZSTD)))
     machine.pass_time(5000)
     machine.work()
@@ -331,7 +329,7 @@ def test_refusals_of_large_batches_are_those_of_small_ones() -> None:
 def test_large_batches_change_their_codec_on_another_thread(codec: int) -> None:
     machine = Threaded()
     for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
-        machine.broker.configs.set_topic("t", {"compression.type": wanted, "max.message.bytes": str(8 * MB)}, machine.clock.now())
+        machine.set_topic("t", {"compression.type": wanted, "max.message.bytes": str(8 * MB)})
         pending = promised(machine, asking(of(codec, 3 * MB)))
         machine.work()
         assert codes(machine.finish(KEY, VERSION, pending)) == [NO_ERROR]
@@ -342,7 +340,7 @@ def test_large_batches_change_their_codec_on_another_thread(codec: int) -> None:
 
 def test_what_is_kept_to_be_compressed_by_zstd_counts_as_memory() -> None:
     machine = Threaded()
-    machine.broker.configs.set_topic("t", {"compression.type": "zstd", "max.message.bytes": str(8 * MB)}, machine.clock.now())
+    machine.set_topic("t", {"compression.type": "zstd", "max.message.bytes": str(8 * MB)})
     checks = machine.broker.checks
     pending = [promised(machine, asking(of(GZIP, 70 * MB))) for _ in range(2)]
     machine.work(3)
@@ -355,7 +353,7 @@ def test_what_is_kept_to_be_compressed_by_zstd_counts_as_memory() -> None:
 
 def test_a_batch_that_grows_too_large_in_the_topic_s_codec_is_refused() -> None:
     machine = Threaded()
-    machine.broker.configs.set_topic("t", {"compression.type": "uncompressed"}, machine.clock.now())
+    machine.set_topic("t", {"compression.type": "uncompressed"})
     pending = promised(machine, asking(of(ZSTD, 20 * MB)))
     machine.work()
     assert codes(machine.finish(KEY, VERSION, pending)) == [MESSAGE_TOO_LARGE]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -36,7 +36,6 @@ AlteredResource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterCon
 Altered = AlterConfigsResponse.AlterConfigsResourceResponse
 IncrementallyAltered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalAlterConfigsResponse.AlterConfigsResourceResponse)
-R = TypeVar("R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
 
 
 class AlterRooms(NamedTuple):
@@ -49,7 +48,7 @@ class AlterRooms(NamedTuple):
 
 
 Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
-"""Makes the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
+"""Decides the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
 
 
 ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
@@ -58,30 +57,39 @@ ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
 def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
-    results = []
-    for resource, times in _counted(request.body.resources):
-        changes = [ConfigChange(config.name, SET, config.value) for config in resource.configs]
-        decision = _altered(rooms, request, resource, changes, {}, times)
-        results.append(_result(Altered, resource, decision))
+    resources = request.body.resources
+    changes = [[ConfigChange(config.name, SET, config.value) for config in resource.configs] for resource in resources]
+    decisions = _decided(rooms, request, resources, changes, {})
+    results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
     return AlterConfigsResponse(responses=results)
 
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
 def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
-    results = []
-    for resource, times in _counted(request.body.resources):
-        changes = [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
-        decision = _altered(rooms, request, resource, changes, None, times)
-        results.append(_result(IncrementallyAltered, resource, decision))
+    resources = request.body.resources
+    changes = [
+        [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs] for resource in resources
+    ]
+    decisions = _decided(rooms, request, resources, changes, None)
+    results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
     return IncrementalAlterConfigsResponse(responses=results)
 
 
-def _counted(resources: Iterable[R]) -> Iterator[tuple[R, int]]:
-    """Each resource with the number of times that the request names it."""
-    named = [(resource, (resource.resource_type, resource.resource_name)) for resource in resources]
-    times = Counter(name for _, name in named)
-    return ((resource, times[name]) for resource, name in named)
+def _decided(
+    rooms: AlterRooms,
+    request: Altering,
+    resources: Sequence[AlteredResource],
+    changes: Sequence[list[ConfigChange]],
+    base: Mapping[str, str] | None,
+) -> list[Decision]:
+    """What becomes of each resource. One sync makes all changes of topics and groups durable."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    decisions = [
+        _altered(rooms, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
+        for resource, wanted in zip(resources, changes, strict=True)
+    ]
+    return decisions if request.body.validate_only else rooms.configs.commit(decisions, request.now)
 
 
 def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
@@ -101,7 +109,7 @@ def _altered(
     base: Mapping[str, str] | None,
     times: int,
 ) -> Decision:
-    """Make one resource's changes over `base`, or with None over what it has."""
+    """Decide one resource's changes over `base`, or with None over what it has; those of a broker are made, too."""
     name = resource.resource_name
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type
@@ -154,7 +162,7 @@ def _alter_topic(
     _check_lists(changes, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(rooms.settings.value.topic_value, overrides=present)
     after = changed(present if base is None else base, changes, TopicSettings, in_force)
-    return rooms.configs.set_topic(name, after, request.now, validate_only=request.body.validate_only)
+    return rooms.configs.of_topic(name, after)
 
 
 def _alter_group(
@@ -166,7 +174,7 @@ def _alter_group(
     _check_lists(changes, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(group_value, rooms.settings.value, overrides=present)
     after = changed(present if base is None else base, changes, GroupConfigs, in_force)
-    return rooms.configs.set_group(name, after, validate_only=request.body.validate_only)
+    return rooms.configs.of_group(name, after)
 
 
 def _alter_broker(

@@ -5,7 +5,8 @@ Knows which settings there are from their declarations; knows no requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ottla.broker.settings import SettingsInForce, topic_config_error
@@ -19,7 +20,7 @@ from ottla.ports import Change, Now
 
 
 class DynamicConfigs:
-    """Each method replaces all the settings of one resource. `configure` lets the logs of a topic follow."""
+    """Replaces all the settings of resources. `configure` lets the logs of a topic follow."""
 
     def __init__(
         self,
@@ -41,14 +42,21 @@ class DynamicConfigs:
         if configs:
             self._settings.change(configs.get(None, {}), configs.get(self._node_id, {}))
 
-    def set_topic(self, name: str, configs: Mapping[str, str | None], now: Now, *, validate_only: bool = False) -> Decision:
-        """Replace the settings of a topic that exists; its logs follow at once."""
-        decision = topics.set_configs(self._image.topics[name], configs, topic_config_error)
-        if validate_only or decision.error_code:
-            return decision
-        (decision,) = self._commits.commit(lambda: [decision])
-        self._configure_logs([name], now)
-        return decision
+    def of_topic(self, name: str, configs: Mapping[str, str | None]) -> Decision:
+        """Decide to replace the settings of a topic that exists."""
+        return topics.set_configs(self._image.topics[name], configs, topic_config_error)
+
+    def of_group(self, group_id: str, configs: Mapping[str, str]) -> Decision:
+        """Decide to replace the settings of a group; its members are told with their next heartbeats."""
+        return groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
+
+    def commit(self, decisions: Sequence[Decision], now: Now) -> list[Decision]:
+        """Make what was decided about topics and groups, all of it with one change of the registry; logs follow at once."""
+        made = [decision for decision in decisions if decision.is_made]
+        committed = iter(self._commits.commit(lambda: made))
+        results = [next(committed) if decision.is_made else decision for decision in decisions]
+        self._configure_logs([decision.name for decision in results if decision.is_made], now)
+        return results
 
     def set_broker(self, node_id: int | None, configs: Mapping[str, str], now: Now, *, validate_only: bool = False) -> Decision:
         """Replace what was set while they run for one broker, or with None for all; logs follow at once. Raises `SettingError`."""
@@ -63,14 +71,7 @@ class DynamicConfigs:
         (decision,) = self._commits.commit(lambda: [Decision("", changes=(change,))])
         self.load()
         self._configure_logs(list(self._image.topics), now)
-        return decision
-
-    def set_group(self, group_id: str, configs: Mapping[str, str], *, validate_only: bool = False) -> Decision:
-        """Replace the settings of a group; its members are told with their next heartbeats."""
-        decision = groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
-        if validate_only or decision.error_code:
-            return decision
-        return self._commits.commit(lambda: [decision])[0]
+        return replace(decision, changes=())
 
     def _configure_logs(self, names: list[str], now: Now) -> None:
         for name in names:
