@@ -168,13 +168,16 @@ def _endpoint(text: str) -> tuple[str, str, int]:
 
 
 def _place(topic: TopicImage, placed: dict[str, Any]) -> None:
-    indexes = sorted(map(int, placed))
-    if indexes != list(range(len(indexes))):
-        raise ValueError(f"the partitions of topic {topic.name} are not numbered from 0 without gaps")
-    for index in indexes:
-        if index == len(topic.partitions):
-            topic.partitions.append(PartitionImage(index))
-        topic.partitions[index].replicas = tuple(placed[str(index)])
+    """Let a topic have these replicas. There may be ten thousand partitions, so what is new is made in one go."""
+    count = len(placed)
+    try:
+        replicas = [tuple(placed[str(index)]) for index in range(count)]
+    except KeyError:
+        raise ValueError(f"the partitions of topic {topic.name} are not numbered from 0 without gaps") from None
+    known = topic.partitions
+    for partition, nodes in zip(known, replicas, strict=False):
+        partition.replicas = nodes
+    known += [PartitionImage(index, NO_LEADER, 0, replicas[index]) for index in range(len(known), count)]
 
 
 def _paths(registry: Entries) -> Iterator[str]:

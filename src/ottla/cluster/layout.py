@@ -21,6 +21,7 @@ CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 CONSUMERS = "/consumers"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+SEPARATORS = (",", ":")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -104,17 +105,18 @@ def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
-    """`replicas` of each partition by its index."""
-    partitions = {str(index): list(nodes) for index, nodes in replicas.items()}
-    return _json(
-        {
-            "removing_replicas": {},
-            "partitions": partitions,
-            "topic_id": uuid_text(topic_id),
-            "adding_replicas": {},
-            "version": 3,
-        }
-    )
+    """`replicas` of each partition by its index. Ten thousand partitions have few kinds of them: each kind is written once."""
+    kinds: dict[tuple[int, ...], str] = {}
+    places = []
+    for index, nodes in replicas.items():
+        kind = tuple(nodes)
+        if kind not in kinds:
+            kinds[kind] = dumps(kind, separators=SEPARATORS)
+        places.append(f'"{index}":{kinds[kind]}')
+    return (
+        f'{{"removing_replicas":{{}},"partitions":{{{",".join(places)}}},"topic_id":"{uuid_text(topic_id)}",'
+        '"adding_replicas":{},"version":3}'
+    ).encode()
 
 
 def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int]) -> bytes:
@@ -142,4 +144,4 @@ def read(value: bytes) -> Any:
 
 
 def _json(value: object) -> bytes:
-    return dumps(value, separators=(",", ":")).encode()
+    return dumps(value, separators=SEPARATORS).encode()

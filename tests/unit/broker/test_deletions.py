@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ottla.broker.coordination.groups import GroupCoordinators
+from ottla.broker.serving.later import Promise
 from ottla.ports import TryAgain
 from ottla.sim.disk import NO_SPACE
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -19,6 +20,7 @@ from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.coordinator_records import everything
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce, values
+from tests.unit.broker.test_computed import Hasty
 
 COMMIT, FETCH, FIND, CREATE, DELETE = 8, 9, 10, 19, 20
 DAY_MS = 86_400_000
@@ -165,18 +167,18 @@ def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
     with monkeypatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
-        if seed % 2:
-            machine.begin(
-                CREATE,
-                7,
-                CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)]),
-            )
+        if seed % 3 == 1:
+            machine.broker.topics.create_by_default(["t"], machine.clock.now())
+        elif seed % 3 == 2:
+            topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+            pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
+            assert isinstance(pending, Promise), "the name is not given before what was deleted is gone for good"
     machine.disk.crash(Random(seed))
     with caplog.at_level(logging.ERROR, "ottla"):
         machine.kill()
     assert not caplog.records
     assert not [name for name in directories(machine) if "stray" in name]
-    if not seed % 2:
+    if seed % 3 != 1:
         assert directories(machine) == []
         create(machine, "t")
     assert produce(machine, b"new").error_code == NONE
@@ -201,6 +203,24 @@ def test_files_that_the_disk_did_not_give_up_go_before_the_name_is_given_again(m
     assert values(machine) == [b"new"]
     assert directories(machine) == ["t-0"]
     assert machine.registry.children(NOTES) == []
+
+
+def test_thousands_of_logs_of_a_deleted_topic_go_a_few_at_a_time_before_its_name_is_given_again(machine: Machine) -> None:
+    create(machine, "wide", 600)
+    machine.broker.scheduler._clock = Hasty(machine.clock)
+    deleted = machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["wide"]))
+    topic = CreateTopicsRequest.CreatableTopic(name="wide", num_partitions=2, replication_factor=1)
+    before = len(machine.disk.list(""))
+    created = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
+    assert isinstance(deleted, Promise)
+    assert isinstance(created, Promise)
+    assert before - len(machine.disk.list("")) < 10
+    while not created.done:
+        machine.pass_time(1)
+    assert machine.finish(CREATE, 7, created).topics[0].error_code == NONE
+    assert sorted(name for name in machine.disk.list("") if name.startswith("wide-")) == ["wide-0", "wide-1"]
+    machine.kill()
+    assert produce(machine, b"new", topic="wide").error_code == NONE
 
 
 @pytest.mark.expects_errors("no handle is left")

@@ -7,13 +7,15 @@ from random import Random
 
 import pytest
 
+from ottla.broker.serving.later import Promise
 from ottla.broker.topics.deletions import note
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.ports import Change, File
 from ottla.sim.disk import SimFile
+from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine
-from tests.support.producing import create, delete, fetch, produce, values
+from tests.support.producing import CREATE, create, delete, fetch, produce, values
 
 MINUTE_MS = 60_000
 SEGMENT = "t-0/00000000000000000000.log"
@@ -69,9 +71,16 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
     machine.pass_time(MINUTE_MS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
-        create(machine, "t")
+        if seed % 2:
+            machine.broker.topics.create_by_default(["t"], machine.clock.now())
+        else:
+            topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+            pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
+            assert isinstance(pending, Promise), "the name is not given before the points are gone for good"
     machine.disk.crash(Random(seed))
     machine.kill()
+    if not seed % 2:
+        create(machine, "t")
     produce(machine, b"new")
     assert values(machine) == [b"new"]
 

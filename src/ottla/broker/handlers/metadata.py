@@ -92,7 +92,9 @@ def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: 
     """The same after what is missing was created, a few topics at a time. They get their logs whether or not anyone still waits."""
     refused: dict[str, int] = {}
     for start in range(0, len(missing), MADE_AT_ONCE):
-        decisions = rooms.topics.create_named(missing[start : start + MADE_AT_ONCE], request.now)
+        names = missing[start : start + MADE_AT_ONCE]
+        yield from rooms.logs.free_slowly(names)
+        decisions = rooms.topics.create_named(names, request.now)
         refused |= {decision.name: decision.error_code for decision in decisions if decision.error_code}
         made = [decision.name for decision in decisions if decision.is_made]
         yield from awaited(rooms.later, rooms.logs.reply(MetadataResponse(), made, request.now))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -45,8 +46,23 @@ DeleteState = DeleteTopicsRequest.DeleteTopicState
     controller_only=True,
     slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_topics(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Reply:
+def create_topics(
+    request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce, later: LaterReplies
+) -> Reply:
     """Create topics, each with its own result; they are visible to every API when the reply leaves."""
+    return later.computed(_created_slowly(request, topics, logs, settings))
+
+
+def _created_slowly(
+    request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce
+) -> Steps[Reply]:
+    """The same once the names are free: thousands of logs may be left of topics that were deleted a moment ago."""
+    if not request.body.validate_only:
+        yield from logs.free_slowly([topic.name for topic in request.body.topics])
+    return _create(request, topics, logs, settings)
+
+
+def _create(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Reply:
     body = request.body
     wanted = [_new_topic(settings.value, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole

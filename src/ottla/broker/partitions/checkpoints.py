@@ -44,7 +44,8 @@ class Checkpoints:
         self._waiting: dict[str, list[Done]] = {name: [] for name in FILES}
         self._promised: dict[tuple[str, int], int] = {}
         self.touched: dict[Partition, None] = {}
-        self._stale: set[str] = set()
+        self._stale: dict[str, int] = {}
+        self._count = 0
         self.knows_starts = False
         """Whether there was a file that says where the logs begin."""
 
@@ -78,7 +79,8 @@ class Checkpoints:
         """The partition is gone: `settle` before the topic's name can come back."""
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
-                self._stale.add(topic)
+                self._count += 1
+                self._stale[topic] = self._count
 
     def keep_only(self, held: set[tuple[str, int]]) -> list[tuple[str, int]]:
         """Forget every partition that is not one of `held`; returns those of them that held records, sorted."""
@@ -93,14 +95,28 @@ class Checkpoints:
 
         It waits for the disk, but mostly there is nothing to do.
         """
-        is_wanted = topics is None or not self._stale.isdisjoint(topics) or len(self._stale) > MOST_STALE
-        if not self._stale or not is_wanted or not self._write_files():
+        if not self._is_settling_due(topics) or not self._write_files():
             return
         try:
             self._disk.sync_dir("")  # a file that was replaced a moment ago may not be on stable storage under its name
             self._stale.clear()
         except StorageFailed as failure:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
+
+    def settle_slowly(self, topics: Iterable[str]) -> Steps[None]:
+        """The same with pauses, and without waiting for the disk. If that refuses, `settle` still finds it to do."""
+        if not self._is_settling_due(topics):
+            return
+        count = self._count
+        for name in FILES:
+            if (yield partial(self._bring_up_to_date, name)) is not None:
+                return
+        self._stale = {topic: number for topic, number in self._stale.items() if number > count}
+
+    def _is_settling_due(self, topics: Iterable[str] | None) -> bool:
+        if topics is None or len(self._stale) > MOST_STALE:
+            return bool(self._stale)
+        return not self._stale.keys().isdisjoint(topics)
 
     def write(self) -> bool:
         """Bring the files up to date; durable when it returns. False if the disk refused: what is there stays true."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
+from ottla.broker.scheduler import Steps
 from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -75,6 +76,14 @@ class Deletions:
         if not self._renamed.keys().isdisjoint(names):
             self._disk.sync_dir("")
             self._synced(self._count, None)
+
+    def sync_slowly(self, names: Iterable[str]) -> Steps[None]:
+        """The same without waiting for the disk. If that refuses, `sync` still finds it to do."""
+        if not self._renamed.keys().isdisjoint(names):
+            count = self._count
+            failure = yield partial(self._disk.sync_soon, [self._disk.directory("")])
+            if failure is None:
+                self._synced(count, None)
 
     def settle(self) -> None:
         """Remove from the registry the deletions that are over."""

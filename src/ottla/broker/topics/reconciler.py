@@ -18,7 +18,7 @@ from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster.image import ClusterImage, TopicImage
-from ottla.ports import Change, Now
+from ottla.ports import Change, Now, StorageFailed
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -90,6 +90,29 @@ class LogReconciler:
                 del self._left[name]
                 self._deletions.renamed(name)
         self._deletions.sync(names)  # or a power cut could put a former topic's directory in the place of the new one's
+
+    def free_slowly(self, names: Sequence[str]) -> Steps[None]:
+        """Most of `free`, with pauses: what remains is soon done, unless the disk refuses."""
+        for name in names:
+            if name not in self._image.topics:
+                yield from self._drop_old(name)
+        yield from self._partitions.checkpoints.settle_slowly(names)
+        for name in names:
+            for _ in self._delete_left(name):
+                yield None
+        yield from self._deletions.sync_slowly(names)
+
+    def _delete_left(self, name: str) -> Iterator[None]:
+        """Delete the directories that could not be deleted with their logs, as far as the disk lets us."""
+        left = self._left.get(name)
+        while left:
+            try:
+                self._directories.delete(left[-1])
+            except StorageFailed as failure:
+                log.error("%s could not be deleted: %s; its name is not given again before it is", left[-1], failure)
+                return
+            left.pop()
+            yield
 
     def follow_at_once(self, names: Sequence[str], now: Now) -> None:
         """All of `follow`."""
