@@ -118,7 +118,9 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
 
 
 def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
-    """The replicas of each partition, or the refusal."""
+    """The replicas of each partition, or the refusal. More than one request may have is refused before anything is looked at."""
+    if len(topic.assignments) > MOST_PARTITIONS:
+        return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
     brokers = sorted(image.brokers)
     if topic.assignments:
         placed: Replicas = tuple(nodes for _, nodes in sorted(topic.assignments))

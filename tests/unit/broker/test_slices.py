@@ -23,6 +23,7 @@ from tests.unit.broker.test_computed import Hasty
 from tests.unit.broker.test_old_versions import machine_with
 
 LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 8, 9, 19, 20
+JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 11, 13, 14
 LIST_GROUPS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS, DESCRIBE_TOPIC_PARTITIONS = 16, 35, 37, 75
 
 
@@ -119,6 +120,25 @@ def test_a_request_that_names_too_many_things_ends_its_connection() -> None:
     outcome = machine.finish(DELETE_TOPICS, 5, pending) if isinstance(pending, Promise) else pending
     assert isinstance(outcome, Close)
     assert "names more than 100000 things" in outcome.reason
+
+
+def test_what_cannot_be_divided_may_name_fewer_things() -> None:
+    machine = machine_with("t")
+    machine.ask(10, 4, request(10, 4, coordinator_keys=["g"]))
+    asked = partial(request, group_id="g", session_timeout_ms=10_000, member_id="", protocol_type="consumer")
+    for count in (1000, 1001):
+        protocols = [{"name": f"{number}", "metadata": b""} for number in range(count)]
+        answer = machine.begin(JOIN_GROUP, 3, asked(JOIN_GROUP, 3, rebalance_timeout_ms=10_000, protocols=protocols))
+        if count == 1000:
+            assert isinstance(answer, Promise) or answer.error_code == NONE
+        else:
+            assert isinstance(answer, Close)
+            assert "names more than 1000 things: name fewer at a time" in answer.reason
+    members = [{"member_id": f"{number}", "assignment": b""} for number in range(10_001)]
+    synced = request(SYNC_GROUP, 2, group_id="g", generation_id=1, member_id="", assignments=members)
+    assert isinstance(machine.begin(SYNC_GROUP, 2, synced), Close)
+    leaving = request(LEAVE_GROUP, 3, group_id="g", members=[{"member_id": one["member_id"]} for one in members])
+    assert isinstance(machine.begin(LEAVE_GROUP, 3, leaving), Close)
 
 
 def test_one_whose_last_field_is_missing_does_nothing(slow: Machine) -> None:

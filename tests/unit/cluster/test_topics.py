@@ -117,6 +117,7 @@ def test_an_image_read_from_the_registry_equals_the_one_that_the_changes_made() 
         (TopicSpec("t", 0), INVALID_PARTITIONS),
         (TopicSpec("t", -2), INVALID_PARTITIONS),
         (TopicSpec("t", 10_001), POLICY_VIOLATION),
+        (TopicSpec("t", -1, -1, tuple((index, (9,)) for index in range(10_001))), POLICY_VIOLATION),
         (TopicSpec("t", 1, 0), INVALID_REPLICATION_FACTOR),
         (TopicSpec("t", 1, 3), INVALID_REPLICATION_FACTOR),
         (TopicSpec("t", 1, 2), NONE),

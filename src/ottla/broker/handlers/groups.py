@@ -40,6 +40,12 @@ GROUP, TRANSACTION = 0, 1
 MANY_KEYS_FROM = 4
 NULL_PROTOCOL_FROM = 7
 
+MOST_PROTOCOLS = 1000
+"""That a member may say it can follow: clients have a few."""
+
+MOST_MEMBERS = 10_000
+"""In one request of a group's leader, or of who removes members: more would hold up others."""
+
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
@@ -81,7 +87,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], groups: Coordinato
     return NONE, ""
 
 
-@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS)
 def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
 
@@ -95,7 +101,7 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
     return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
 
 
-@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the leader needs to assign."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
@@ -106,7 +112,7 @@ def heartbeat(request: Request[HeartbeatRequest], groups: Coordinators[GroupMach
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
-@serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+@serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
 def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 

@@ -92,7 +92,7 @@ def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTop
         topic.name,
         partitions,
         replication_factor,
-        tuple((assigned.partition_index, tuple(assigned.broker_ids)) for assigned in topic.assignments),
+        tuple((assigned.partition_index, tuple(assigned.broker_ids)) for assigned in topic.assignments[: MOST_PARTITIONS + 1]),
         {config.name: config.value for config in topic.configs},
     )
 

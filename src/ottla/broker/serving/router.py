@@ -17,7 +17,7 @@ from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.refusals import refusal, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
-from ottla.broker.serving.slices import NEVER, open_slowly, reader_of, serve_in_blocks
+from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
 from ottla.ports import Buffer, Now, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
@@ -62,7 +62,7 @@ class Router:
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(rooms)
-            self._handlers |= {(key, version): (handler, route, _whole_bytes(route, version)) for version in route.versions}
+            self._handlers |= {(key, version): (handler, route, route.whole_bytes(version)) for version in route.versions}
         self._at_hand: Request[Message] | None = None
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
@@ -184,15 +184,12 @@ class Router:
         return _refusal(request, error_code, sentence)
 
 
-def _whole_bytes(route: Route, version: int) -> int:
-    """Up to which size a request is read and served at once."""
-    slices = route.slices
-    return NEVER if slices is None or slices.paths_of(route.api.request, version) is None else slices.whole_bytes
-
-
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
-    """Read a request that names few things, however large they are. Whether it was one."""
-    if route.slices is None or not route.slices.at_once:
+    """Read a request that names few things, however large they are. Whether it was one. Raises `Malformed` if it must be."""
+    if route.slices is None:
+        request.body = decode_first(route.api.request, request.version, frame, position, route.most)
+        return True
+    if not route.slices.at_once:
         return False
     try:
         request.body = decode_first(route.api.request, request.version, frame, position, route.slices.at_once)

@@ -19,7 +19,7 @@ from ottla.broker.releases import Release
 from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
-from ottla.broker.serving.slices import Slices
+from ottla.broker.serving.slices import NEVER, Slices
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
 
@@ -32,7 +32,7 @@ class Route:
     """One API as this broker serves it.
 
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
-    names many things is divided.
+    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0.
     """
 
     api: Api
@@ -42,6 +42,13 @@ class Route:
     controller_only: bool
     handler: Callable[..., Reply]
     slices: Slices | None = None
+    most: int = 0
+
+    def whole_bytes(self, version: int) -> int:
+        """Up to which size a request of a version cannot name too many things to be read and served at once."""
+        if self.slices is None:
+            return self.most or NEVER
+        return NEVER if self.slices.paths_of(self.api.request, version) is None else self.slices.whole_bytes
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
@@ -60,7 +67,12 @@ class Route:
 
 
 def serves(
-    message: type[B], *needs: Need, newest: int | None = None, controller_only: bool = False, slices: Slices | None = None
+    message: type[B],
+    *needs: Need,
+    newest: int | None = None,
+    controller_only: bool = False,
+    slices: Slices | None = None,
+    most: int = 0,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`."""
     for need in needs:
@@ -69,7 +81,7 @@ def serves(
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices)
+        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most)
 
     return register
 

@@ -138,9 +138,17 @@ def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
             counts.pop(name, None)
 
 
+def _count_topics(counts: dict[str, int], topics: frozenset[str], by: int) -> None:
+    """The same of what one member subscribes to: topics by the thousand, of which most are nobody else's."""
+    known = counts.keys() & topics
+    if by > 0 and len(known) < len(topics):
+        counts.update(dict.fromkeys(topics - known, by))
+    _count(counts, known, by)
+
+
 def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
     """Count a member in, or out."""
-    _count(group.names, member.topics, by)
+    _count_topics(group.names, member.topics, by)
     if member.pattern:
         _count(group.patterns, (member.pattern,), by)
     if member.assignor is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from struct import pack
 from typing import NamedTuple
 
@@ -56,18 +57,18 @@ class KnownTopics:
     def with_id(self, topic_id: Uuid) -> KnownTopic | None:
         return self._by_id.get(topic_id)
 
-    def ids_of(self, names: Iterable[str]) -> frozenset[Uuid]:
+    def ids_of(self, names: AbstractSet[str]) -> frozenset[Uuid]:
         """The ids of those of these topics that exist."""
-        return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
+        return frozenset(self._by_name[name].topic_id for name in self._by_name.keys() & names)
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
         """Partitions by topic id instead of name; unknown topics are left out."""
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
-    def hash_of(self, names: Iterable[str]) -> int:
+    def hash_of(self, names: AbstractSet[str]) -> int:
         """The metadata hash of a group that subscribes to these topics, as Kafka computes it: signed; 0 for no topics at all."""
-        hashes = [self._hash(name) for name in sorted(names) if name in self._by_name]
+        hashes = [self._hash(name) for name in sorted(self._by_name.keys() & names)]
         if not hashes:
             return 0
         hashed = xxh3_64(pack(f"<{len(hashes)}Q", *hashes))

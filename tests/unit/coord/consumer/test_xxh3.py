@@ -77,7 +77,7 @@ def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
     before = KnownTopics([KAFKAS_TOPIC])
     after = before.changed([KnownTopic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
     assert [before.named("t031827087"), before.named("u")] == [KAFKAS_TOPIC, None]
-    assert [after.named("t031827087"), after.ids_of(["u", "t031827087"])] == [None, frozenset({b"u" * 16})]
+    assert [after.named("t031827087"), after.ids_of({"u", "t031827087"})] == [None, frozenset({b"u" * 16})]
     assert after.by_id({"u": [0], "t031827087": [1]}) == {b"u" * 16: frozenset({0})}
     assert after.version == before.version + 1
 
