@@ -272,7 +272,7 @@ class CountedMachine(Machine):
 def settings_of(*names: str) -> IncrementalAlterConfigsRequest:
     """A request for one setting of each topic, group and broker that is named."""
     asked = {"g": ("consumer.session.timeout.ms", "46000"), "1": ("log.cleaner.threads", "2")}
-    resources = []
+    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = []
     for name in names:
         key, value = asked.get(name, ("retention.ms", f"1000{len(resources)}"))
         config = IncrementalAlterConfigsRequest.AlterableConfig(name=key, config_operation=SET, value=value)

@@ -248,7 +248,7 @@ class Compared(str):
 
 
 def test_many_names_are_put_in_order_a_few_at_a_time() -> None:
-    names = [Compared(number * 7919 % 20_000) for number in range(20_000)]
+    names: list[str] = [Compared(number * 7919 % 20_000) for number in range(20_000)]
     steps, most = sorted_slowly([names[:150], names[150:], [], names[:9]]), 0
     while True:
         before = Compared.times

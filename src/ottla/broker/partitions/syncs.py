@@ -45,18 +45,21 @@ class Syncs:
         if not self._wanted:
             return
         for partition in [each for each in self._wanted if each not in self._under_way]:
-            del self._wanted[partition]
-            if partition.offline is not None:
-                continue
-            upto = partition.log.log_end_offset
-            try:
-                self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
-                self._under_way.add(partition)
-                self._put_off.discard(partition)
-            except TryAgain as failure:
-                self._start_later(partition, failure)
-            except StorageFailed as failure:
-                partition.fail(failure)
+            self._start_one(partition)
+
+    def _start_one(self, partition: Partition) -> None:
+        del self._wanted[partition]
+        if partition.offline is not None:
+            return
+        upto = partition.log.log_end_offset
+        try:
+            self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
+            self._under_way.add(partition)
+            self._put_off.discard(partition)
+        except TryAgain as failure:
+            self._start_later(partition, failure)
+        except StorageFailed as failure:
+            partition.fail(failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
         """Want a sync at once or later, as flush.messages and flush.ms say: called after an append."""
@@ -90,4 +93,4 @@ class Syncs:
         else:
             partition.fail(failure)
         if partition in self._wanted:
-            self.start()
+            self._start_one(partition)

@@ -31,7 +31,10 @@ class AssignmentDraft:
         }
         self.total = sum(map(len, self.free.values()))
         self.sizes = dict.fromkeys(self.members, 0)
-        self._assigned: dict[str, Partitions] = {member_id: self._kept(member_id) for member_id in self.members}
+        self._assigned: dict[str, Partitions] = {
+            member_id: self._kept(member_id, owned) if (owned := subscribers[member_id].owned) else owned
+            for member_id in self.members
+        }
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
 
     def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
@@ -69,20 +72,20 @@ class AssignmentDraft:
             self._assigned[member_id] = owned if partitions == owned else partitions
         return self._assigned
 
-    def _kept(self, member_id: str) -> Partitions:
+    def _kept(self, member_id: str, before: Partitions) -> Partitions:
         """What a member keeps of what it owned, which is free no more: the same mapping if it keeps everything."""
-        subscriber = self.subscribers[member_id]
+        topic_ids = self.subscribers[member_id].topic_ids
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True
-        for topic_id, owned in subscriber.owned.items():
-            free = self.free.get(topic_id) if topic_id in subscriber.topic_ids else None
+        for topic_id, owned in before.items():
+            free = self.free.get(topic_id) if topic_id in topic_ids else None
             indexes = owned if free and owned <= free else owned & (free or frozenset())
             if indexes and free:
                 kept[topic_id] = indexes
                 free -= indexes
                 self.sizes[member_id] += len(indexes)
             whole = whole and indexes is owned
-        return subscriber.owned if whole else kept
+        return before if whole else kept
 
     def _own(self, member_id: str) -> dict[Uuid, set[int]]:
         """A member's partitions, to be changed."""

@@ -37,9 +37,11 @@ def prefer_racks(draft: AssignmentDraft) -> None:
 
 def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
     """Every partition that is new to its member, if the racks of both are known."""
-    racks = {member_id: rack for member_id in draft.members if (rack := draft.subscribers[member_id].rack_id) is not None}
     known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
-    for member_id, rack in racks.items() if known else ():
+    for member_id in draft.members if known else ():
+        rack = draft.subscribers[member_id].rack_id
+        if rack is None:
+            continue
         held = draft.held(member_id)
         if held is draft.subscribers[member_id].owned:
             continue

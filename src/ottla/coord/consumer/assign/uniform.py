@@ -40,17 +40,18 @@ def _claims(draft: AssignmentDraft) -> dict[str, int]:
     """
     least, extra = divmod(draft.total, len(draft.members))
     sizes = draft.sizes
-    for member_id in draft.members:
-        if sizes[member_id] > least:
-            fair = least + (extra > 0)
-            extra -= extra > 0
-            _give_back(draft, member_id, sizes[member_id] - fair)
+    for member_id in [member_id for member_id, size in sizes.items() if size > least]:
+        fair = least + (extra > 0)
+        extra -= extra > 0
+        _give_back(draft, member_id, sizes[member_id] - fair)
     claims = {}
-    for member_id in draft.members:
-        if sizes[member_id] <= least:
-            claims[member_id] = least + (extra > 0) - sizes[member_id]
+    for member_id, size in sizes.items():
+        if size <= least:
+            claim = least + (extra > 0) - size
             extra -= extra > 0
-    return {member_id: claim for member_id, claim in claims.items() if claim}
+            if claim:
+                claims[member_id] = claim
+    return claims
 
 
 def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> None:
