@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ import ottla
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metadata import metadata_request
 from ottla.client.versions import METADATA
+from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net.client.link import Link
+from ottla.records.batch import HEADER_BYTES, write_crc
+from ottla.records.build import build
+from ottla.records.codecs import ZSTD
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
@@ -192,6 +197,65 @@ def test_every_poll_says_that_nothing_is_committed_until_it_is_known_where_to_be
             consumer.position((topic, 0))
         consumer.seek((topic, 0), 0)
         assert drain(consumer, 1)
+
+
+def test_polls_that_raise_for_one_partition_lose_no_record_of_another(broker: Peer, topic: str) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number in range(1_200):
+            producer.send(topic, b"%d" % number, partition=1)
+    found: list[int] = []
+    with reader(broker, auto_offset_reset="none") as consumer:
+        consumer.assign([(topic, 0), (topic, 1)])
+        consumer.seek((topic, 1), 0)
+
+        def is_all_there() -> bool:
+            with suppress(ottla.KafkaError):
+                found.extend(record.offset for record in consumer.poll(100))
+            return len(found) == 1_200
+
+        eventually(is_all_there, what="the records of the other partition")
+        with pytest.raises(ottla.KafkaError, match="auto_offset_reset is none"):
+            consumer.poll(0)
+    assert found == list(range(1_200))
+
+
+@pytest.mark.expects_errors("t-0 is offline")
+def test_a_partition_that_is_offline_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with ottla.Broker(str(path)) as broker, ottla.Admin(broker.address) as admin, ottla.Producer(broker.address) as producer:
+        admin.create_topic("t", 2)
+        for partition in (0, 1):
+            producer.send("t", b"v", partition=partition).result(20)
+    shutil.rmtree(path / "t-0")
+    with (
+        ottla.Broker(str(path)) as broker,
+        ottla.Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer,
+    ):
+        assert [record.partition for record in drain(consumer, 1)] == [1]
+        consumer.seek_to_beginning(("t", 1))
+        assert [record.partition for record in drain(consumer, 1)] == [1], "though the other one is still being looked for"
+
+
+def test_a_batch_that_cannot_be_opened_takes_no_records_of_another_partition_with_it(tmp_path: Path) -> None:
+    """Its checksum is right, as whoever wrote it did it badly."""
+    path = tmp_path / "data"
+    with ottla.Broker(str(path)) as broker, ottla.Admin(broker.address) as admin, ottla.Producer(broker.address) as producer:
+        admin.create_topic("t", 2)
+        for partition in (0, 1):
+            producer.send("t", b"v", partition=partition).result(20)
+    batch = build(None, [b"v"], 5, codec=ZSTD)
+    batch[HEADER_BYTES:] = bytes(len(batch) - HEADER_BYTES)
+    write_crc(batch, 0, len(batch))
+    (path / "t-1" / "00000000000000000000.log").write_bytes(batch)
+    (path / CLEAN_SHUTDOWN).unlink()  # its size is not what was noted
+    with (
+        ottla.Broker(str(path)) as broker,
+        ottla.Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer,
+    ):
+        assert [record.partition for record in consumer.poll(10_000)] == [0]
+        for _ in range(2):
+            with pytest.raises(ottla.BrokerError, match="Opening t-1: CORRUPT_MESSAGE"):
+                consumer.poll(10_000)
 
 
 # --- what is left behind

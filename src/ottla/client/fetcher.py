@@ -23,6 +23,7 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 UNKNOWN_OFFSET = -1
 SHORT_WAIT_MS = 2
+UNREADABLE = "The broker cannot read what it stored here: its log names the file and the way out. Seek behind it to read on."
 
 
 class Chunk(NamedTuple):
@@ -78,6 +79,7 @@ class Fetcher:
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
+    _told: dict[TopicPartition, str] = field(default_factory=dict)
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
@@ -115,6 +117,7 @@ class Fetcher:
     def _recovered(self, where: TopicPartition) -> None:
         if self._errors.pop(where, None) is not None:
             self._raised.discard(where)
+            self._told.pop(where, None)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
         """Why a partition cannot be read at the moment, or None."""
@@ -274,7 +277,9 @@ class Fetcher:
         self.fail(reading.where, error)
 
     def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
-        error = broker_error(code, f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}")
+        sentence = UNREADABLE if code == codes.CORRUPT_MESSAGE else None
+        context = f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}"
+        error = broker_error(code, context, sentence)
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         if code == codes.OFFSET_OUT_OF_RANGE and self.reset_timestamp is not None:
             self.reset(reading.where, self.reset_timestamp)
@@ -289,7 +294,19 @@ class Fetcher:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
-        self._raise_error(lambda where: where not in self._raised)
+        self._raise_error(self._is_new)
+        chunk = self._next_chunk()
+        if chunk is None:
+            self._raise_error(lambda where: True)
+        return chunk
+
+    def take_more(self) -> Chunk | None:
+        """The next chunk for a user who has records in hand already, which an error must not take away: that waits for `take`."""
+        if self.failure is not None or any(self._is_new(where) for where in self._errors):
+            return None
+        return self._next_chunk()
+
+    def _next_chunk(self) -> Chunk | None:
         for index, chunk in enumerate(self._chunks):
             reading = self._readings[chunk.where]
             if not reading.paused:
@@ -298,14 +315,18 @@ class Fetcher:
                 reading.buffered -= 1
                 reading.position = chunk.next_offset
                 return chunk
-        self._raise_error(lambda where: True)
         return None
+
+    def _is_new(self, where: TopicPartition) -> bool:
+        """Whether the user has not heard this of a partition yet. What comes again and again keeps no other records back."""
+        return self._told.get(where) != str(self._errors[where]) and not self._readings[where].paused
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
         """New errors come before the records of other partitions; errors raised before come after them."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
                 self._raised.add(where)
+                self._told[where] = str(error)
                 raise error.with_traceback(None)
 
     @property

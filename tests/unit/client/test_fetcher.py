@@ -207,6 +207,41 @@ def test_a_damaged_batch_is_not_asked_for_again_before_the_user_has_heard_of_it(
     assert made.take() is None
 
 
+def test_a_partition_that_stays_damaged_keeps_no_record_of_another_back() -> None:
+    made = reading(A, B)
+    found: list[int] = []
+    for number in range(3):
+        [fetch] = made.fetches(1_000 * number)
+        made.answered(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(number, [b"b"])}), 1_000 * number)
+        if not number:
+            with pytest.raises(
+                BrokerError, match="Fetching t-0 from offset 0: CORRUPT_MESSAGE: The broker cannot read what it stored"
+            ):
+                made.take()
+        chunk = made.take()
+        assert chunk is not None, "what was told before waits for the records of others"
+        found.append(chunk.from_offset)
+        with pytest.raises(BrokerError, match="CORRUPT_MESSAGE"):
+            made.take()
+    assert found == [0, 1, 2]
+
+
+def test_an_error_waits_for_the_next_take_where_there_are_records_already() -> None:
+    made = reading(A, B)
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(0, [b"b"])}), 0)
+    assert made.take_more() is None
+    with pytest.raises(BrokerError, match="CORRUPT_MESSAGE"):
+        made.take()
+    chunk = made.take_more()
+    assert chunk is not None
+    assert chunk.where == B
+    made.failure = BrokerError(codes.UNSUPPORTED_VERSION, "all of it")
+    assert made.take_more() is None
+    with pytest.raises(BrokerError, match="all of it"):
+        made.take()
+
+
 def test_an_answer_that_is_an_error_as_a_whole_is_raised_where_trying_again_cannot_help() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)

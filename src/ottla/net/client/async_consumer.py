@@ -340,13 +340,21 @@ class AsyncConsumer:
                 yield batch
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first. Raises `KafkaError`."""
+        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first.
+
+        Raises `KafkaError` if there are none to hand out; of an error met behind some, the next call tells.
+        """
         wanted = max_records or self._settings.max_poll_records
         cursor = await self._next_cursor(timeout_ms)
         records: list[ConsumerRecord] = []
         while cursor is not None:
-            records += cursor.take(wanted - len(records))
-            chunk = await self._reader.next_chunk(0) if len(records) < wanted else None
+            try:
+                records += cursor.take(wanted - len(records))
+            except KafkaError:
+                if not records:
+                    raise
+                break  # what is in hand must not get lost: the position is behind it
+            chunk = self._reader.more() if len(records) < wanted else None
             cursor = self._progress.begin(chunk) if chunk is not None else None
         return records
 

@@ -83,7 +83,10 @@ class Consumer:
             yield from record_batches(cursor)
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first. Raises `KafkaError`."""
+        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first.
+
+        Raises `KafkaError` if there are none to hand out; of an error met behind some, the next call tells.
+        """
         return self._background.run(self._async.poll(timeout_ms, max_records))
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:

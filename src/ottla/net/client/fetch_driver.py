@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ottla.client.errors import KafkaError
 from ottla.client.fetcher import Chunk, Fetch, Fetcher
@@ -43,7 +43,9 @@ class FetchDriver:
         self._loop = asyncio.get_running_loop()
         self._tasks = tasks
         self._closed = False
-        self._resetting: asyncio.Task[None] | None = None
+        self._resetting: dict[TopicPartition, int] = {}
+        """Partitions whose offset at a time is being looked up."""
+        self._pump_is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -62,6 +64,13 @@ class FetchDriver:
             self._waiter = None
         return self._take()
 
+    def more(self) -> Chunk | None:
+        """The next chunk, if it is there, for a user who has records in hand: errors wait for `next_chunk`."""
+        try:
+            return self.fetcher.take_more()
+        finally:
+            self.pump()
+
     def _take(self) -> Chunk | None:
         try:
             return self.fetcher.take()
@@ -76,6 +85,7 @@ class FetchDriver:
 
     def pump(self) -> None:
         """Send the fetches that can leave, and get what others are waiting for."""
+        self._pump_is_due = False
         if self._closed:
             return
         now = now_ms()
@@ -84,8 +94,10 @@ class FetchDriver:
         if self.fetcher.wants_metadata:
             self._cluster.refresh_soon(self.fetcher.wants_metadata, self.pump, self._fail)
             self.fetcher.wants_metadata.clear()
-        if self.fetcher.to_reset() and (self._resetting is None or self._resetting.done()):
-            self._resetting = self._tasks.spawn(self._reset())
+        unasked = {where: time for where, time in self.fetcher.to_reset().items() if self._resetting.get(where) != time}
+        if unasked:
+            self._resetting.update(unasked)
+            self._tasks.spawn(self._reset(unasked))
         wake_ms = self.fetcher.next_wake_ms(now)
         if self._timer is not None:
             self._timer.cancel()
@@ -112,28 +124,44 @@ class FetchDriver:
         if not self.fetcher.idle:
             self.nudge()
 
-    async def _reset(self) -> None:
-        """Find a position for each partition that lacks one. An error that remains is raised by the next poll."""
-        wanted = self.fetcher.to_reset()
-        try:
-            found = await self.offsets(wanted)
-        except KafkaError as error:
-            self._fail(error)
-            return
-        for where, offset in found.items():
+    async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
+        """Find positions for partitions that lack one, each as soon as can be. An error that remains is raised by the next poll."""
+
+        def heard(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
+            over(where)
             # A seek or a rebalance in between is newer than this.
             if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
-        self._tasks.soon(self.pump)
+                self._pump_soon()
 
-    async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp; asked again while leaders move. Raises `KafkaError`."""
+        def over(where: TopicPartition) -> None:
+            if self._resetting.get(where) == wanted[where]:
+                del self._resetting[where]
+
+        try:
+            await self.offsets(wanted, heard)
+        except KafkaError as error:
+            self._fail(error)
+        finally:
+            for where in wanted:
+                over(where)
+
+    def _pump_soon(self) -> None:
+        """Go on once for all that is found at a time."""
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._tasks.soon(self.pump)
+
+    async def offsets(
+        self, wanted: Mapping[TopicPartition, int], heard: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by timestamp; asked again while leaders move. `heard` gets each at once. Raises `KafkaError`."""
         settings = self._settings
 
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of")
+        return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of", heard=heard)
 
     def close(self) -> None:
         """Fetch nothing more; whoever waits for a chunk looks again."""

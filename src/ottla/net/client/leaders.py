@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.client.errors import raise_for
+from ottla.client.errors import BrokerError, broker_error, raise_for
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import Cluster
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
@@ -23,23 +23,33 @@ async def ask_leaders(
     request: Callable[[Mapping[TopicPartition, Wanted]], Message],
     read: Callable[[Response], Iterable[tuple[TopicPartition, int, Found]]],
     doing: str,
+    *,
+    heard: Callable[[TopicPartition, Found], None] = lambda where, value: None,
 ) -> dict[TopicPartition, Found]:
     """What the leaders of all partitions `wanted` answer; asked again while leaders move.
 
-    `request` makes one for some of the partitions, `read` gives (partition, error code, what was found) from its answer. Raises
-    `UnknownTopic` or another `KafkaError`, whose text begins with `doing`.
+    `request` makes one for some of the partitions, `read` gives (partition, error code, what was found) from its answer. `heard` is
+    called with each find at once: others may be long in coming. Raises `UnknownTopic` or another `KafkaError`, whose text begins
+    with `doing`.
     """
     found: dict[TopicPartition, Found] = {}
 
     async def ask_for_rest() -> None:
         todo = [where for where in wanted if where not in found]
-        for node_id, group in (await _by_leader(cluster, todo, doing)).items():
+        grouped, leaderless = await _by_leader(cluster, todo)
+        refused = [(where, cluster.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE) for where in leaderless]
+        for node_id, group in grouped.items():
             answer = await cluster.ask(node_id, api_key, request({where: wanted[where] for where in group}))
             for where, error_code, value in read(answer):
                 if error_code:
                     cluster.metadata.forget_leader(*where)
-                raise_for(error_code, f"{doing} {where.topic}-{where.partition}")
-                found[where] = value
+                    refused.append((where, error_code))
+                else:
+                    found[where] = value
+                    heard(where, value)
+        # What trying again cannot help comes first.
+        for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
+            raise error
         for where in wanted.keys() - found.keys():
             raise_for(UNKNOWN_SERVER_ERROR, f"{doing} {where.topic}-{where.partition}", "The broker's answer leaves it out.")
 
@@ -49,12 +59,16 @@ async def ask_leaders(
     return found
 
 
-async def _by_leader(cluster: Cluster, partitions: list[TopicPartition], doing: str) -> dict[int, list[TopicPartition]]:
+def _error(where: TopicPartition, error_code: int, doing: str) -> BrokerError:
+    return broker_error(error_code, f"{doing} {where.topic}-{where.partition}")
+
+
+async def _by_leader(
+    cluster: Cluster, partitions: list[TopicPartition]
+) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
+    """Partitions by their leaders, and those that have none by the newest metadata either."""
     grouped, leaderless = cluster.metadata.by_leader(partitions)
     if leaderless:
         await cluster.refresh(sorted({where.topic for where in leaderless}))
         grouped, leaderless = cluster.metadata.by_leader(partitions)
-    if leaderless:
-        code = cluster.metadata.partition_error(*leaderless[0])
-        raise_for(code or LEADER_NOT_AVAILABLE, f"{doing} {leaderless[0].topic}-{leaderless[0].partition}")
-    return grouped
+    return grouped, leaderless
