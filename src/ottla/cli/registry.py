@@ -29,6 +29,11 @@ RESTORE = """Put back the copy of a damaged registry that holds most, as far as 
 there is kept as registry.damaged.N. Partitions that the registry does not know become topics again with --adopt, or get names that
 end with -stray with --set-aside. No broker may run on the directory. Exit code 1: there is more to do, and it is told."""
 
+MISSED = "there is none, though there are partitions: `ottla registry restore` begins it anew."
+OLD = (
+    "registry.sqlite is the registry of an earlier version: start a broker, which takes it over; if it is damaged and there is no "
+    "backup of it, move it elsewhere and call this again"
+)
 WAYS_OUT = "call `ottla registry restore` with --adopt or --set-aside, or move it elsewhere"
 
 PRODUCER_IDS = 1_000_000_000
@@ -76,23 +81,27 @@ def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
 
 
 def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
+    from ottla.net.datadir import OLD_REGISTRY
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
     from ottla.registry.survey import survey
+    from ottla.registry.tree import Tree
 
+    if _is_old(disk):
+        say("older", OLD_REGISTRY, "the registry of an earlier version: the next start of a broker takes it over.")
+        return 0
     faults = [_tell(one, say) for one in survey(disk)]
     try:
         found = find(disk)
     except RegistryDamaged as damage:
         say("refused", "", f"{damage}.")
         return 1
+    strangers = _strangers(disk, Tree() if found is None else found.best.tree)
     if found is None:
-        say("missing", "registry", "There is no registry: one is begun at the first start.")
-    else:
-        strangers = _strangers(disk, found.best.tree)
-        for directory in strangers:
-            say("unknown", directory, f"the registry does not know this partition: {WAYS_OUT}.")
-        faults.append(bool(strangers))
+        say("missing", "registry", MISSED if strangers else "there is none yet: it is begun at the first start.")
+    for directory in strangers:
+        say("unknown", directory, f"the registry does not know this partition: {WAYS_OUT}.")
+    faults.append(bool(strangers))
     if not any(faults) and not is_json:
         print("Everything is in order.")
     return 1 if any(faults) else 0
@@ -101,18 +110,32 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
 def _tell(reading: JournalReading, say: Say) -> bool:
     from ottla.registry.generations import fault
 
+    if reading.newer_format:
+        say("newer", reading.path, f"it has format {reading.newer_format}, which this version cannot read.")
+        return True
     if reading.is_whole:
         kind = "older" if reading.continued else "whole"
         say(kind, reading.path, f"{reading.commits} commits, {len(reading.tree)} entries.")
         return False
     what = f"whole up to commit {reading.commits}" if reading.commits >= 0 else "nothing of it can be used"
-    say("damaged", reading.path, f"{fault(reading)}; {what}.")
+    say("damaged", reading.path, f"it {fault(reading)}; {what}.")
     return True
 
 
+def _is_old(disk: RealDisk) -> bool:
+    """Whether the registry is still that of an earlier version, which only a start can read."""
+    from ottla.net.datadir import OLD_REGISTRY
+    from ottla.registry.generations import is_begun
+
+    return disk.exists(OLD_REGISTRY) and not is_begun(disk)
+
+
 def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
+    from ottla.ports import RegistryDamaged
     from ottla.registry.journal import JournalRegistry
 
+    if _is_old(disk):
+        raise RegistryDamaged(OLD)
     lost = _put_back(disk, options.source)
     registry = JournalRegistry.open(disk)
     try:
@@ -148,9 +171,11 @@ def _put_back(disk: RealDisk, source: str | None) -> bool:
             print("There is no copy of the registry: it is begun anew.")
             return True
         except RegistryDamaged as damage:
-            best = best_of(survey(disk))
-            sentence = str(damage).partition(": `")[0]
-            print(f"{sentence[0].upper()}{sentence[1:]}.")
+            readings = survey(disk)
+            if any(one.newer_format for one in readings):
+                raise
+            best = best_of(readings)
+            print(f"A start would be refused: {str(damage).partition(': `')[0]}.")
     else:
         best = _read(source)
     if best is None:

@@ -108,18 +108,18 @@ def _damaged_twice(*readings: JournalReading) -> RegistryDamaged:
 
 
 def _faults(*readings: JournalReading) -> str:
-    return " and ".join(fault(one) for one in readings)
+    return " and ".join(f"{one.path} {fault(one)}" for one in readings)
 
 
 def fault(reading: JournalReading) -> str:
-    """Where a journal is damaged, in words."""
+    """What is wrong with a journal, in words that follow its name."""
     if not reading.is_there:
-        return f"{reading.path} is missing"
+        return "is missing"
     if reading.fault == len(reading.data):
-        return f"{reading.path} was cut at byte {reading.fault}"
+        return f"was cut at byte {reading.fault}"
     if reading.is_whole:
-        return f"{reading.path} ends at commit {reading.commits}"
-    return f"{reading.path} cannot be read from byte {reading.fault} on"
+        return f"ends at commit {reading.commits}"
+    return f"cannot be read from byte {reading.fault} on"
 
 
 def mend(disk: Disk, found: Found) -> None:
@@ -131,7 +131,7 @@ def mend(disk: Disk, found: Found) -> None:
         elif one.is_whole and one.commits == best.commits - 1 and one.path.startswith(f"{COPY}/"):
             log.info("%s lacked the last commit: brought up to commit %d", one.path, best.commits)
         else:
-            log.warning("%s was damaged (%s): mended from %s up to commit %d", one.path, fault(one), best.path, best.commits)
+            log.warning("%s %s: mended from %s up to commit %d", one.path, fault(one), best.path, best.commits)
         if one.commits < 0:
             disk.make_dir(one.path.rpartition("/")[0])
             disk.write_file(one.path, with_room(best.data[: best.end]))

@@ -10,7 +10,8 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
-from ottla.net.datadir import DataDirectoryError
+from ottla.net.datadir import OLD_REGISTRY, DataDirectoryError
+from ottla.registry import lines
 from ottla.registry.generations import DIRECTORIES, FIRST
 
 JOURNAL = "00000000000000000000.journal"
@@ -71,7 +72,7 @@ def test_damage_of_one_half_is_named_with_its_position(capsys: pytest.CaptureFix
     flip(data_dir / FIRST / JOURNAL, 10)
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert f"damaged: registry/{JOURNAL}: registry/{JOURNAL} cannot be read from byte 0 on; nothing of it can be used." in out
+    assert f"damaged: registry/{JOURNAL}: it cannot be read from byte 0 on; nothing of it can be used." in out
     code, out, _ = run(capsys, "check", data_dir, "--json")
     assert [json.loads(line)["kind"] for line in out.splitlines()] == ["damaged", "whole"]
     assert ends(data_dir, "t") == [1, 1]
@@ -107,6 +108,10 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
 ) -> None:
     for name in DIRECTORIES:
         shutil.rmtree(data_dir / name)
+    code, out, _ = run(capsys, "check", data_dir)
+    assert code == 1
+    assert "missing: registry: there is none, though there are partitions: `ottla registry restore` begins it anew." in out
+    assert "unknown: t-0: the registry does not know this partition: " in out
     if was_tried:
         with pytest.raises(DataDirectoryError, match="no registry that knows them"):
             ottla.Broker(str(data_dir)).start()
@@ -150,6 +155,31 @@ def test_what_is_no_copy_is_told_and_changes_nothing(capsys: pytest.CaptureFixtu
         assert code == 1
         assert "with --from" in err
     assert run(capsys, "check", data_dir)[0] == 0
+
+
+def test_the_registry_of_an_earlier_version_is_left_to_the_next_start(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    """It is no journal, so that what a restore made beside it would be without its settings."""
+    for name in DIRECTORIES:
+        shutil.rmtree(data_dir / name)
+    (data_dir / OLD_REGISTRY).write_bytes(b"entries")
+    code, out, _ = run(capsys, "check", data_dir)
+    assert code == 0
+    assert out == "older: registry.sqlite: the registry of an earlier version: the next start of a broker takes it over.\n"
+    code, _, err = run(capsys, "restore", data_dir, "--adopt")
+    assert code == 1
+    assert "registry.sqlite is the registry of an earlier version: start a broker, which takes it over; if" in err
+    assert not any((data_dir / name).exists() for name in DIRECTORIES)
+
+
+def test_a_registry_of_a_newer_format_is_not_given_up(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    newer = lines.write({"registry": lines.FORMAT + 1}, 0)[0]
+    for name in DIRECTORIES:
+        (data_dir / name / JOURNAL).write_bytes(newer)
+    for command in ("check", "restore"):
+        code, out, err = run(capsys, command, data_dir)
+        assert code == 1
+        assert f"registry/{JOURNAL} has format 2, newer than 1: start the newer version that wrote it." in out + err
+    assert (data_dir / FIRST / JOURNAL).read_bytes() == newer
 
 
 def test_no_producer_is_taken_for_another_one_after_a_loss(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
