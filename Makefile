@@ -1,6 +1,6 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | suites | asan; of one part alone: make bench-log | bench-wire |
-# bench-fetch-sessions
+# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | suites | asan; of one part alone:
+# make bench-log | bench-wire | bench-fetch-sessions
 .PHONY: sim bitrot soak siege torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin

@@ -28,7 +28,8 @@ from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, Record, open_batches
 from ottla.records.convert import down_convert, up_convert
 from ottla.records.legacy import open_message_set, wrapper, write_message_set
-from ottla.records.verify import Demands
+from ottla.records.steps import finish
+from ottla.records.verify import Demands, check_slowly
 from ottla.wire import Malformed, decode, encode, kafka07
 from ottla.wire.apis import API
 from ottla.wire.codec import messages
@@ -37,7 +38,6 @@ from ottla.wire.framing import decode_request, decode_response
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
 from tests.support.arrivals import accept
-from tests.support.checks import check_records
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, TRAVELLING, sample
 
@@ -215,7 +215,7 @@ def _verdict(view: memoryview) -> int:
     assert (header is None) == (code != NONE)
     if header is None:
         return code
-    _, refused = check_records(view, header, Demands(), 0, limit_bytes=2 * LIMIT_BYTES)
+    _, refused = finish(check_slowly(view, header, Demands(), 0, limit_bytes=2 * LIMIT_BYTES))
     assert refused is None or refused.error_code in ERRORS
     return NONE if refused is None else refused.error_code
 

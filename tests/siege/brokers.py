@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import psutil
 
@@ -48,19 +48,26 @@ def limiting(open_files: tuple[int, int] | None) -> Callable[[], None] | None:
     return partial(resource.setrlimit, resource.RLIMIT_NOFILE, open_files) if open_files else None
 
 
-class BesiegedOttla:
-    """`ottla serve`, with default settings unless the attack has some."""
-
-    name = "Ottla"
-    starts_quickly = True
-
-    def __init__(self) -> None:
-        self._home = Path(tempfile.mkdtemp(prefix="ottla-siege-"))
-        self._count = 0
-        self._broker: BrokerProcess | None = None
+class BrokerOfOurs(Protocol):
+    """A broker in a process that this one started."""
 
     @property
-    def _started(self) -> BrokerProcess:
+    def address(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+
+
+B = TypeVar("B", bound=BrokerOfOurs)
+
+
+class Started(Generic[B]):
+    """What is the same of every broker that is started here."""
+
+    def __init__(self) -> None:
+        self._broker: B | None = None
+
+    @property
+    def _started(self) -> B:
         if self._broker is None:
             raise RuntimeError("start the broker first")
         return self._broker
@@ -72,6 +79,18 @@ class BesiegedOttla:
     @property
     def pid(self) -> int:
         return self._started.pid
+
+
+class BesiegedOttla(Started[BrokerProcess]):
+    """`ottla serve`, with default settings unless the attack has some."""
+
+    name = "Ottla"
+    starts_quickly = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._home = Path(tempfile.mkdtemp(prefix="ottla-siege-"))
+        self._count = 0
 
     @property
     def is_running(self) -> bool:
@@ -101,43 +120,26 @@ class BesiegedOttla:
         return None if code else took_s
 
 
-class BesiegedKafka:
+class BesiegedKafka(Started[ApacheKafka]):
     """Apache Kafka with the JVM options of `bench.apache_kafka`."""
 
     name = f"Apache Kafka {VERSION}"
     starts_quickly = False
 
-    def __init__(self) -> None:
-        self._kafka: ApacheKafka | None = None
-
-    @property
-    def _started(self) -> ApacheKafka:
-        if self._kafka is None:
-            raise RuntimeError("start the broker first")
-        return self._kafka
-
-    @property
-    def address(self) -> str:
-        return self._started.address
-
-    @property
-    def pid(self) -> int:
-        return self._started.pid
-
     @property
     def is_running(self) -> bool:
-        return self._kafka is not None and psutil.pid_exists(self._kafka.pid)
+        return self._broker is not None and psutil.pid_exists(self._broker.pid)
 
     @property
     def log(self) -> bytes:
         return self._started.log.encode()
 
     def start(self, attack: Attack) -> None:
-        self._kafka = ApacheKafka(settings=attack.settings, prepare=limiting(attack.open_files))
-        self._kafka.start()
+        self._broker = ApacheKafka(settings=attack.settings, prepare=limiting(attack.open_files))
+        self._broker.start()
 
     def stop(self) -> float | None:
-        kafka, self._kafka = self._started, None
+        kafka, self._broker = self._started, None
         kafka.kill()  # an orderly stop of thousands of partitions takes its time, and tells nothing of an attack
         shutil.rmtree(kafka.home, ignore_errors=True)
         return 0.0

@@ -1,7 +1,7 @@
 """Reads slices of a log, and finds out what of it cannot be read. Knows segments; knows no settings but whether gaps are allowed.
 
-Bytes that were not read since the start are checked before they are handed out, a few megabytes at once. What is damaged is noted,
-told in the log once, and passed over: before it and behind it everything can be read.
+Bytes that were not read since the start are checked before they are handed out, about a millisecond's work at a time. What is
+damaged is noted, told in the log once, and passed over: before it and behind it everything can be read.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class LogReader:
             segment.reindex()
 
     def _check(self, segment: Segment, position: int, end: int, log_end_offset: int, *, in_parts: bool = False) -> int:
-        """Check batches from `position` to about `end`, and note what is found. Returns whether the indexes were built anew.
+        """Check batches from `position` to about `end`, and note what is found: `CHECKED`, or `REBUILT`.
 
         `in_parts`: no more than a millisecond's work is done; `PAUSED` if it did not get beyond `position`.
         """

@@ -43,8 +43,7 @@ class BrokerFailed(Exception):
 class Door:
     """The way into one broker: requests through `receive`, everything else that calls the broker inside `with door:`.
 
-    `failure` is the exception that ended the broker, and `end` was called
-    then.
+    `failure` is the exception that ended the broker, and `end` was called then.
     """
 
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:

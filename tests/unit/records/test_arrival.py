@@ -19,9 +19,9 @@ from ottla.records.batch import HEADER_BYTES, BatchHeader, check, crc_is_valid, 
 from ottla.records.build import build, encode_headers, zigzag
 from ottla.records.columns import open_batches
 from ottla.records.kernel_common import AT, DIGITS, INDEX, NEWEST, STAGE, WALK_STATES
-from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once
+from ottla.records.steps import finish
+from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once, check_slowly
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
-from tests.support.checks import check_records
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -59,7 +59,7 @@ def verdict(batch: bytearray, demands: Demands | None = None, limit_bytes: int =
     wanted = Demands() if demands is None else demands
     again = memoryview(bytearray(batch))
     at_once = None if limit_bytes < MOST_OPENED_BYTES else check_at_once(again, header, wanted, NOW)
-    slowly = check_records(view, header, wanted, NOW, limit_bytes=limit_bytes)
+    slowly = finish(check_slowly(view, header, wanted, NOW, limit_bytes=limit_bytes))
     if at_once is not None:
         assert [said(at_once), bytes(again)] == [said(slowly), bytes(view)], "the short way and the long one say the same"
     return slowly

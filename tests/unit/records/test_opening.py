@@ -21,7 +21,6 @@ from ottla.records.recompress import Recompression
 from ottla.records.steps import finish
 from ottla.records.verify import Demands, check_slowly, first_at
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
-from tests.support.checks import check_records
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -156,7 +155,7 @@ def test_a_record_larger_than_a_piece_is_looked_at_and_not_kept(codec: int) -> N
     view = memoryview(made)
     tracemalloc.start()
     try:
-        assert check_records(view, read_header(view), Demands(), 5)[1] is None
+        assert finish(check_slowly(view, read_header(view), Demands(), 5))[1] is None
         assert tracemalloc.get_traced_memory()[1] < 6 * MB
     finally:
         tracemalloc.stop()
@@ -188,7 +187,7 @@ def test_a_check_that_needs_more_than_the_limit_ends_before_it_begins() -> None:
 def test_a_batch_changes_its_codec_piece_by_piece(codec: int, wanted: int) -> None:
     view = memoryview(batch(codec))
     change = Recompression(wanted, None, 5 * MB)
-    assert check_records(view, read_header(view), Demands(), 5, taken=change.take)[1] is None
+    assert finish(check_slowly(view, read_header(view), Demands(), 5, taken=change.take))[1] is None
     made, header = change.made(read_header(view))
     assert (header, header.codec, crc_is_valid(memoryview(made))) == (read_header(made), wanted, True)
     assert open_batches(made).records() == open_batches(view).records()
@@ -197,7 +196,7 @@ def test_a_batch_changes_its_codec_piece_by_piece(codec: int, wanted: int) -> No
 def test_a_batch_that_becomes_too_large_is_not_finished() -> None:
     view = memoryview(batch(ZSTD))
     with pytest.raises(OverLimit):
-        check_records(view, read_header(view), Demands(), 5, taken=Recompression(NONE, None, MB).take)
+        finish(check_slowly(view, read_header(view), Demands(), 5, taken=Recompression(NONE, None, MB).take))
 
 
 def test_members_of_a_gzip_stream_end_anywhere() -> None:
