@@ -6,13 +6,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextlib import closing
 
-    from ottla.log.check import Finding
+    from ottla.log.check import Finding, Known
     from ottla.log.dump import Row
     from ottla.net.disk import RealDisk
 
@@ -59,13 +59,17 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> int:
+    from ottla.cli.exits import fail
     from ottla.log import check
     from ottla.net.clock import RealClock
 
+    noted = check.all_known(disk)
+    if wanted is not None and wanted not in noted and not disk.exists(wanted):
+        return fail(f"{options.directory} is not there: name a data directory, or a partition's directory in it.")
     say = _printer(options.json)
     faults = _tell(check.check_directory(disk), say) if wanted is None else 0
-    noted = check.all_known(disk)
-    for path in check.partitions(disk) if wanted is None else [wanted]:
+    faults += _tell(_gone(disk, {path: known for path, known in noted.items() if wanted in (None, path)}), say)
+    for path in check.partitions(disk) if wanted is None else [wanted] if disk.exists(wanted) else []:
         known = noted.get(path, check.NOTHING_KNOWN)
         found = _tell(check.check_partition(disk, path, known), say)
         if found and options.repair:
@@ -76,6 +80,35 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> i
     if not options.json:
         print(_verdict(faults, options.repair))
     return 1 if faults else 0
+
+
+def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
+    """Partitions that held records and have no directory: damage, unless their topics may have been deleted."""
+    from ottla.log.check import DAMAGED, NOTE, Finding
+
+    gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
+    held = _held(disk) if gone else ()
+    for path, end_offset in gone.items():
+        if end_offset:
+            way_out = "or delete the topic" if path in held else "unless the topic was deleted"
+            sentence = f"its directory is gone, and it held records below offset {end_offset}: put it back, {way_out}."
+            yield Finding(DAMAGED if path in held else NOTE, path, -1, sentence)
+
+
+def _held(disk: RealDisk) -> Collection[str]:
+    """The partitions of all topics; none where the registry cannot tell."""
+    from ottla.cluster.image import ClusterImage
+    from ottla.ports import RegistryDamaged
+    from ottla.registry.generations import find
+
+    image = ClusterImage()
+    try:
+        found = find(disk)
+        if found is not None:
+            image.load(found.best.tree)
+    except RegistryDamaged:  # `ottla registry check` tells
+        return ()
+    return image.partition_names()
 
 
 def _verdict(faults: int, repaired: bool) -> str:

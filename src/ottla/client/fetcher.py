@@ -79,7 +79,9 @@ class Fetcher:
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
+    """Those whose error was raised since it came last, so that they are fetched again."""
     _told: dict[TopicPartition, str] = field(default_factory=dict)
+    """What was raised last of each, while it cannot be read."""
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ottla.cli.main import main
+from ottla.cluster import layout
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.log.log import Log, LogConfig
 from ottla.net.datadir import DataDirectory
 from ottla.net.disk import RealDisk
-from ottla.ports import Now
+from ottla.ports import Change, Now
 from ottla.records.batch import read_header
 from ottla.records.build import build
+from ottla.registry.journal import JournalRegistry
 
 NOW = Now(1_700_000_000_000, 0)
 LOG = "t-0/00000000000000000000.log"
@@ -60,6 +64,37 @@ def test_everything_is_in_order(capsys: pytest.CaptureFixture[str], data_dir: Pa
         assert run(capsys, "check", directory) == (0, "Everything is in order.\n", "")
         assert run(capsys, "check", "--json", directory) == (0, "", "")
     assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_directory_that_is_gone_is_missed_and_nothing_is_given_up_for_it(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, is_known: bool
+) -> None:
+    if is_known:
+        with closing(RealDisk(str(data_dir), lambda call: call())) as disk, closing(JournalRegistry.open(disk)) as registry:
+            registry.commit([Change(layout.topic_path("t"), layout.topic_json(bytes(16), {0: (1,)}))])
+    shutil.rmtree(data_dir / "t-0")
+    before = (data_dir / RECOVERY_POINTS).read_bytes()
+    for words in (("check",), ("check", "--repair")):
+        code, out, _ = run(capsys, *words, data_dir)
+        assert code == int(is_known)
+        if is_known:
+            assert out.startswith(
+                "damaged: t-0: its directory is gone, and it held records below offset 3: put it back, or delete the"
+            )
+        else:
+            assert out.startswith(
+                "note: t-0: its directory is gone, and it held records below offset 3: put it back, unless the topic"
+            )
+        code, out, _ = run(capsys, *words, data_dir / "t-0")
+        assert (code, out.partition(":")[0]) == (int(is_known), "damaged" if is_known else "note")
+    assert (data_dir / RECOVERY_POINTS).read_bytes() == before
+
+
+def test_a_directory_that_never_was_is_not_in_order(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    code, out, err = run(capsys, "check", data_dir / "u-0")
+    assert (code, out) == (1, "")
+    assert "u-0 is not there: name a data directory, or a partition's directory in it." in err
 
 
 @pytest.mark.parametrize("of_the_partition", [False, True])
