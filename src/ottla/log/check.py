@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ottla.log import checkpoints
+from ottla.log import checkpoints, scan
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.gaps import note_gaps, read_gaps
@@ -37,6 +37,7 @@ from ottla.log.names import (
 from ottla.log.producers import Producers
 from ottla.log.reading import ANY_EPOCH
 from ottla.log.recovery import good_batches
+from ottla.log.scan import headers
 from ottla.log.soundness import ENDLESS, SEARCHED_BYTES, Bounds, Place, Walked, find_sound, walk
 from ottla.ports import Disk, File, Now
 from ottla.records.batch import HEADER_BYTES
@@ -86,6 +87,17 @@ class Scanned(NamedTuple):
     resume: int = -1
 
 
+class Moved(NamedTuple):
+    """A batch that says it begins with `base_offset`, behind what was synced, though the log goes on from `next_offset` there."""
+
+    segment_offset: int
+    position: int
+    size: int
+    next_offset: int
+    base_offset: int
+    last_offset_delta: int
+
+
 def partitions(disk: Disk) -> list[str]:
     """List the directories of partitions in a data directory."""
     return [name for name in disk.list("") if _PARTITION.fullmatch(name) and parse_file_name(name) is None]
@@ -129,6 +141,13 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
     if scanned.bad or scanned.end_offset < known.recovery_point:
         findings.append(_damage(path, scanned, known))
     findings += _missing(disk, path, names, known)
+    moved = None if scanned.bad else _moved(disk, path, _bases(names), known)
+    if moved is not None:
+        said = (
+            f"this batch says that it begins with offset {moved.base_offset}, though the log goes on from {moved.next_offset} here"
+        )
+        sentence = f"{said}, and everything below {known.recovery_point} had been synced."
+        findings.append(Finding(DAMAGED, f"{path}/{file_name(moved.segment_offset, LOG)}", moved.position, sentence))
     findings += _derived(disk, path, names, scanned)
     return findings
 
@@ -149,6 +168,9 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
         scanned = _scan(disk, path, bases)
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
+    elif (moved := _moved(disk, path, bases, known)) is not None:
+        done.append(_move_back(disk, path, moved, known))
+        scanned = _scan(disk, path, bases)
     gaps = list(_gaps(disk, path, bases))
     note_gaps(disk, path, [(first, after) for _, first, after in gaps])
     done += [f"{path}: offsets {first} to {after - 1} are given up." for _, first, after in gaps]
@@ -248,6 +270,37 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
         )
 
 
+def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved | None:
+    """Find the batch of the newest segment that leads past the recovery point though nothing is missing before it.
+
+    No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
+    """
+    if not bases:
+        return None
+    next_offset = bases[-1]
+    file = disk.open(f"{path}/{file_name(next_offset, LOG)}")
+    for position, header in headers(file, 0, file.size):
+        if next_offset < known.recovery_point <= header.base_offset:
+            gap = next_offset, header.base_offset
+            return None if gap in read_gaps(disk, path) else Moved(bases[-1], position, header.size, *gap, header.last_offset_delta)
+        next_offset = header.next_offset
+    return None
+
+
+def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
+    """Let a batch begin again where the log goes on, if that leads up to the recovery point; otherwise give up what is there."""
+    segment_offset, position, size, next_offset, _, delta = moved
+    name = f"{path}/{file_name(segment_offset, LOG)}"
+    if next_offset + delta + 1 != known.recovery_point:
+        return " ".join(_cut(disk, path, Scanned(next_offset, segment_offset, position, True), known))
+    kept = _copy(disk, name, position, position + size)
+    file = disk.open(name)
+    file.write(position, next_offset.to_bytes(8, "big"))
+    file.sync()
+    file.close()
+    return f"{name}: the batch at byte {position} begins with offset {next_offset} again; what it was is kept as {kept}."
+
+
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
     """Read every batch, and compare the offset indexes with them."""
     bases = _bases(names)
@@ -319,6 +372,8 @@ def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name)
     resume = scanned.resume if scanned.resume >= 0 else size
+    if resume < size:
+        note_gaps(disk, path, [(scanned.end_offset, scan.base_offset(disk.open(name), resume))])
     kept = _copy(disk, name, scanned.position, resume)
     sound = f"{name}.tmp"
     if disk.exists(sound):

@@ -127,8 +127,8 @@ class Opening:
             sentence = f"the log ends with offset {end} though everything below {self.recovery_point} had been synced."
             raise Damaged(self.path, name, last.size, sentence)
         if self.clean and is_noted and end > self.recovery_point:
-            sentence = f"its last batch leads to offset {end}, though the log ended with {self.recovery_point} at an orderly stop"
-            raise StorageFailed(f"{self.path}/{name}", f"{sentence}: restore the file, or delete the topic to give it up.")
+            sentence = f"its last batch leads to offset {end}, though the log ended with {self.recovery_point} at an orderly stop."
+            raise Damaged(self.path, name, last.size, sentence)
 
     def _load_segments(self, names: Sequence[str], log_start_offset: int, noted_start: int | None) -> None:
         self._names.update(names)
@@ -310,7 +310,7 @@ class Opening:
         """Whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
         if self.config.compacts or next_offset < header.next_offset <= self.recovery_point:
             return segment.fits(header)
-        return self._was_compacted(segment, position)
+        return (next_offset, header.base_offset) in read_gaps(self.disk, self.path) or self._was_compacted(segment, position)
 
     def _was_compacted(self, segment: Segment, position: int) -> bool:
         """Whether compaction, before the topic's settings changed, left a gap before `position` of a segment.

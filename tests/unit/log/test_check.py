@@ -137,6 +137,52 @@ def test_a_log_that_ends_too_early_is_damage_and_the_way_out_is_to_believe_it(di
     assert offsets(disk) == list(range(18))
 
 
+@pytest.mark.parametrize("bit", [0, 5, 12, 40])
+@pytest.mark.parametrize("records", [1, 3])
+def test_a_last_batch_that_says_that_the_log_ends_later_begins_again_where_it_did(disk: SimDisk, bit: int, records: int) -> None:
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=19)
+    append(log, make_batch(records, 90))
+    log.close()
+    write_offsets(disk, RECOVERY_POINTS, {("t", 0): 19 + records})
+    whole = disk.read_file(f"{LAST}.log")
+    disk.flip_bit(f"{LAST}.log", 8 * (151 + 7 - bit // 8) + bit % 8)
+    said = int.from_bytes(disk.read_file(f"{LAST}.log")[151:159], "big")
+    if said < 19 + records:
+        return  # it overlaps what it could follow
+    assert (DAMAGED, f"{LAST}.log", 151) in found(disk)
+    with pytest.raises(StorageFailed, match="ottla log check --repair"):
+        offsets(disk, clean=True)
+    assert any("the batch at byte 151 begins with offset 19 again" in sentence for sentence in repair(disk))
+    assert disk.read_file(f"{LAST}.log") == whole
+    assert [kind for kind, _, _ in found(disk)] == [NOTE]
+    assert offsets(disk, clean=True) == list(range(20))
+
+
+def test_a_last_batch_that_fits_nowhere_is_cut_off_and_kept(disk: SimDisk) -> None:
+    write_offsets(disk, RECOVERY_POINTS, {("t", 0): 30})
+    file = disk.open(f"{LAST}.log")
+    file.write(0, (40).to_bytes(8, "big"))
+    assert found(disk)[0] == (DAMAGED, f"{LAST}.log", 0)
+    assert repair(disk)
+    assert disk.size(f"{LAST}.log.damaged") == 151
+    assert offsets(disk) == list(range(18))
+
+
+def test_what_follows_a_cut_is_not_taken_for_a_batch_that_was_moved(disk: SimDisk) -> None:
+    """A gap that a repair left is as wide as the batch that follows it: that one must keep its offset."""
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=19)
+    for number in range(19, 22):
+        append(log, make_batch(1, 90, producer_id=5, epoch=0, sequence=number))
+    log.close()
+    for recovery_point in (21, 22):
+        write_offsets(disk, RECOVERY_POINTS, {("t", 0): recovery_point})
+        if recovery_point == 21:
+            flip(disk, f"{LAST}.log", 151 * 2 + 100)
+        repair(disk)
+        assert [kind for kind, _, _ in found(disk)] == [NOTE]
+        assert offsets(disk) == [*range(20), 21]
+
+
 @pytest.mark.parametrize("base_offset", [0, 6, 12])
 def test_a_missing_segment_is_named_and_given_up_by_a_repair(disk: SimDisk, base_offset: int) -> None:
     for suffix in (".log", ".index", ".timeindex"):
