@@ -24,6 +24,7 @@ from ottla.log.scan import damaged
 from ottla.log.segment import LARGEST_RELATIVE, Segment
 from ottla.log.swap import remove_cleaned
 from ottla.log.transactions import TransactionsInOrder
+from ottla.log.unfinished import Unfinished
 from ottla.ports import Buffer, Disk, Now, StorageFailed, Syncable
 from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
 from ottla.records.codecs import CodecFailed
@@ -94,13 +95,25 @@ class Compaction:
         dirty = self._dirty()
         transactions = self._transactions(dirty)
         for segment in dirty:
-            for view in self._chunks(segment, segment.locate(found.first_dirty_offset)):
+            while (position := self._first_dirty(segment)) is None:
+                yield None
+            for view in self._chunks(segment, position):
+                if view is None:
+                    yield None
+                    continue
                 full = self._map_chunk(segment, view, transactions)
                 if full is not None:
                     self.result.cleaned_offset = full
                     return
                 yield None
         self.result.cleaned_offset = found.end_offset
+
+    def _first_dirty(self, segment: Segment) -> int | None:
+        """Where a segment is not compacted yet; None if that takes more calls."""
+        try:
+            return self.log.locate(segment, self._found.first_dirty_offset)
+        except Unfinished:
+            return None
 
     def _dirty(self) -> list[Segment]:
         """Return the segments with records not compacted before."""
@@ -169,6 +182,9 @@ class Compaction:
     def _fill(self, new: Segment, segment: Segment, filter: Filter) -> Pauses:
         unsynced = 0
         for view in self._chunks(segment, 0):
+            if view is None:
+                yield None
+                continue
             try:
                 parts, headers = filter.retained(view)
             except (BadBatch, CodecFailed) as failure:
@@ -184,10 +200,14 @@ class Compaction:
             else:
                 yield None
 
-    def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview]:
-        """Read as `chunks` does. What no CRC covers is checked, too: damage must not be written down as if it were right."""
+    def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview | None]:
+        """Read as `chunks` does. What no CRC covers is checked, too: damage must not be written down as if it were right.
+
+        None where that pauses.
+        """
         for view in chunks(segment, position):
-            self.log.prove(segment, position, position + len(view))
+            while not self.log.is_proven(segment, position, position + len(view)):
+                yield None
             position += len(view)
             yield view
 

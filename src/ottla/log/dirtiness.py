@@ -29,7 +29,8 @@ class Dirtiness(NamedTuple):
 def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
     """Measure what a compaction of `log`, compacted up to `cleaned_offset` before, would find.
 
-    It never touches the newest segment, one that reaches an open transaction, or one younger than `min.compaction.lag.ms`.
+    It never touches the newest segment, one that reaches an open transaction, or one younger than `min.compaction.lag.ms`. Raises
+    `Unfinished` if it takes more calls to find that out.
     """
     config, segments = log.config, log.segments
     start = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else log.log_start_offset
@@ -39,7 +40,7 @@ def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
         if after.base_offset <= start:
             clean_bytes += segment.size
             continue
-        if after.base_offset > log.last_stable_offset or segment.max_timestamp > now.wall_ms - config.min_compaction_lag_ms:
+        if after.base_offset > log.last_stable_offset or log.max_timestamp(segment) > now.wall_ms - config.min_compaction_lag_ms:
             break
         dirty_bytes += segment.size
         end = after.base_offset

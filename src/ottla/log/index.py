@@ -6,6 +6,7 @@ roll, a checkpoint, a close, or when there are many) and are then looked up in t
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_right
 from itertools import pairwise
@@ -17,6 +18,7 @@ PAGE = 64
 """Entries read at once, around the expected place or at the end of a search."""
 
 FLUSH_ENTRIES = 4096
+FEW_ENTRIES = 0
 
 Pair = tuple[int, int]
 
@@ -79,7 +81,7 @@ class SparseIndex:
         if not self._firsts:
             return self._open() if create else self._file
         file = self._open()
-        file.append([b"".join(map(self._entry.pack, self._firsts, self._seconds))])
+        file.append([_stored(self._firsts, self._seconds)])
         self._stored += len(self._firsts)
         self._last = (self._firsts[-1], self._seconds[-1])  # kept: an append must not read it back after writing its batch
         del self._firsts[:], self._seconds[:]
@@ -95,9 +97,19 @@ class SparseIndex:
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
+    def file(self) -> File | None:
+        """The file, if it was opened: there may be entries in it that were not synced."""
+        return self._file
+
+    @property
     def is_long(self) -> bool:
         """Whether enough entries are in memory to flush them."""
         return len(self._firsts) >= FLUSH_ENTRIES
+
+    @property
+    def is_nearly_flushed(self) -> bool:
+        """Whether so few entries are in memory that a start finds them again sooner than a stop has them on stable storage."""
+        return len(self._firsts) <= FEW_ENTRIES
 
     def clear(self) -> None:
         """Forget every entry, on disk too; the index is rebuilt after this."""
@@ -198,6 +210,25 @@ class SparseIndex:
     def _at(self, page: bytes, number: int) -> Pair:
         first, second = self._entry.unpack_from(page, number * self._entry.size)
         return first, second
+
+
+def _stored(firsts: array[int], seconds: array[int]) -> bytes:
+    """All entries as they are stored: big-endian, one pair behind the other."""
+    words = array("i", _big_endian(firsts))
+    width = firsts.itemsize // words.itemsize
+    entries = array("i", bytes((width + 1) * words.itemsize * len(seconds)))
+    for at in range(width):
+        entries[at :: width + 1] = words[at::width]
+    entries[width :: width + 1] = array("i", _big_endian(seconds))
+    return entries.tobytes()
+
+
+def _big_endian(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        return column.tobytes()
+    swapped = column[:]
+    swapped.byteswap()
+    return swapped.tobytes()
 
 
 OFFSET_ENTRY = Struct(">ii")

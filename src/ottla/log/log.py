@@ -7,24 +7,26 @@ purpose: headers are checked once, batches are stamped in place and handed to th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from ottla.log import retention, swap, timestamps
+from ottla.log import retention, swap
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
 from ottla.log.joints import check_joints
 from ottla.log.names import DELETING, LEADER_EPOCHS, LOG, TRANSACTION_INDEX, set_aside_name
 from ottla.log.producers import ProducerBatch, Producers
+from ottla.log.readable import ReadableLog
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
 from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
-from ottla.log.timestamps import Found, Sought
-from ottla.log.transactions import Aborted, Marker, read_marker
-from ottla.ports import Disk, File, FileSlice, Now, StorageFailed, Syncable
+from ottla.log.transactions import Marker, read_marker
+from ottla.log.unfinished import Unfinished
+from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
@@ -48,12 +50,11 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-class Log:
+class Log(ReadableLog):
     """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
-    `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written; everything below `synced_offset`
-    is durable; `size_bytes` is the size of the segments' batches. What was deleted stays beside it until the caller has raised
-    `noted_start`: the epochs on stable storage tell then that the log begins there.
+    Everything below `synced_offset` is durable; `size_bytes` is the size of the segments' batches. What was deleted stays beside
+    it until the caller has raised `noted_start`: the epochs on stable storage tell then that the log begins there.
     """
 
     __slots__ = (
@@ -61,7 +62,6 @@ class Log:
         "_disk",
         "_epochs_saved",
         "_names_synced",
-        "_reader",
         "_removed",
         "_snapshot_at",
         "_snapshots",
@@ -69,13 +69,8 @@ class Log:
         "_swap_step",
         "_unsynced",
         "config",
-        "epochs",
-        "log_end_offset",
-        "log_start_offset",
         "noted_start",
-        "path",
         "producers",
-        "segments",
         "size_bytes",
         "synced_offset",
         "topic_id",
@@ -256,48 +251,6 @@ class Log:
             if not left:
                 del self._unsynced[segment]
 
-    # Reading
-
-    def read(
-        self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False, may_check: bool = True
-    ) -> FileSlice | None:
-        """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
-
-        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, about a
-        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. Raises `StorageFailed`.
-        """
-        if offset >= until_offset or offset < self.log_start_offset:
-            return None
-        end = self.log_end_offset
-        return self._reader.read(offset, max_bytes, until_offset, end, min_one_batch=min_one_batch, may_check=may_check)
-
-    @property
-    def check_cost(self) -> int:
-        """What checks while reading have cost so far; a thousand are half a millisecond."""
-        return self._reader.check_cost
-
-    def prove(self, segment: Segment, start: int, end: int) -> None:
-        """Check what of these bytes was not read since the start. Raises `Damaged`, and `StorageFailed`."""
-        if segment.unproven is not None:
-            self._reader.prove(segment, start, end, self.log_end_offset)
-
-    def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Found | Sought | None:
-        """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79)."""
-        start = max(from_offset, self.log_start_offset)
-        return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, start))
-
-    def max_timestamp_offset(self) -> Found | Sought | None:
-        """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734)."""
-        return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
-
-    def behind_damage(self, offset: int) -> int:
-        """Return where reading can go on after `read` raised `Damaged` at `offset`."""
-        return self._reader.behind_damage(offset, self.log_end_offset)
-
-    def check_whole(self) -> None:
-        """Raise `Damaged` if segments are missing."""
-        self._reader.check_whole(self.log_start_offset)
-
     def check_place(self) -> None:
         """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
         active = self._active
@@ -305,22 +258,6 @@ class Log:
         if not self._disk.exists(name):
             sentence = "it was removed while the broker ran"
             raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
-
-    def _looked_up(self, look_up: Callable[[], Found | Sought | None]) -> Found | Sought | None:
-        """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
-        try:
-            return look_up()
-        except Damaged as damaged:
-            self._reader.look_into(damaged, self.log_end_offset)
-            return look_up()
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return (leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
-        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
-
-    def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
-        """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
-        return self._reader.aborted_transactions(offset, until_offset)
 
     # Forgetting
 
@@ -380,7 +317,7 @@ class Log:
         """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; returns how many.
 
         The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
-        refuses is logged, and tried again the next time.
+        refuses is logged, and tried again the next time. Raises `Unfinished` if it takes more calls to find out what is old.
         """
         self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
@@ -391,6 +328,8 @@ class Log:
             before = len(self._removed)
             expired = self._expired(now, limit)
             self._remove_oldest(expired if most is None else min(expired, most), now)
+        except Unfinished:
+            raise
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
         return len(self._removed) - before
@@ -449,7 +388,7 @@ class Log:
 
         Indexes below it are not checked again. Raises `StorageFailed`.
         """
-        files: list[Syncable] = [*self._active.flush_indexes()]
+        files: list[Syncable] = [*self._active.save_indexes()]
         # Aborted transactions below it are not looked for again either, nor in segments sealed since.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
         files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
@@ -467,12 +406,12 @@ class Log:
 
     def write_out(self) -> list[Syncable]:
         """Write what `close` would; with the returned files synced it has little left to wait for. Raises `StorageFailed`."""
-        return [*self.dirty_files(), *self._active.flush_indexes(final=True), *self.flush()]
+        return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
         self.finish_swap()
-        files = self._active.flush_indexes(final=True)
+        files = self._active.save_indexes(final=True)
         if self._active.give_back():
             files.append(self._active.file)
         for file in [*self.dirty_files(), *files]:
@@ -549,7 +488,8 @@ class Log:
 
     def _expired(self, now: Now, until_offset: int) -> int:
         start, end = self.log_start_offset, self.log_end_offset
-        return retention.expired(self.segments, self.config, now, self._disk, start, until_offset, end)
+        look = partial(retention.expired, self.segments, self.config, now, self._disk, start, until_offset, end)
+        return self._reader.in_parts(look)
 
     def _remove_oldest(self, count: int, now: Now) -> None:
         """Delete the first `count` segments, and begin a new one if none is left."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
 
 from ottla.log import scan
 from ottla.log.damaged import Astray, Damaged
@@ -28,9 +30,12 @@ from ottla.log.soundness import (
     walk,
 )
 from ottla.log.transactions import Aborted
+from ottla.log.unfinished import Unfinished
 from ottla.ports import FileSlice
 
 log = logging.getLogger("ottla.log")
+
+T = TypeVar("T")
 
 NO_OFFSET = -1
 PLACES = 32
@@ -45,10 +50,13 @@ ATTEMPTS = 100
 ANY_EPOCH = 2**31 - 1
 
 CHECKED, PAUSED, REBUILT = range(3)
-"""What became of a check. `REBUILT`: the indexes were wrong, and were built anew."""
+"""What became of a check. `REBUILT`: the indexes are wrong, and are built anew."""
 
 CHECK_COST, BYTES_COST = 50, 1024
 """What a check costs: so much for itself, one for each batch, and one for so many bytes. A thousand are half a millisecond."""
+
+MOST_COST = 1000
+"""What is done in one call that finds that something has to be looked at first."""
 
 
 class FirstPart(FileSlice):
@@ -80,7 +88,7 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool, may_check: bool
     ) -> FileSlice | None:
-        """As `Log.read`."""
+        """As `Log.read`, but raises `Unfinished`."""
         if self.holes:
             self._check_holes(offset)
         place = self.places.get(offset)
@@ -109,6 +117,18 @@ class LogReader:
         if next_offset != NO_OFFSET:
             self.remember(next_offset, segment, end)
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
+
+    def in_parts(self, look: Callable[[], T]) -> T:
+        """Return what `look` returns, which raises `Unfinished` as often as more has to be done before; so does this in the end."""
+        most = self.check_cost + MOST_COST
+        while True:
+            try:
+                return look()
+            except Unfinished as unfinished:
+                if self.check_cost >= most:
+                    raise
+                self.check_cost += unfinished.cost
+                unfinished.go_on()
 
     def number(self, offset: int) -> int:
         """Which segment holds an offset, or would."""
@@ -165,14 +185,18 @@ class LogReader:
 
     # What was not read yet
 
-    def prove(self, segment: Segment, start: int, end: int, log_end_offset: int) -> None:
-        """Check a few batches that are about to be looked into. Raises `Damaged`."""
-        for _ in range(ATTEMPTS):
-            if segment.unproven is None or segment.unproven.is_sound(start, end):
-                return
-            self._check(segment, segment.unproven.sound_until(start)[0], end, log_end_offset)
-            if segment.unproven is not None and (position := segment.unproven.damage_from(start)) < min(end, segment.unproven.size):
-                raise self._damaged(segment, position)
+    def is_proven(self, segment: Segment, start: int, end: int, log_end_offset: int) -> bool:
+        """Check a part of what is about to be looked into; whether all of it is checked now. Raises `Damaged`."""
+        unproven = segment.unproven
+        if unproven is None or unproven.is_sound(start, end):
+            return True
+        try:
+            self._check(segment, unproven.sound_until(start)[0], end, log_end_offset)
+        except Unfinished as unfinished:
+            unfinished.go_on()
+        if segment.unproven is not None and (position := unproven.damage_from(start)) < min(end, unproven.size):
+            raise self._damaged(segment, position)
+        return segment.unproven is None or unproven.is_sound(start, end)
 
     def behind_damage(self, offset: int, log_end_offset: int) -> int:
         """Where reading can go on behind what is damaged or missing at `offset`."""
@@ -186,18 +210,18 @@ class LogReader:
     def _records_end(self, segment: Segment, log_end_offset: int) -> int:
         """Where a sealed segment's last batch with records ends. That no records follow is believed after a check only."""
         end = segment.records_end
-        if end < segment.size and segment.unproven is not None:
-            self.prove(segment, end, segment.size, log_end_offset)
+        if end < segment.size and not self.is_proven(segment, end, segment.size, log_end_offset):
+            raise self._unfinished(lambda: None)
         return end
 
     def is_sound_at_end(self, segment: Segment, log_end_offset: int) -> bool:
         """Whether a segment's last batches are what was written; what is wrong with them is noted and told."""
-        if segment.unproven is not None:
-            self._check(segment, segment.size - 1, segment.size, log_end_offset)
+        while segment.unproven is not None and self._check(segment, segment.size - 1, segment.size, log_end_offset) == PAUSED:
+            pass
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out what is wrong at the place of which somebody said that no batch is there."""
+        """Find out what is wrong at the place of which somebody said that no batch is there. Raises `damaged`, and `Unfinished`."""
         for segment in self.segments:
             if segment.size and damaged.file == file_name(segment.base_offset, LOG):
                 self._look_into(segment, damaged, log_end_offset)
@@ -222,7 +246,7 @@ class LogReader:
             if end < min(start + max(1, max_bytes), segment.size):
                 is_paused = not may_check
                 if may_check:
-                    is_paused = self._check(segment, end, start + max(1, max_bytes), log_end_offset, in_parts=True) == PAUSED
+                    is_paused = self._check(segment, end, start + max(1, max_bytes), log_end_offset) == PAUSED
                 end, following = unproven.sound_until(start)
                 if is_paused and end <= start:
                     return segment, start, start, NO_OFFSET
@@ -238,7 +262,8 @@ class LogReader:
         if start < segment.size and scan.base_offset(segment.file, start) <= offset:
             return False
         before = len(unproven.damage)
-        self._check(segment, start - 1, start, log_end_offset)
+        if self._check(segment, start - 1, start, log_end_offset) != CHECKED:
+            raise self._unfinished(lambda: None)
         return len(unproven.damage) > before
 
     def _locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
@@ -250,14 +275,16 @@ class LogReader:
             try:
                 position = segment.locate(offset)
             except Damaged as damaged:
-                self._look_into(segment, damaged, log_end_offset)
-                continue
+                raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
             if unproven is None or not self._has_unproven_gap(segment, unproven, offset, position, log_end_offset):
                 return position
         raise scan.damaged(segment.file, 0)
 
     def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong. Raises `damaged` if nothing comes of it."""
+        """Find out whether the index or a batch is wrong.
+
+        Raises `damaged` if nothing comes of it, and `Unfinished` if more has to be looked at.
+        """
         if segment.unproven is None:
             segment.unproven = Unproven(segment.size)  # something happened to the files since
         unproven = segment.unproven
@@ -265,28 +292,29 @@ class LogReader:
         if isinstance(damaged, Astray):
             unproven.distrust(damaged.position)
         outcome = self._check(segment, damaged.position, damaged.position + 1, log_end_offset)
+        if outcome == PAUSED:
+            raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset))
         if len(unproven.damage) == before and outcome != REBUILT:
             if not isinstance(damaged, Astray):
                 raise damaged
             segment.reindex()
 
-    def _check(self, segment: Segment, position: int, end: int, log_end_offset: int, *, in_parts: bool = False) -> int:
-        """Check batches from `position` to about `end`, and note what is found: `CHECKED`, or `REBUILT`.
+    def _unfinished(self, go_on: Callable[[], None]) -> Unfinished:
+        return Unfinished(self._path, go_on)
 
-        `in_parts`: no more than a millisecond's work is done; `PAUSED` if it did not get beyond `position`.
+    def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> int:
+        """Check batches from `position` to about `end`, no more than a millisecond's work, and note what is found.
+
+        `CHECKED`, or `REBUILT`, or `PAUSED` if it did not get beyond `position`.
         """
         unproven, position = segment.unproven, min(position, segment.size - 1)
         if unproven is None or any(each.position <= position < each.resume for each in unproven.damage):
             return CHECKED
         end = min(max(end, position + 1), segment.size, unproven.damage_from(position))
         bounds = self._bounds(segment, log_end_offset)
-        partial = unproven.partial if in_parts else None
         is_astray = False
         for place in self._anchors(segment, unproven, position):
-            walked = walk(segment.file, place, end, segment.size, bounds, partial)
-            while walked.bad is None and walked.position <= position and not in_parts:
-                unproven.prove(place.position, walked.position, walked.next_offset)
-                walked = walk(segment.file, Place(walked.position, walked.next_offset), end, segment.size, bounds)
+            walked = walk(segment.file, place, end, segment.size, bounds, unproven.partial)
             if walked.bad is None or walked.position > place.position:
                 break
             is_astray = True
@@ -294,15 +322,14 @@ class LogReader:
             is_astray = False
         self.check_cost += CHECK_COST + walked.batches + (walked.position - place.position) // BYTES_COST
         unproven.prove(place.position, walked.position, walked.next_offset)
+        is_paused = walked.bad is None and walked.position <= position
         if walked.bad is not None:
             self._note(segment, unproven, walked, bounds)
-        elif is_astray:
+        elif is_astray and not is_paused:
             segment.reindex()
         if unproven.is_all_sound:
             segment.unproven = None
-        if is_astray:
-            return REBUILT
-        return PAUSED if walked.bad is None and walked.position <= position else CHECKED
+        return PAUSED if is_paused else REBUILT if is_astray else CHECKED
 
     def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
         """Places from which batches can be checked up to `position`: the best first; the last one is certain."""
@@ -331,7 +358,8 @@ class LogReader:
         log.error("%s", self._damaged(segment, damage.position))
 
     def _find_by_index(self, segment: Segment, walked: Walked, bounds: Bounds) -> Place | None:
-        """Find a sound batch farther on, by the entries of the index."""
+        """Find a sound batch farther on, by the entries of the index. Raises `Unfinished` while that is built anew."""
+        segment.need_indexes()
         for position in range(walked.position + SEARCHED_BYTES, segment.size + SEARCHED_BYTES, SEARCHED_BYTES):
             entry = segment.index.floor_second(min(position, segment.size))
             if entry is None or entry[1] <= walked.position:
@@ -366,7 +394,7 @@ class LogReader:
             end, next_offset = segment.boundary(start, limit)
         except Astray:
             segment.reindex()
-            end, next_offset = scan.last_boundary(segment.file, start, min(limit, segment.size))
+            raise self._unfinished(lambda: None) from None
         if end == start and min_one_batch:
             return start + segment.batch_size(start), NO_OFFSET
         return end, next_offset

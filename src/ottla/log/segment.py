@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 
 from crc32c import crc32c
 
@@ -26,8 +27,9 @@ from ottla.log.scan import (
     headers,
     last_boundary,
 )
-from ottla.log.soundness import Unproven
+from ottla.log.soundness import Place, Unproven
 from ottla.log.transactions import TransactionIndex
+from ottla.log.unfinished import Unfinished
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 
@@ -37,6 +39,9 @@ NO_TIMESTAMP = -1
 UNKNOWN = -2
 INDEX_INTERVAL_BYTES = 4096
 """How far apart the entries are of an index that is built anew while the segment is in use."""
+
+REINDEXED_AT_ONCE, REINDEXING_COST = 250, 1000
+"""How many batches are looked at before others have their turn, and what that costs: half a millisecond's work."""
 
 LARGEST_RELATIVE = 2**31 - 1
 
@@ -55,6 +60,7 @@ class Segment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "_records_end",
+        "_reindexed",
         "_reserved",
         "_times_are_checked",
         "_transactions",
@@ -84,6 +90,7 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
         self._max_timestamp_offset = base_offset
         self._records_end = UNKNOWN
+        self._reindexed: Place | None = None
         self._reserved = False
         self._times_are_checked = new
         self.unproven = None if new or not size else Unproven(size)
@@ -111,14 +118,15 @@ class Segment:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest of all batches, or -1."""
+        """The largest of all batches, or -1. Raises `Unfinished`."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
             self.check_times()
+        self.need_indexes()
         return self._max_timestamp
 
     def check_times(self) -> None:
-        """Build the indexes anew if the newest entry of the time index, found on disk, is not what its batch says."""
+        """Have the indexes built anew if the newest entry of the time index, found on disk, is not what its batch says."""
         if self._times_are_checked:
             return
         self._times_are_checked = True
@@ -158,6 +166,9 @@ class Segment:
             max_timestamp = self.max_timestamp
         file = self._file or self.file
         position = file.append((view,))
+        if self._reindexed is not None:  # which gets here, too
+            self.size = position + len(view)
+            return
         for header in headers:
             last_offset = base_offset + header.last_offset_delta
             if header.max_timestamp > max_timestamp:
@@ -220,8 +231,9 @@ class Segment:
     def locate(self, offset: int) -> int:
         """Return the position of the first batch that holds `offset` or a later one; `size` if there is none.
 
-        Raises `Damaged`: `Astray` if the index leads to no such batch.
+        Raises `Damaged`: `Astray` if the index leads to no such batch; `Unfinished` while it is built anew.
         """
+        self.need_indexes()
         start, last_offset = 0, ANY
         entry = self.index.floor(offset - self.base_offset)
         if entry is not None:
@@ -235,8 +247,9 @@ class Segment:
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
         """Return (end, next_offset) of the last whole batch between `start`, where one begins, and `limit`.
 
-        `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown.
+        `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown. Raises as `locate`.
         """
+        self.need_indexes()
         entry = self.index.floor_second(limit)
         position = start
         if entry is not None and entry[1] > start:
@@ -247,8 +260,12 @@ class Segment:
 
     @property
     def records_end(self) -> int:
-        """Where the last batch with records ends, in a sealed segment: compaction may leave empty batches behind it."""
+        """Where the last batch with records ends, in a sealed segment: compaction may leave empty batches behind it.
+
+        Raises `Unfinished`.
+        """
         if self._records_end == UNKNOWN:
+            self.need_indexes()
             self._records_end = self._find_records_end()
         return self._records_end
 
@@ -271,21 +288,42 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Return the position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if none."""
+        """Return the position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if none.
+
+        Raises as `locate`.
+        """
+        self.need_indexes()
         entry = self.times.floor(timestamp)
         if entry is not None and self.unproven is not None and not self._is_true(entry):
             self.reindex()
-            entry = self.times.floor(timestamp)
+            self.need_indexes()
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
         return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes; a `final` flush (roll, close) adds the largest timestamp. Returns their files."""
+        """Flush the indexes; a `final` flush adds the largest timestamp. Returns their files.
+
+        The time index comes first: it must know of every batch up to the last one that the other leads to.
+
+        Indexes that are built anew are flushed when they are whole: an empty one is missed by the next start, half a one is not.
+        """
+        aborted = self._transactions.dirty_file() if self._transactions is not None else None
+        if self._reindexed is not None:
+            return [] if aborted is None else [aborted]
         final = final and self.size > 0
         if final:
             self._add_time()
+        return [file for file in (self.times.flush(create=final), self.index.flush(create=final), aborted) if file is not None]
+
+    def save_indexes(self, *, final: bool = False) -> list[File]:
+        """Flush the indexes of the newest segment, but not the last few entries: a start looks at the last batches anyway.
+
+        Returns their files.
+        """
+        if not self.index.is_nearly_flushed:
+            return self.flush_indexes(final=final)
         aborted = self._transactions.dirty_file() if self._transactions is not None else None
-        return [file for file in (self.index.flush(create=final), self.times.flush(create=final), aborted) if file is not None]
+        return [file for file in (self.times.file, self.index.file, aborted) if file is not None]
 
     def load_end(self, interval: int) -> tuple[int, int]:
         """Find (end, next_offset) of the last whole batch, from the last index entry on; then the segment can be appended to."""
@@ -314,39 +352,54 @@ class Segment:
             self._check_indexes()
         holed = self.index.floor_second(0) is not None  # the first batch never has an entry
         if not self.size or relative <= 0 or holed or not (self.index.is_growing() and self.times.is_growing()):
-            self.index.clear()
-            self.times.clear()
+            self._clear_indexes()
         self._load_max_timestamp()
         entry = self.index.last()
         return entry[1] if entry else 0
 
     def reindex(self) -> None:
-        """Build both indexes anew, as an entry of one was found to be wrong: up to the first place where no batch can be."""
-        log.warning("%s: an entry of its indexes is wrong; they are built anew", self.path(LOG))
+        """Begin to build both indexes anew, as an entry of one was found to be wrong. Look-ups raise `Unfinished` till then."""
+        if self._reindexed is None:
+            log.warning("%s: an entry of its indexes is wrong; they are built anew", self.path(LOG))
+            self._clear_indexes()
+            self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+            self._bytes_since_entry = 0
+            self._reindexed = Place(0, self.base_offset)
+
+    def go_on_reindexing(self) -> None:
+        """Do a part of that: half a millisecond's work. It ends with the segment, or at the first place where no batch can be."""
+        if self._reindexed is None:
+            return
+        position, next_offset, _ = self._reindexed
+        left = REINDEXED_AT_ONCE
+        for at, header in islice(headers(self.file, position, self.size), left):
+            if header.base_offset < next_offset or not self.fits(header) or header.magic != MAGIC:
+                break
+            self.note(header, at, INDEX_INTERVAL_BYTES)
+            position, next_offset, left = at + header.size, header.next_offset, left - 1
+        behind = [each for each in self.unproven.damage if each.resume > position] if self.unproven is not None else []
+        if left and behind and behind[0].position <= position:
+            position, next_offset, left = behind[0].resume, behind[0].end_offset, 0
+        self._reindexed = Place(position, next_offset)
+        if left or position >= self.size:
+            self._reindexed = None
+            self._count_index_bytes()
+            with suppress(StorageFailed):  # they stay in memory, and are flushed when there is space
+                self.flush_indexes(final=True)
+
+    def need_indexes(self) -> None:
+        """Raise `Unfinished` while the indexes are built anew."""
+        if self._reindexed is not None:
+            raise Unfinished(self.path(INDEX), self.go_on_reindexing, REINDEXING_COST)
+
+    def _clear_indexes(self) -> None:
+        self._reindexed = None
         self.index.clear()
         self.times.clear()
-        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        bytes_since_entry, self._bytes_since_entry = self._bytes_since_entry, 0
-        position, next_offset = 0, self.base_offset
-        while position < self.size:
-            for at, header in headers(self.file, position, self.size):
-                if header.base_offset < next_offset or not self.fits(header) or header.magic != MAGIC:
-                    break
-                self.note(header, at, INDEX_INTERVAL_BYTES)
-                position, next_offset = at + header.size, header.next_offset
-            behind = [each for each in self.unproven.damage if each.resume > position] if self.unproven is not None else []
-            if not behind or behind[0].position > position:
-                break
-            position, next_offset = behind[0].resume, behind[0].end_offset
-        self._bytes_since_entry = bytes_since_entry
-        self._count_index_bytes()
-        with suppress(StorageFailed):  # they stay in memory, and are flushed when there is space
-            self.flush_indexes()
 
     def rebuild(self, interval: int) -> None:
         """Rebuild both indexes from the batch headers. Raises `Damaged` if these do not lead to the end."""
-        self.index.clear()
-        self.times.clear()
+        self._clear_indexes()
         end, _ = self.load_end(interval)
         if end != self.size:
             raise damaged(self.file, end)
@@ -359,6 +412,8 @@ class Segment:
 
     def truncate_to(self, offset: int, interval: int) -> int:
         """Drop, durably, every batch that reaches `offset` or beyond; returns the offset where the segment ends then."""
+        while self._reindexed is not None:
+            self.go_on_reindexing()
         if self.size:
             end = self.locate(offset)
             self.reset_indexes(offset)
@@ -417,8 +472,7 @@ class Segment:
 
     def _check_indexes(self) -> None:
         if not self.has_sound_indexes():
-            self.index.clear()
-            self.times.clear()
+            self._clear_indexes()
 
     def _points_at_batch(self, relative: int, position: int) -> bool:
         if not 0 <= position < self.size or relative < 0:
@@ -431,13 +485,15 @@ class Segment:
         self._add_time()
         self._bytes_since_entry = 0
         self._count_index_bytes()
-        if self.index.is_long:
+        if self.index.is_long and self._reindexed is None:
             with suppress(StorageFailed):  # they stay in memory, and are flushed when there is space
                 self.flush_indexes()
 
     def _add_time(self) -> None:
+        if self._max_timestamp == UNKNOWN:
+            self._load_max_timestamp()
         last = self.times.last()
-        if self.max_timestamp > (last[0] if last else NO_TIMESTAMP):
+        if self._max_timestamp > (last[0] if last else NO_TIMESTAMP):
             self.times.add(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def _count_index_bytes(self) -> None:

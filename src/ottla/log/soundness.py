@@ -22,8 +22,8 @@ HEAD = Struct(">qiibI2xi")
 
 Head = tuple[int, int, int, int, int, int]
 
-CHUNK_BYTES = 1 << 18
-"""Read at once: few enough for the processor's cache, which they pass twice."""
+CHUNK_BYTES = 124 << 10
+"""Read at once: few enough for the processor's cache, which they pass twice, and for malloc, which maps more than 128 KB anew."""
 
 MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
 """How much is checked at once: less than a millisecond's work, as long as no batch is larger."""
@@ -38,7 +38,7 @@ ENDLESS = 2**63 - 1
 UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
-"""How many stretches of a segment are remembered as sound; with more of them the shortest is forgotten."""
+"""How many stretches of a segment are remembered as sound; with more of them the shortest other one is forgotten."""
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 NO_OFFSET = "the offset or the leader epoch of this batch does not fit those beside it."
@@ -141,9 +141,9 @@ class Unproven:
 
     def distrust(self, position: int) -> None:
         """Forget the sound stretch that holds `position`: what is there is checked anew."""
-        self.partial = Partial()
         at = bisect_right(self._starts, position) - 1
         if at >= 0 and self._ends[at][0] > position:
+            self.partial = Partial()
             del self._starts[at], self._ends[at]
 
     def prove(self, start: int, end: int, next_offset: int) -> None:
@@ -162,7 +162,8 @@ class Unproven:
         self._starts[first:last] = [start]
         self._ends[first:last] = [(end, next_offset)]
         if len(self._starts) > MOST_INTERVALS:
-            shortest = min(range(len(self._starts)), key=lambda at: self._ends[at][0] - self._starts[at])
+            others = (at for at in range(len(self._starts)) if at != first)  # whoever asked for this one relies on it
+            shortest = min(others, key=lambda at: self._ends[at][0] - self._starts[at])
             del self._starts[shortest], self._ends[shortest]
 
     def cut(self, size: int) -> None:
@@ -217,7 +218,7 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial:
                 return Walked(position + at, next_offset, bad)
             if total > len(chunk) - at and at:
                 break
-            found = _crc(file, position, total, partial) if total > len(chunk) else crc32c(chunk[at + CRC_FROM : at + total])
+            found = _crc(file, position, total, partial, chunk) if total > len(chunk) else crc32c(chunk[at + CRC_FROM : at + total])
             if found != head[4]:
                 return Walked(position + at, next_offset, None if found == UNFINISHED else NO_CRC)
             before, is_joined = Walked(position + at, next_offset), base_offset == next_offset or wanted_last >= 0
@@ -250,12 +251,16 @@ def _overlaps(file: File, position: int, size: int, first_offset: int, next_offs
     return bool(first_offset <= int.from_bytes(file.read(position, 8), "big", signed=True) < next_offset)
 
 
-def _crc(file: File, position: int, size: int, partial: Partial | None) -> int:
-    """The CRC-32C of a large batch, read in chunks; with `partial` `PIECE_BYTES` of them, and `UNFINISHED` if there is more."""
+def _crc(file: File, position: int, size: int, partial: Partial | None, begun: memoryview) -> int:
+    """The CRC-32C of a large batch, read in chunks; with `partial` `PIECE_BYTES` of them, and `UNFINISHED` if there is more.
+
+    `begun` are its first bytes.
+    """
     most = PIECE_BYTES if partial is not None else size
     partial = partial or Partial()
     if partial.position != position:
-        partial.position, partial.checked, partial.crc = position, CRC_FROM, 0
+        partial.position, partial.checked, partial.crc = position, len(begun), crc32c(begun[CRC_FROM:])
+        most -= len(begun)
     until = min(size, partial.checked + most)
     while partial.checked < until:
         piece = file.read(position + partial.checked, min(CHUNK_BYTES, until - partial.checked))

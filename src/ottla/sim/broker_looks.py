@@ -20,6 +20,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.log.config import FOREVER
 from ottla.log.dirtiness import dirtiness, is_due
+from ottla.log.unfinished import finished
 from ottla.ports import Now
 from ottla.sim.disk import SimDisk
 from ottla.sim.seeds import Violation
@@ -80,7 +81,7 @@ class HousekeepingWatch:
 
     def _sample(self, partition: Partition, now: Now) -> PartitionSample:
         log = partition.log
-        found = dirtiness(log, self._broker.cleaner.cleaned_offset(partition), now)
+        found = finished(lambda: dirtiness(log, self._broker.cleaner.cleaned_offset(partition), now))
         return PartitionSample(
             log.synced_offset, log.log_start_offset, log.log_end_offset, found.end_offset if is_due(log, found) else 0
         )
@@ -91,8 +92,9 @@ class HousekeepingWatch:
         oldest = log.segments[0]
         if not config.deletes or not oldest.size:
             return
-        age_ms = now.wall_ms - oldest.max_timestamp
-        if oldest.max_timestamp >= 0 and 0 <= config.retention_ms < age_ms - self._retention_ms:
+        newest = finished(lambda: oldest.max_timestamp)
+        age_ms = now.wall_ms - newest
+        if newest >= 0 and 0 <= config.retention_ms < age_ms - self._retention_ms:
             raise Violation(f"retention applies: {partition} has a segment of {age_ms} ms, beyond {config.retention_ms}")
         size = log.size_bytes - oldest.size
         if 0 <= config.retention_bytes <= size:

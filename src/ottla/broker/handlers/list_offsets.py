@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 from ottla.broker.handlers.fetch import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
@@ -17,6 +19,7 @@ from ottla.broker.serving.slices import BY_PARTITION
 from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
 from ottla.log.timestamps import Found, Sought
+from ottla.log.unfinished import Unfinished
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (
@@ -143,12 +146,21 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, checks: Lo
         case -5 | -6:
             return NOTHING
         case -3:
-            found = partition.log.max_timestamp_offset()
+            found = yield from _in_parts(partition, partition.log.max_timestamp_offset)
         case _:
-            found = partition.log.offset_for_timestamp(timestamp)
+            found = yield from _in_parts(partition, partial(partition.log.offset_for_timestamp, timestamp))
     while isinstance(found, Sought):
         in_batch = yield from checks.run(found.look())
-        if partition.offline is not None:
-            raise StorageFailed(str(partition), "it went offline meanwhile")
-        found = in_batch or partition.log.offset_for_timestamp(found.timestamp, found.next_offset)
+        following = partial(partition.log.offset_for_timestamp, found.timestamp, found.next_offset)
+        found = in_batch or (yield from _in_parts(partition, following))
     return found if found is not None and found[1] < latest else NOTHING
+
+
+def _in_parts(partition: Partition, look_up: Callable[[], Found | Sought | None]) -> Steps[Found | Sought | None]:
+    """What is found, with a pause wherever the log has to look at more than one call may."""
+    while partition.offline is None:
+        try:
+            return look_up()
+        except Unfinished:
+            yield None
+    raise StorageFailed(str(partition), "it went offline meanwhile")

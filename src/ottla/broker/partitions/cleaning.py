@@ -19,6 +19,7 @@ from ottla.log.compaction import Compacted, Compaction
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
 from ottla.log.offset_map import HASH_KEY_BYTES
+from ottla.log.unfinished import Unfinished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -100,21 +101,26 @@ class Cleaner:
                 yield None
             if not partition.config.compacts or partition.offline is not None or partition in self._unreadable:
                 continue
-            dirt = self._due(partition, now)
+            dirt = yield from self._due(partition, now)
             if dirt is not None and (found is None or (dirt.is_overdue, dirt.ratio) > found[:2]):
                 found = dirt.is_overdue, dirt.ratio, partition, dirt
             yield None
         return None if found is None else found[2:]
 
-    def _due(self, partition: Partition, now: Now) -> Dirtiness | None:
+    def _due(self, partition: Partition, now: Now) -> Steps[Dirtiness | None]:
         """What a compaction would find, if the settings ask for one."""
-        try:
-            roll_if_overdue(partition.log, now)
-            dirt = dirtiness(partition.log, self.cleaned_offset(partition), now)
-        except StorageFailed as failure:
-            log.error("%s cannot be compacted now: %s", partition, failure, extra={"cause": "compaction"})
-            return None
-        return dirt if is_due(partition.log, dirt) else None
+        while partition.offline is None:
+            try:
+                roll_if_overdue(partition.log, now)
+                dirt = dirtiness(partition.log, self.cleaned_offset(partition), now)
+            except Unfinished:
+                yield None
+                continue
+            except StorageFailed as failure:
+                log.error("%s cannot be compacted now: %s", partition, failure, extra={"cause": "compaction"})
+                return None
+            return dirt if is_due(partition.log, dirt) else None
+        return None
 
     def _compact(self, partition: Partition, compaction: Compaction) -> Steps[None]:
         """Go through with one pass, or as far as the partition may still be compacted. Raises `Damaged` and `StorageFailed`."""

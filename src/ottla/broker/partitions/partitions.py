@@ -17,6 +17,7 @@ from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Countdown, Scheduler, Steps
 from ottla.log.damaged import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.log.unfinished import Unfinished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -171,7 +172,11 @@ class Partitions:
         yield from self._finish_swap(partition)
         while partition.offline is None and not partition.log.is_swapping:
             start = partition.log.log_start_offset
-            removed = partition.log.retain(now, most=1)
+            try:
+                removed = partition.log.retain(now, most=1)
+            except Unfinished:
+                yield None
+                continue
             if partition.log.log_start_offset != start:
                 partition.changed()
             if not removed:

@@ -1,0 +1,115 @@
+"""What can be asked of a log without changing it: slices of it, offsets by time and by epoch, and what of it is damaged.
+
+Knows segments and the reader; knows no appends. What has to be looked at first (bytes that were not read since the start, indexes
+that are built anew) is looked at for less than a millisecond in each call; then `Unfinished` says that the call has to be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.log import timestamps
+from ottla.log.damaged import Damaged
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.reading import FirstPart, LogReader
+from ottla.log.segment import Segment
+from ottla.log.timestamps import Found, Sought
+from ottla.log.transactions import Aborted
+from ottla.log.unfinished import Unfinished
+from ottla.ports import FileSlice
+
+
+class ReadableLog:
+    """A log as its readers see it: `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written."""
+
+    __slots__ = ("_reader", "epochs", "log_end_offset", "log_start_offset", "path", "segments")
+
+    path: str
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+    _reader: LogReader
+
+    def read(
+        self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False, may_check: bool = True
+    ) -> FileSlice | None:
+        """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
+
+        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, about a
+        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. Raises `StorageFailed`.
+        """
+        if offset >= until_offset or offset < self.log_start_offset:
+            return None
+        end = self.log_end_offset
+        try:
+            return self._reader.read(offset, max_bytes, until_offset, end, min_one_batch=min_one_batch, may_check=may_check)
+        except Unfinished:
+            if not may_check:
+                return FirstPart(self.segments[-1].file, 0, 0)
+        look = partial(self._reader.read, offset, max_bytes, until_offset, end, min_one_batch=min_one_batch, may_check=may_check)
+        try:
+            return self._reader.in_parts(look)
+        except Unfinished:
+            return FirstPart(self.segments[-1].file, 0, 0)
+
+    @property
+    def check_cost(self) -> int:
+        """What checks while reading have cost so far; a thousand are half a millisecond."""
+        return self._reader.check_cost
+
+    def is_proven(self, segment: Segment, start: int, end: int) -> bool:
+        """Check what of these bytes was not read since the start; False if that takes more calls. Raises `Damaged`."""
+        return segment.unproven is None or self._reader.is_proven(segment, start, end, self.log_end_offset)
+
+    def locate(self, segment: Segment, offset: int) -> int:
+        """Return the position in a segment of the first batch with `offset` or a later one. Raises `Damaged` and `Unfinished`."""
+        return self._reader.in_parts(lambda: segment.locate(offset))
+
+    def max_timestamp(self, segment: Segment) -> int:
+        """Return the largest timestamp in a segment, in ms, or -1. Raises `Damaged` and `Unfinished`."""
+        return self._reader.in_parts(lambda: segment.max_timestamp)
+
+    def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Found | Sought | None:
+        """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79).
+
+        Raises `Damaged` and `Unfinished`.
+        """
+        start = max(from_offset, self.log_start_offset)
+        return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, start))
+
+    def max_timestamp_offset(self) -> Found | Sought | None:
+        """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734).
+
+        Raises `Damaged` and `Unfinished`.
+        """
+        return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
+
+    def behind_damage(self, offset: int) -> int:
+        """Return where reading can go on after `read` raised `Damaged` at `offset`."""
+        return self._reader.behind_damage(offset, self.log_end_offset)
+
+    def check_whole(self) -> None:
+        """Raise `Damaged` if segments are missing."""
+        self._reader.check_whole(self.log_start_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Return (leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
+        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
+        """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
+        return self._reader.aborted_transactions(offset, until_offset)
+
+    def _looked_up(self, look_up: Callable[[], Found | Sought | None]) -> Found | Sought | None:
+        """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
+
+        def look() -> Found | Sought | None:
+            try:
+                return look_up()
+            except Damaged as damaged:
+                self._reader.look_into(damaged, self.log_end_offset)
+                return look_up()
+
+        return self._reader.in_parts(look)
