@@ -22,6 +22,7 @@ SOUND = (
     "cleaner",
     "-N",
     "journal",
+    "commits",
     ".index",
     ".timeindex",
     "leader-epoch",

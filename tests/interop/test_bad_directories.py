@@ -59,14 +59,22 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
+def zero_last_line(path: Path) -> None:
+    data = path.read_bytes()
+    begin = data.rindex(b"\n", 0, data.rindex(b"\n")) + 1
+    path.write_bytes(data[:begin] + bytes(len(data) - begin))
+
+
 def unlink(at: Path, pattern: str) -> None:
     for path in at.glob(pattern):
         path.unlink()
 
 
-def remove_tree(path: Path) -> Path:
-    shutil.rmtree(path)
-    return path
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def as_file(path: Path) -> None:
@@ -171,8 +179,16 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "its registry is of the cluster ",
     ),
     "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "is not as it was written: restore it"),
+    "both halves of the registry gone": (
+        lambda at: list(map(remove, (at / name for name in REGISTRY))),
+        "there is no journal in registry and registry.copy, though registry.commits tells of ",
+    ),
+    "both halves of the registry shorter": (
+        lambda at: list(map(zero_last_line, (at / name / JOURNAL for name in REGISTRY))),
+        ", though registry.commits tells of ",
+    ),
     "no registry": (
-        lambda at: [remove_tree(at / name) for name in REGISTRY],
+        lambda at: list(map(remove, (at / name for name in (*REGISTRY, "registry.commits")))),
         "it holds partitions such as a-0, and no registry that knows them",
     ),
     "a spoilt registry": (

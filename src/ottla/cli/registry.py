@@ -24,7 +24,8 @@ Commands = argparse._SubParsersAction  # argparse has no public name for what ad
 Say = Callable[[str, str, str], None]
 
 CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
-it. Nothing is changed. No broker may run on the directory. Exit code 1: something is the matter."""
+it: which partitions it does not know, and which are gone. Nothing is changed. No broker may run on the directory. Exit code 1:
+something is the matter."""
 RESTORE = """Put back the copy of a damaged registry that holds most, as far as it is whole, or the one named by --from; what was
 there is kept as registry.damaged.N. Partitions that the registry does not know become topics again with --adopt, or get names that
 end with -stray with --set-aside. No broker may run on the directory. Exit code 1: there is more to do, and it is told."""
@@ -35,6 +36,9 @@ OLD = (
     "backup of it, move it elsewhere and call this again"
 )
 WAYS_OUT = "call `ottla registry restore` with --adopt or --set-aside, or move it elsewhere"
+
+PUT_BACK = "put it back, or delete the topic"
+LOST = "if nobody deleted it, put a backup of the data directory in place of this one"
 
 PRODUCER_IDS = 1_000_000_000
 """How many producer ids are left out when changes are lost: some of them may have been given out."""
@@ -83,6 +87,7 @@ def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
 def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
     from ottla.net.datadir import OLD_REGISTRY
     from ottla.ports import RegistryDamaged
+    from ottla.registry import count
     from ottla.registry.generations import find
     from ottla.registry.survey import survey
     from ottla.registry.tree import Tree
@@ -91,20 +96,44 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
         say("older", OLD_REGISTRY, "the registry of an earlier version: the next start of a broker takes it over.")
         return 0
     faults = [_tell(one, say) for one in survey(disk)]
+    if count.is_damaged(disk):
+        say("damaged", count.COUNT, "it is not as it was written; the next start writes it anew from what the journals have.")
+        faults.append(True)
     try:
         found = find(disk)
     except RegistryDamaged as damage:
         say("refused", "", f"{damage}.")
         return 1
-    strangers = _strangers(disk, Tree() if found is None else found.best.tree)
+    tree = Tree() if found is None else found.best.tree
+    strangers = _strangers(disk, tree)
     if found is None:
         say("missing", "registry", MISSED if strangers else "there is none yet: it is begun at the first start.")
     for directory in strangers:
         say("unknown", directory, f"the registry does not know this partition: {WAYS_OUT}.")
     faults.append(bool(strangers))
+    faults.append(_tell_gone(disk, tree, say))
     if not any(faults) and not is_json:
         print("Everything is in order.")
     return 1 if any(faults) else 0
+
+
+def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
+    """Tell of partitions that held records and have no directory any more; True if any is one that nobody deleted."""
+    from ottla.broker.topics.deletions import NOTES
+    from ottla.broker.topics.directories import gone
+    from ottla.log.checkpoints import CLEAN_SHUTDOWN
+
+    held, deleted = _image(entries).partition_names(), entries.children(NOTES)
+    was_clean = disk.exists(CLEAN_SHUTDOWN)
+    missing = gone(disk, deleted)
+    for name, offset in missing.items():
+        if name in held:
+            say("missing", name, f"it held records below offset {offset}, and its directory is gone: {PUT_BACK}.")
+        elif was_clean:
+            say("missing", name, f"it held records below offset {offset}, and has neither a topic nor a directory: {LOST}.")
+        else:
+            say("gone", name, f"it held records below offset {offset}; it was deleted since that was noted, or is lost: {LOST}.")
+    return any(name in held or was_clean for name in missing)
 
 
 def _tell(reading: JournalReading, say: Say) -> bool:
@@ -182,10 +211,11 @@ def _put_back(disk: RealDisk, source: str | None) -> bool:
         from ottla.registry.tree import Tree
 
         kept = put_back(disk, Tree(), 0)
-        print(f"Nothing of it can be read: it is begun anew, and what was there is kept as {' and '.join(kept)}.")
+        done = "Nothing of it can be read: it is begun anew"
     else:
         kept = put_back(disk, best.tree, best.commits)
-        print(f"Restored from {best.path} up to commit {best.commits}; what was there is kept as {' and '.join(kept)}.")
+        done = f"Restored from {best.path} up to commit {best.commits}"
+    print(done + (f"; what was there is kept as {' and '.join(kept)}." if kept else "."))
     print("Later changes of topics and settings are lost; what the directories of partitions tell is said below.")
     return True
 

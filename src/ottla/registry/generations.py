@@ -2,7 +2,7 @@
 
 A commit is acknowledged when it is on stable storage in the first directory and written in the other, in this order. So the last
 commit of the first may be torn, never acknowledged, where the other ends before it; any other fault is damage, and is mended from
-the other directory as long as that is whole. Knows the disk port and lines.
+the other directory as long as that is whole. The count of commits shows what both have lost. Knows the disk port and lines.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ottla.ports import Disk, RegistryDamaged, StorageFailed
 from ottla.registry import lines
+from ottla.registry.count import COUNT, counted
 from ottla.registry.lines import JournalReading
 from ottla.registry.tree import Tree
 
@@ -64,24 +65,33 @@ class Found:
 
 
 def find(disk: Disk) -> Found | None:
-    """Read the newest journal in both directories; None if there is none at all. Raises `RegistryDamaged` and `StorageFailed`."""
+    """Read the newest journal in both directories; None if there never was any. Raises `RegistryDamaged` and `StorageFailed`."""
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
+    count = counted(disk)
+    if not present and count >= 0:
+        raise RegistryDamaged(f"there is no journal in {FIRST} and {COPY}, though {COUNT} tells of {count} commits: {REMEDY}")
     if not present:
         return None
     number = max(present)
     first = read_journal(disk, f"{FIRST}/{journal_name(number)}")
     path = f"{COPY}/{journal_name(number)}"
     if first.is_whole and disk.exists(path) and disk.read_file(path) == first.data:
-        return Found(number, _newest(first), [])
+        return Found(number, _newest(first, count), [])
     copy = read_journal(disk, path)
     best = choose(first, copy)
     content = best.data[: best.end]
-    return Found(number, _newest(best), [one for one in (first, copy) if not one.is_whole or one.data[: one.end] != content])
+    others = [one for one in (first, copy) if not one.is_whole or one.data[: one.end] != content]
+    return Found(number, _newest(best, count), others)
 
 
-def _newest(reading: JournalReading) -> JournalReading:
+def _newest(reading: JournalReading, count: int) -> JournalReading:
+    """The same reading, if it holds all that there were. Raises `RegistryDamaged`."""
     if reading.continued:
         raise RegistryDamaged(f"{reading.path} is not the newest journal of the registry, and the newest is missing: {REMEDY}")
+    if reading.commits < count:
+        raise RegistryDamaged(
+            f"{reading.path} and its copy end at commit {reading.commits}, though {COUNT} tells of {count}: {REMEDY}"
+        )
     return reading
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ottla.ports import Change, Disk, Entry, File, StorageFailed
 from ottla.registry import lines
+from ottla.registry.count import CommitCount
 from ottla.registry.generations import (
     COPY,
     FIRST,
@@ -46,7 +47,9 @@ class JournalRegistry:
         self._tree = tree
         self._commits = commits
         self._chain = chain
-        self._pair = _Pair(disk, number, end)
+        self._count = CommitCount(disk)
+        self._pair = _Pair(disk, number, end, self._count)
+        self._pair.count_up_to(commits)
         self._renewal = Renewal(disk, tree, base, end)
 
     @classmethod
@@ -83,7 +86,7 @@ class JournalRegistry:
         try:
             line, chain = lines.write(lines.commit(number, changes), self._chain)
             is_modest = any(change.value is None or change.ephemeral for change in changes)
-            self._pair.append(line, may_use_spare=is_modest)
+            self._pair.append(line, number, may_use_spare=is_modest)
         except BaseException:
             self._tree.undo(undo)
             raise
@@ -107,7 +110,7 @@ class JournalRegistry:
         """Use the new journal from now on, if the disk lets us."""
         try:
             new.publish(self._disk)
-            pair = _Pair(self._disk, new.number, new.end)
+            pair = _Pair(self._disk, new.number, new.end, self._count)
         except StorageFailed as failure:
             self._renewal.gave_up(failure)
             if new.is_published:
@@ -123,18 +126,28 @@ class JournalRegistry:
 class _Pair:
     """The journal in use, twice."""
 
-    def __init__(self, disk: Disk, number: int, end: int) -> None:
+    def __init__(self, disk: Disk, number: int, end: int, count: CommitCount) -> None:
         self._disk = disk
         self._first: File = disk.open(f"{FIRST}/{journal_name(number)}")
         self._copy: File = disk.open(f"{COPY}/{journal_name(number)}")
+        self._count = count
         self._end = end
         self._failure: StorageFailed | None = None
         self._is_syncing = False
         self._is_behind = False
         self._is_closed = False
 
-    def append(self, line: bytes, *, may_use_spare: bool) -> None:
-        """Write a line; on return it is durable in the first and written in the copy. Raises `StorageFailed`: it is in neither."""
+    def count_up_to(self, commits: int) -> None:
+        """Let the count say what the journals hold: a killed process may have left some of it in memory. Raises `StorageFailed`."""
+        if not self._count.says(commits):
+            self._first.sync()
+            self._count.note(commits)
+
+    def append(self, line: bytes, number: int, *, may_use_spare: bool) -> None:
+        """Write commit `number`: on return it is durable in the first and written in the copy.
+
+        Raises `StorageFailed`, and then it is in neither.
+        """
         if self._failure is not None:
             sentence = f"a change failed before ({self._failure.reason}), and nobody knows what is on the disk: restart the broker"
             raise StorageFailed(self._first.path, sentence)
@@ -147,6 +160,7 @@ class _Pair:
             self._take_back(len(line), failure)
             raise
         self._end += len(line)
+        self._count.note(number)
         self._sync_copy()
 
     def fail(self, failure: StorageFailed) -> None:
@@ -156,9 +170,11 @@ class _Pair:
     def close(self) -> None:
         try:
             if self._failure is None:
-                self._copy.sync()
+                for file in self._behind():
+                    file.sync()
         finally:
             self._let_go()
+            self._count.close()
 
     def retire(self, line: bytes) -> None:
         """Say that a newer journal follows, as far as there is room for that, and close."""
@@ -196,12 +212,16 @@ class _Pair:
         except StorageFailed:
             self._failure = failure
 
+    def _behind(self) -> list[File]:
+        """What is synced behind a commit."""
+        return [self._copy] if self._count.file is None else [self._copy, self._count.file]
+
     def _sync_copy(self) -> None:
         if self._is_syncing:
             self._is_behind = True
             return
         try:
-            self._disk.sync_soon([self._copy], self._copy_synced)
+            self._disk.sync_soon(self._behind(), self._copy_synced)
             self._is_syncing = True
         except StorageFailed as failure:
             self._copy_synced(failure)
@@ -211,7 +231,9 @@ class _Pair:
         behind, self._is_behind = self._is_behind, False
         if failure is not None:
             log.warning(
-                "the copy of the registry could not be synced: %s; the next start looks at it", failure, extra={"cause": "copy"}
+                "the registry's copy and count could not be synced: %s; the next start looks at them",
+                failure,
+                extra={"cause": "copy"},
             )
         elif behind and not self._is_closed:
             self._sync_copy()

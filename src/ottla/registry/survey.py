@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.ports import Disk
+from ottla.registry import count
 from ottla.registry.generations import COPY, DIRECTORIES, FIRST, begin, journal_name, numbers, read_journal
 from ottla.registry.lines import JournalReading
 from ottla.registry.tree import Tree
@@ -45,6 +46,7 @@ def put_back(disk: Disk, tree: Tree, commits: int) -> list[str]:
         if disk.exists(directory):
             disk.remove_tree(directory)
     begin(disk, tree, commits, fresh)
+    count.forget(disk)  # it may tell of commits that are lost
     kept = []
     for directory, new in zip((FIRST, COPY), fresh, strict=True):
         if disk.exists(directory):

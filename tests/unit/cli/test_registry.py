@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, read_offsets, write_offsets
 from ottla.net.datadir import OLD_REGISTRY, DataDirectoryError
+from ottla.net.disk import RealDisk
 from ottla.registry import lines
+from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES, FIRST
 
 JOURNAL = "00000000000000000000.journal"
@@ -103,22 +107,92 @@ def test_damage_of_both_is_restored_up_to_it_and_lost_topics_are_adopted(
 
 
 @pytest.mark.parametrize("was_tried", [False, True])
+@pytest.mark.parametrize("is_counted", [False, True])
 def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
-    capsys: pytest.CaptureFixture[str], data_dir: Path, was_tried: bool
+    capsys: pytest.CaptureFixture[str], data_dir: Path, is_counted: bool, was_tried: bool
 ) -> None:
     for name in DIRECTORIES:
         shutil.rmtree(data_dir / name)
+    if not is_counted:
+        (data_dir / COUNT).unlink()
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert "missing: registry: there is none, though there are partitions: `ottla registry restore` begins it anew." in out
-    assert "unknown: t-0: the registry does not know this partition: " in out
+    if is_counted:
+        assert "refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
+    else:
+        assert "missing: registry: there is none, though there are partitions: `ottla registry restore` begins it anew." in out
+        assert "unknown: t-0: the registry does not know this partition: " in out
     if was_tried:
-        with pytest.raises(DataDirectoryError, match="no registry that knows them"):
+        sentence = "there is no journal in registry" if is_counted else "no registry that knows them"
+        with pytest.raises(DataDirectoryError, match=sentence):
             ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
     assert code == 0, out
-    assert was_tried or "There is no copy of the registry: it is begun anew." in out
+    if is_counted:
+        assert "A start would be refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
+        assert "Nothing of it can be read: it is begun anew.\n" in out
+    elif not was_tried:
+        assert "There is no copy of the registry: it is begun anew." in out
     assert ends(data_dir, "t") == [1, 1]
+    assert run(capsys, "check", data_dir)[0] == 0
+
+
+def test_what_both_halves_have_lost_is_refused_told_and_restored(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    """Settings alone: no directory would miss them."""
+    with ottla.Broker(str(data_dir)) as broker, ottla.Admin(broker.address) as admin:
+        admin.alter_configs(ottla.ConfigResource.topic("t"), set={"retention.ms": -1})
+    for name in DIRECTORIES:
+        path = data_dir / name / JOURNAL
+        data = path.read_bytes()
+        begin = data.rindex(b"\n", 0, data.rindex(b"retention.ms")) + 1
+        path.write_bytes(data[:begin] + bytes(len(data) - begin))
+    with pytest.raises(
+        DataDirectoryError, match=r"end at commit \d+, though registry.commits tells of \d+: `ottla registry check`"
+    ):
+        ottla.Broker(str(data_dir)).start()
+    code, out, _ = run(capsys, "check", data_dir)
+    assert code == 1
+    assert out.splitlines()[-1].startswith(f"refused: registry/{JOURNAL} and its copy end at commit ")
+    code, out, _ = run(capsys, "restore", data_dir)
+    assert code == 0, out
+    assert ends(data_dir, "t") == [1, 1]
+    assert run(capsys, "check", data_dir)[0] == 0
+
+
+def test_a_damaged_count_of_commits_is_told(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    flip(data_dir / COUNT, 20)
+    code, out, _ = run(capsys, "check", data_dir)
+    assert code == 1
+    assert "damaged: registry.commits: it is not as it was written; the next start writes it anew" in out
+    assert ends(data_dir, "t") == [1, 1]
+    assert run(capsys, "check", data_dir)[0] == 0
+
+
+def test_partitions_that_held_records_and_are_gone_are_named(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    shutil.rmtree(data_dir / "t-1")
+    code, out, _ = run(capsys, "check", data_dir)
+    assert code == 1
+    assert "missing: t-1: it held records below offset 1, and its directory is gone: put it back, or delete the topic." in out
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_recovery_points_of_neither_a_topic_nor_a_directory_are_named(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, clean: bool
+) -> None:
+    """After a kill they may be of a topic that was deleted after they were noted."""
+    with closing(RealDisk(str(data_dir), lambda call: call())) as disk:
+        points = read_offsets(disk, RECOVERY_POINTS)
+        write_offsets(disk, RECOVERY_POINTS, points | {("lost", 0): 5, ("empty", 0): 0})
+    if not clean:
+        (data_dir / CLEAN_SHUTDOWN).unlink()
+    code, out, _ = run(capsys, "check", data_dir)
+    assert "empty" not in out
+    told = "missing: lost-0: it held records below offset 5, and has neither a topic nor a directory: if nobody deleted it, "
+    perhaps = (
+        "gone: lost-0: it held records below offset 5; it was deleted since that was noted, or is lost: if nobody deleted it, "
+    )
+    assert (told if clean else perhaps) in out
+    assert code == (1 if clean else 0)
 
 
 def test_directories_are_set_aside_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:

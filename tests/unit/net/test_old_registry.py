@@ -14,6 +14,7 @@ import ottla
 from ottla.net.datadir import OLD_REGISTRY, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.old_registry import IMPORTED
+from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES
 from ottla.registry.journal import JournalRegistry
 
@@ -35,6 +36,7 @@ def old(tmp_path: Path) -> Path:
         entries = JournalRegistry.open(disk)._tree.entries()
     for name in DIRECTORIES:
         shutil.rmtree(path / name)
+    (path / COUNT).unlink()
     with closing(sqlite3.connect(path / OLD_REGISTRY, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.executescript(SCHEMA)

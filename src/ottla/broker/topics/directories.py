@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Collection
 
+from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.names import DELETING, LOG, PARTITION_METADATA, STRAY, set_aside_name
 from ottla.ports import Disk, StorageFailed
 
@@ -82,6 +83,19 @@ class PartitionDirectories:
         stray = set_aside_name(name, self._random_bytes(16).hex(), STRAY)
         self._disk.rename(name, stray, sync=False)
         return stray
+
+
+def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
+    """Partitions that held records and have no directory, with the offset below which these were; none of a topic in `deleted`.
+
+    Raises `StorageFailed`.
+    """
+    noted = sorted(read_offsets(disk, RECOVERY_POINTS).items())
+    return {
+        f"{topic}-{index}": offset
+        for (topic, index), offset in noted
+        if offset and topic not in deleted and not disk.exists(f"{topic}-{index}")
+    }
 
 
 def _names_are_synced(failure: StorageFailed | None) -> None:
