@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ottla.records.batch import HEADER_BYTES
 from ottla.records.record import Record
 from ottla.sim.seeds import Violation
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
+LENGTHS_BYTES = 32
+"""More than the numbers in a record take."""
 
 
 class CleanupRules(NamedTuple):
@@ -59,6 +62,11 @@ class SentRecord:
         self.age_ms = time_ms if time_ms >= 0 else wall_ms
         self.offset: int | None = None
 
+    @property
+    def most_bytes(self) -> int:
+        """What it takes in a log at most: alone in its batch, and not compressed."""
+        return HEADER_BYTES + LENGTHS_BYTES + len(self.key) + len(self.value or b"")
+
 
 class ObservedPartition(NamedTuple):
     """A partition as the broker has it; `highest_wall_ms` is the latest time its clock showed since the last look."""
@@ -79,6 +87,7 @@ class PartitionLedger:
         self.compacted = rules.compacts
         self.start = self.end = self.durable = 0
         self.deleted = self.asked_to_delete = 0
+        self._most_bytes = 0
         self.told: dict[int, SentRecord] = {}
         self._sent: dict[bytes, SentRecord] = {}
         self._tombstones: dict[bytes, list[SentRecord]] = {}
@@ -93,6 +102,7 @@ class PartitionLedger:
     def send(self, records: Iterable[SentRecord]) -> None:
         """Note records that were sent: from now on they may be in the log."""
         for sent in records:
+            self._most_bytes = max(self._most_bytes, sent.most_bytes)
             if sent.value is None:
                 self._tombstones.setdefault(sent.key, []).append(sent)
             else:
@@ -158,17 +168,21 @@ class PartitionLedger:
         held = [rules for rules in self.rules if rules.deletes]
         ages = [rules.retention_ms for rules in held if rules.retention_ms >= 0]
         sizes = [rules.retention_bytes for rules in held if rules.retention_bytes >= 0]
-        if sizes and (self.compacted or seen.size_bytes >= min(sizes)):
+        if sizes and self.compacted:
             return
-        gone = [sent for offset, sent in self.told.items() if floor <= offset < seen.start]
+        gone = {offset: sent for offset, sent in self.told.items() if floor <= offset < seen.start}
         if self.compacted:  # what a newer record made superfluous may be gone already
             newest = {sent.key: sent for _, sent in sorted(self.told.items())}
-            gone = [sent for sent in gone if newest[sent.key] is sent and sent.value is not None]
-        newest_ms = max((sent.age_ms for sent in gone), default=-1)
-        if not ages or newest_ms >= seen.highest_wall_ms - min(ages):
+            gone = {offset: sent for offset, sent in gone.items() if newest[sent.key] is sent and sent.value is not None}
+        young_ms = seen.highest_wall_ms - min(ages) if ages else 0
+        young = max((at for at, sent in gone.items() if sent.age_ms >= young_ms), default=-1) if ages else seen.start - 1
+        # Size takes segments from the front while enough stays; then age may take some of what stayed for its size.
+        behind = (seen.start - 1 - young) * self._most_bytes
+        if young >= 0 and not (sizes and seen.size_bytes + behind >= min(sizes)):
             raise Violation(
-                f"the young stay: {self.name} began at {floor} and begins at {seen.start}, a record there is of {newest_ms}, "
-                f"the time was {seen.highest_wall_ms} at most, and its rules were {self.rules}"
+                f"the young stay: {self.name} began at {floor} and begins at {seen.start}, with {seen.size_bytes} bytes; "
+                f"the record at {young} is younger than {young_ms}, the time was {seen.highest_wall_ms} at most, "
+                f"its rules were {self.rules}"
             )
 
     def read(self, records: Sequence[Record], highest_wall_ms: int) -> None:
