@@ -129,7 +129,9 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
     assert code == 0, out
     if is_counted:
-        assert "A start would be refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
+        assert (
+            "A start would be refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
+        )
         assert "Nothing of it can be read: it is begun anew.\n" in out
     elif not was_tried:
         assert "There is no copy of the registry: it is begun anew." in out
