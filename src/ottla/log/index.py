@@ -18,7 +18,7 @@ PAGE = 64
 """Entries read at once, around the expected place or at the end of a search."""
 
 FLUSH_ENTRIES = 4096
-FEW_ENTRIES = 0
+FEW_ENTRIES = 4
 
 Pair = tuple[int, int]
 

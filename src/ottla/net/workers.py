@@ -22,6 +22,7 @@ log = logging.getLogger("ottla.net")
 
 SYNCS_SIDE_BY_SIDE = 8
 GATHER_S = 0.005
+TOLD_AT_ONCE = 100
 
 Done = Callable[[StorageFailed | None], None]
 Post = Callable[[Callable[[], None]], None]
@@ -91,7 +92,7 @@ class Worker(ABC):
 
 
 class SyncWorker(Worker):
-    """Makes syncs, and reports each pass on the broker's thread through `post`."""
+    """Makes syncs, and reports each pass on the broker's thread through `post`, a part of it at a time."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-sync", post)
@@ -131,8 +132,8 @@ class SyncWorker(Worker):
         _sync_each(left, failures)
         for helper in helping:
             helper.result()
-        outcomes = [(files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs]
-        self._post(partial(_finish, outcomes))
+        outcomes = deque((files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs)
+        self._post(partial(_finish, outcomes, self._post))
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
@@ -152,8 +153,12 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-def _finish(outcomes: list[tuple[Sequence[Pinned], Done, StorageFailed | None]]) -> None:
-    for files, done, failure in outcomes:
+def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
+    """Tell what became of a pass, not of all at once: thousands may have asked, and each has something to do then."""
+    for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
+        files, done, failure = outcomes.popleft()
         for file in files:
             file.unpin()
         done(failure)
+    if outcomes:
+        post(partial(_finish, outcomes, post))

@@ -17,6 +17,7 @@ def write() -> SimDisk:
     log = Log.open(disk, "t-0", CONFIG, NOW)
     for time in TIMES:
         append(log, make_batch(1, 30, timestamp=time))
+    log.roll()  # so that each segment has its index on disk
     log.close()
     disk.kill()
     return disk

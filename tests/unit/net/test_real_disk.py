@@ -460,3 +460,21 @@ def test_new_files_of_one_directory_share_a_sync_of_it(tmp_path: Path, calls: Ca
     disk.open("t-0/one", create=True).sync()
     assert system.syncs == 3
     disk.close()
+
+
+def test_what_became_of_many_syncs_is_told_in_parts(disk: RealDisk, calls: Calls) -> None:
+    told: list[str] = []
+
+    def asked(name: str) -> Callable[[StorageFailed | None], None]:
+        return lambda failure: told.append(name) if failure is None else None
+
+    names = [f"file-{number}" for number in range(3 * workers.TOLD_AT_ONCE)]
+    for name in names:
+        file = disk.open(name, create=True)
+        file.append([b"x"])
+        disk.sync_soon([file], asked(name))
+    while len(told) < len(names):
+        before = len(told)
+        calls.get(timeout=20)()
+        assert len(told) - before <= workers.TOLD_AT_ONCE
+    assert sorted(told) == sorted(names)
