@@ -219,13 +219,18 @@ def test_polls_that_raise_for_one_partition_lose_no_record_of_another(broker: Pe
     assert found == list(range(1_200))
 
 
-@pytest.mark.expects_errors("t-0 is offline")
-def test_a_partition_that_is_offline_keeps_nobody_from_the_others(tmp_path: Path) -> None:
-    path = tmp_path / "data"
+def two_partitions(path: Path) -> Path:
+    """A data directory with a record in each partition of topic t."""
     with ottla.Broker(str(path)) as broker, ottla.Admin(broker.address) as admin, ottla.Producer(broker.address) as producer:
         admin.create_topic("t", 2)
         for partition in (0, 1):
             producer.send("t", b"v", partition=partition).result(20)
+    return path
+
+
+@pytest.mark.expects_errors("t-0 is offline")
+def test_a_partition_that_is_offline_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    path = two_partitions(tmp_path / "data")
     shutil.rmtree(path / "t-0")
     with (
         ottla.Broker(str(path)) as broker,
@@ -238,11 +243,7 @@ def test_a_partition_that_is_offline_keeps_nobody_from_the_others(tmp_path: Path
 
 def test_a_batch_that_cannot_be_opened_takes_no_records_of_another_partition_with_it(tmp_path: Path) -> None:
     """Its checksum is right, as whoever wrote it did it badly."""
-    path = tmp_path / "data"
-    with ottla.Broker(str(path)) as broker, ottla.Admin(broker.address) as admin, ottla.Producer(broker.address) as producer:
-        admin.create_topic("t", 2)
-        for partition in (0, 1):
-            producer.send("t", b"v", partition=partition).result(20)
+    path = two_partitions(tmp_path / "data")
     batch = build(None, [b"v"], 5, codec=ZSTD)
     batch[HEADER_BYTES:] = bytes(len(batch) - HEADER_BYTES)
     write_crc(batch, 0, len(batch))
