@@ -64,7 +64,10 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition: queued, in flight, and returned to be sent again."""
+    """The batches of one partition: queued, in flight, and returned to be sent again.
+
+    `refusal` is why none is written: the last error of the first of them, until one is.
+    """
 
     where: TopicPartition
     queue: deque[Outgoing] = field(default_factory=deque)
@@ -75,6 +78,7 @@ class Lane:
     not_before_ms: int = 0
     resetting: bool = False
     known: bool = False
+    refusal: KafkaError | None = None
 
     @property
     def idle(self) -> bool:
@@ -115,7 +119,8 @@ class Lane:
 
     def end(self, batch: Outgoing, *, written: bool) -> None:
         """`batch` was written or has failed."""
-        self.known = self.known or written
+        if written:
+            self.known, self.refusal = True, None
         if batch in self.under_way:
             self.under_way.remove(batch)
         self.settle()

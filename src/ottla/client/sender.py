@@ -168,7 +168,9 @@ class Sender:
         if code in _IDENTITY_LOST:
             self._new_identity(lane)
         follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
-        if error.retriable or code in _IDENTITY_LOST or follows_failure:
+        if follows_failure and lane.refusal is not None:
+            self._repeat_or_expire(batch, lane.refusal, now_ms)
+        elif error.retriable or code in _IDENTITY_LOST or follows_failure:
             self._repeat_or_expire(batch, error, now_ms)
         else:
             self._finish(batch, error=error, gap=True)
@@ -177,8 +179,9 @@ class Sender:
         if now_ms >= batch.deadline_ms:
             self._finish(batch, error=self._too_late(error), gap=True)
         else:
-            batch.last_refusal = error
-            self._lanes[batch.where].repeat(batch, now_ms + self.settings.retry_backoff_ms)
+            lane = self._lanes[batch.where]
+            batch.last_refusal = lane.refusal = error
+            lane.repeat(batch, now_ms + self.settings.retry_backoff_ms)
 
     def _new_identity(self, lane: Lane) -> None:
         if self.settings.enable_idempotence:
@@ -211,7 +214,7 @@ class Sender:
         """Fail the batches past their deadline; those in flight are left to their answer."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(now_ms):
-                self._finish(batch, error=self._too_late(batch.last_refusal or self._no_leader(lane)), gap=True)
+                self._finish(batch, error=self._too_late(batch.last_refusal or lane.refusal or self._no_leader(lane)), gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
         """Why a partition has no leader, if metadata says so."""

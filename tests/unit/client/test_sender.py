@@ -225,6 +225,28 @@ def test_a_batch_that_cannot_leave_in_time_is_given_up_with_a_reason() -> None:
     assert made.idle
 
 
+def test_batches_that_end_behind_another_say_why_that_one_was_not_written() -> None:
+    made, broker = sender(delivery_timeout_ms=500), Broker()
+    batches = [outgoing(number, deadline_ms=500) for number in range(4)]
+    for batch in batches[:2]:
+        made.add(batch)
+    [send] = made.requests(0)
+    made.answered(send, broker.produce(send.request), 0)  # from now on, several are in flight
+    assert batches[0].error is None
+    for batch in batches[2:]:
+        made.add(batch)
+    first, *others = made.requests(0)
+    made.answered(first, broker.produce(first.request, codes.KAFKA_STORAGE_ERROR), 0)
+    for send in others[:1]:
+        made.answered(send, broker.produce(send.request), 0)
+    for send in others[1:]:
+        made.answered(send, broker.produce(send.request), 600)
+    made.expire(600)
+    for batch in batches[1:]:
+        assert isinstance(batch.error, TimedOut)
+        assert "t-0: KAFKA_STORAGE_ERROR" in str(batch.error)
+
+
 def test_an_error_that_lasts_beyond_the_deadline_is_named() -> None:
     made, broker = sender(), Broker()
     batch = outgoing(1, deadline_ms=100)
