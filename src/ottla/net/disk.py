@@ -34,6 +34,7 @@ MAX_BUFFERS = 1024
 READ_BYTES = 1 << 20
 
 DELETED = "it is deleted"
+REMOVED = "it was removed by somebody else"
 
 LARGE_BYTES = 4 << 20
 """Freeing a file of this size or more takes so long that the janitor does it."""
@@ -51,6 +52,7 @@ class RealFile:
         "_failure",
         "_fd",
         "_is_gone",
+        "_is_leaving",
         "_is_new",
         "_pins",
         "_synced",
@@ -70,7 +72,7 @@ class RealFile:
         self._fd = fd
         self._pins = 0
         self._closing = False
-        self._is_gone = False
+        self._is_gone = self._is_leaving = False
         self._is_new = is_new
         self._directory: RealDirectory | None = None
         self._asked = 0
@@ -181,6 +183,8 @@ class RealFile:
         try:
             if written != self._synced:
                 self._system.fdatasync(self._fd)
+                if not self._is_leaving and not self._system.fstat(self._fd).st_nlink:
+                    raise SyncFailed(self.path, REMOVED)  # nobody would ever find what was written
             if self._directory is not None:
                 self._directory.sync_for(self._asked)
                 self._is_new = False
@@ -201,9 +205,13 @@ class RealFile:
         if fd >= 0:
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
+    def leaves(self) -> None:
+        """Note that the name is about to be taken away on purpose."""
+        self._is_leaving = True
+
     def is_removed(self) -> bool:
         """Note that the name is gone: the file can be read while its handle is open. Returns whether it is."""
-        self._is_gone = True
+        self._is_gone = self._is_leaving = True
         return self.is_open
 
     def pin(self) -> None:
@@ -340,7 +348,7 @@ class RealDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file. Freeing a large one takes long: the janitor does it once nobody reads it."""
-        file = self._by_path.get(path)
+        file = self._leaving(path)
         self._remove(path, is_read=file is not None and file.is_open)
         self._let_go([self._by_path.pop(path, None)])
 
@@ -358,7 +366,7 @@ class RealDisk:
             self._janitor.free(fd)
 
     def remove_soon(self, path: str) -> None:
-        file = self._by_path.get(path)
+        file = self._leaving(path)
         if file is not None and file.is_open:
             self._remove(path, is_read=True)
         else:
@@ -490,6 +498,13 @@ class RealDisk:
             else:
                 old.close()
 
+    def _leaving(self, path: str) -> RealFile | None:
+        """The file of this name, if anybody has it open: it is told that the name is taken away."""
+        file = self._by_path.get(path)
+        if file is not None:
+            file.leaves()
+        return file
+
     def _forget(self, path: str) -> Sequence[RealFile]:
         """Forget the files at or below `path`: whatever has these names next is another file. Returns those forgotten."""
         file = self._by_path.pop(path, None)
@@ -513,6 +528,7 @@ class RealDisk:
 
     def _rename(self, path: str, to: str) -> None:
         """Rename; the file that had the name `to` is gone."""
+        self._leaving(to)
         try:
             self.system.replace(self._full(path), self._full(to))
         except OSError as failure:

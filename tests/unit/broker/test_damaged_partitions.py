@@ -76,6 +76,25 @@ def test_a_directory_that_is_removed_is_missed_and_never_made_anew(
 
 
 @pytest.mark.expects_errors("was removed while the broker ran", "is missing")
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_sync_that_meets_a_removed_directory_says_so_and_notes_at_once_what_was_held(
+    is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_with_records()
+    machine.disk.remove_tree("t-0")
+    assert produce(machine, b"more").error_code == KAFKA_STORAGE_ERROR
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(told) == 1
+    assert f"t-0 is offline: {SEGMENT}: it was removed while the broker ran: restore it and restart the broker" in told[0]
+    machine.pass_time(10)
+    if not is_killed:
+        machine.broker.close()
+    caplog.clear()
+    machine.kill()
+    assert "t-0 is offline: t-0: the directory is missing, though it held records below offset" in caplog.text
+
+
+@pytest.mark.expects_errors("was removed while the broker ran", "is missing")
 def test_a_roll_makes_no_segment_where_the_directory_was_removed() -> None:
     machine = machine_with_records(5, **{"internal.segment.bytes": "200"})
     machine.disk.remove_tree("t-0")

@@ -19,7 +19,7 @@ from ottla.log.log import Log, LogConfig
 from ottla.net import workers
 from ottla.net.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
 from ottla.net.janitor import PIECE_BYTES
-from ottla.ports import Buffer, FileSlice, StorageFailed
+from ottla.ports import Buffer, FileSlice, StorageFailed, SyncFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
 Calls = Queue[Callable[[], None]]
@@ -331,6 +331,23 @@ def test_a_sync_that_fails_is_told_and_never_taken_back(disk: RealDisk, calls: C
     while len(done) < 3:
         calls.get(timeout=10)()
     assert [str(failure) for failure in done] == ["log: Input/output error"] * 2 + ["None"]
+
+
+def test_what_is_written_to_a_file_that_somebody_removed_is_not_on_stable_storage(
+    disk: RealDisk, calls: Calls, tmp_path: Path
+) -> None:
+    removed, kept, done = disk.open("removed", create=True), disk.open("kept", create=True), list[StorageFailed | None]()
+    for file in (removed, kept):
+        file.append([b"1"])
+        file.sync()
+        file.append([b"2"])
+    (tmp_path / "removed").unlink()
+    kept.sync()
+    with pytest.raises(SyncFailed, match="removed: it was removed by somebody else"):
+        removed.sync()
+    disk.sync_soon([removed], done.append)
+    calls.get(timeout=10)()
+    assert [str(failure) for failure in done] == ["removed: it was removed by somebody else"]
 
 
 def test_closing_a_file_waits_for_its_sync(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,8 +259,9 @@ class Checkpoints:
             starts.pop(key, None)
 
     def has_vanished(self, partition: Partition, vanished: Vanished) -> None:
-        """Take a partition offline whose files somebody removed, and note what it held: the next start must miss it."""
+        """Take a partition offline whose files somebody removed, and note what it held, soon: the next start must miss it."""
         self._note(partition, partition.log.log_end_offset)
+        self._scheduler.begin(RECOVERY_POINTS, self._replace(RECOVERY_POINTS))
         log.error("%s is offline: %s", partition, vanished)
         partition.go_offline(str(vanished))
 

@@ -34,7 +34,7 @@ class Partitions:
     ) -> None:
         """`on_change` hears of every partition of which readers may see something else now."""
         self.checkpoints = Checkpoints(disk, scheduler)
-        self.syncs = Syncs(disk, clock, scheduler)
+        self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
         self._disk = disk
         self._clock = clock
         self._scheduler = scheduler

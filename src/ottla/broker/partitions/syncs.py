@@ -6,11 +6,13 @@ Syncs are asked for by those who wait (acks=all) and by a topic's flush.messages
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Scheduler
 from ottla.log.config import FOREVER
+from ottla.log.damaged import Vanished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -27,8 +29,10 @@ class Syncs:
     that could not begin is asked for again: nothing was lost, and those who wait for it wait on.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler) -> None:
+    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:
+        """`vanished` hears of a partition whose files somebody removed: a sync is what meets that first."""
         self._disk = disk
+        self._vanished = vanished
         self._clock = clock
         self._scheduler = scheduler
         self._wanted: dict[Partition, None] = {}
@@ -59,7 +63,7 @@ class Syncs:
         except TryAgain as failure:
             self._start_later(partition, failure)
         except StorageFailed as failure:
-            partition.fail(failure)
+            self._fail(partition, failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
         """Want a sync at once or later, as flush.messages and flush.ms say: called after an append."""
@@ -91,6 +95,18 @@ class Syncs:
         if failure is None:
             partition.synced(upto)
         else:
-            partition.fail(failure)
+            self._fail(partition, failure)
         if partition in self._wanted:
             self._start_one(partition)
+
+    def _fail(self, partition: Partition, failure: StorageFailed) -> None:
+        if partition.offline is not None:
+            return
+        try:
+            partition.log.check_place()
+        except Vanished as vanished:
+            self._vanished(partition, vanished)
+            return
+        except StorageFailed:
+            pass  # the failure of the sync says it all
+        partition.fail(failure)
