@@ -129,6 +129,10 @@ class GroupMachine:
             if record.group_id not in self.groups and record.group_id not in self.consumers.groups:
                 self._group(record.group_id)
             self.offsets.apply(record)
+        elif is_of_consumers(record):
+            if type(record) in FOUNDING:  # a group that was there only because somebody committed offsets for it
+                self.groups.pop(record.group_id, None)
+            self.consumers.apply(record)
         elif isinstance(record, OffsetPending):
             if record.offset.group_id not in self.consumers.groups:
                 self._group(record.offset.group_id)
@@ -139,10 +143,6 @@ class GroupMachine:
             self.groups.pop(record.group_id, None)
         elif isinstance(record, TopicsSeen):
             self.consumers.see(record)
-        elif is_of_consumers(record):
-            if type(record) in FOUNDING:  # a group that was there only because somebody committed offsets for it
-                self.groups.pop(record.group_id, None)
-            self.consumers.apply(record)
         else:
             event = cast(ClassicEvent, record)
             classic.apply(self._group(event.group_id), event)

@@ -110,13 +110,13 @@ def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored; a tombstone's value is None."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record)
+    if consumer.is_stored(record):
+        return consumer.encode_record(record)
     if isinstance(record, OffsetForgotten):
         return _offset_key(record.group_id, record.topic, record.partition), None
     if isinstance(record, GroupStored):
         return _group_key(record.group_id), _group_value(record)
-    if isinstance(record, GroupForgotten):
-        return _group_key(record.group_id), None
-    return consumer.encode_record(record)
+    return _group_key(record.group_id), None
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:

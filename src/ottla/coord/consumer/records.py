@@ -6,7 +6,7 @@ Knows nothing of what they mean. The first field of each is the group; those nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Never, TypeVar
+from typing import NamedTuple, Never, TypeGuard, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
@@ -149,6 +149,8 @@ ConsumerStored = (
 
 def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
+    if type(record) is TargetStored and not record.partitions:  # as thousands of members may have it, who join one small topic
+        return encode_key(_target_key(record)), _NOTHING
     key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
     return encode_key(key), None if value is None else encode_value(value, VERSION)
 
@@ -228,6 +230,9 @@ def _target_value(record: TargetStored) -> target_data.ConsumerGroupTargetAssign
             for topic_id, partitions in record.partitions.items()
         ]
     )
+
+
+_NOTHING = encode_value(_target_value(TargetStored("", "", {})), VERSION)
 
 
 def _current_value(record: CurrentStored) -> current_data.ConsumerGroupCurrentMemberAssignmentValue:
@@ -342,6 +347,12 @@ _ENCODE: dict[type, Encode] = {
 
 STORED = frozenset(_ENCODE)
 """The types of all these records."""
+
+
+def is_stored(record: object) -> TypeGuard[ConsumerStored]:
+    """Whether it is one of these records."""
+    return type(record) in STORED
+
 
 Decoder = Callable[[bytes, bytes | None], ConsumerStored]
 
