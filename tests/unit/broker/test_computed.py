@@ -131,6 +131,34 @@ def test_a_large_old_fetch_is_converted_in_slices_while_others_are_served(slow: 
     assert [value for _, value in values(data, 1)] == BIG
 
 
+@pytest.mark.parametrize("lines", [7, 9000])
+def test_an_old_fetch_waits_for_memory_as_everything_does_that_opens_batches(slow: Machine, lines: int) -> None:
+    """A batch that opens to 9 MB asks for more of it than one that opens to 7 KB, once it is seen that it does."""
+    batch = build(None, [bytes(1000)] * lines, 1_700_000_000_000, codec=codecs.GZIP)
+    assert slow.ask(PRODUCE, 9, produced("t", bytes(batch), version=9)).responses[0].partition_responses[0].error_code == 0
+    checks = slow.broker.checks
+    before = checks.memory.free_bytes, checks.memory_of_large.free_bytes
+    checks.memory.free_bytes = checks.memory_of_large.free_bytes = 0
+    pending = slow.begin(FETCH, 1, fetched(0, version=1, max_bytes=50 << 20))
+    for _ in range(100):
+        slow.pass_time(1)
+    assert isinstance(pending, Promise)
+    assert not pending.done, "there is no memory"
+    checks.memory.free_bytes, checks.memory_of_large.free_bytes = before
+    for memory in (checks.memory, checks.memory_of_large):
+        memory._grant()
+    least = sum(before)
+    for _ in range(100_000):
+        if pending.done:
+            break
+        slow.pass_time(1)
+        least = min(least, checks.memory.free_bytes + checks.memory_of_large.free_bytes)
+    (topic,) = slow.finish(FETCH, 1, pending).responses
+    assert len(values(topic.partitions[0], 1)) == lines
+    assert (checks.memory.free_bytes, checks.memory_of_large.free_bytes) == before, "what was held is free again"
+    assert (sum(before) - least > 100 << 20) == (lines == 9000)
+
+
 def test_a_large_old_produce_is_converted_in_slices_and_appended_whole(slow: Machine) -> None:
     machine = slow
     inner = plain(*BIG[:3000])

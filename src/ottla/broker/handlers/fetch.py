@@ -13,9 +13,10 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.down_conversion import down_converted
+from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
 from ottla.broker.serving.later import LaterReplies, Reply, Waiting
+from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.refusals import joined, told
 from ottla.broker.serving.request import Close, Encoded, Request, Whole
 from ottla.broker.serving.routes import serves
@@ -75,6 +76,7 @@ class FetchRooms(NamedTuple):
     settings: SettingsInForce
     sessions: FetchSessions
     later: LaterReplies
+    checks: LongChecks
 
 
 @serves(
@@ -220,9 +222,9 @@ class _Fetch:
         """What was read, in a format that the version knows."""
         if self.version >= BATCHES_FROM:
             return response
-        return self.rooms.later.computed(
-            down_converted(self.rooms.partitions, self.body, self.version, response, self.rooms.settings.value.fetch_max_bytes)
-        )
+        left = self.rooms.settings.value.fetch_max_bytes
+        old = OldFetch(self.rooms.partitions, self.body, self.version, response, left)
+        return self.rooms.later.computed(old.converted(self.rooms.checks))
 
     def _begin(self) -> None:
         self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
@@ -359,7 +361,7 @@ class _LargeFetch(_Fetch):
             response = self._read(part.body) if refused is None else refused
             if self.version < BATCHES_FROM:
                 left = max(0, self.rooms.settings.value.fetch_max_bytes - converted)
-                yield from down_converted(self.rooms.partitions, part.body, self.version, response, left)
+                yield from OldFetch(self.rooms.partitions, part.body, self.version, response, left).converted(self.rooms.checks)
                 converted += sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
             self._first = self._first or response
             writer.add(self._whole.tell(part, response))

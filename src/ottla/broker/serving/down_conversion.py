@@ -1,20 +1,21 @@
 """What logs hold, as the message sets of fetches before version 4: read, opened and written anew a piece at a time.
 
-Knows partitions and `ottla.records`; memory is that of the reply and of one batch.
+Knows partitions and `ottla.records`; memory is that of the reply and of one batch, within what all long checks may hold.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.later import Reply
+from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, LongChecks
 from ottla.log.damaged import Damaged
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BadBatch
-from ottla.records.codecs import CodecFailed
+from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
 from ottla.records.convert import DownConversion
 from ottla.records.legacy import BadMessage
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -25,59 +26,114 @@ MAGIC: Final = (0, 0, 1, 1)
 
 WHOLE_MESSAGE_FROM: Final = 3
 READ_BYTES: Final = 1 << 20
+EXPANSION: Final = 8
+"""How much larger than in the log most message sets are, and what most batches open to."""
+
 FetchPartition = FetchRequest.FetchPartition
 PartitionData = FetchResponse.PartitionData
 
 
-def down_converted(
-    partitions: Partitions, body: FetchRequest, version: int, response: FetchResponse, fetch_max_bytes: int
-) -> Steps[Reply]:
-    """The response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
+class Wanted(NamedTuple):
+    """One partition's part of a fetch, of which something was found."""
 
-    Up to version 2 bytes are cut off there, within the first message even, and a client that gets no whole one asks for more. From
-    3 on the first message of the response is whole whatever its size, and all partitions share `max_bytes` (KIP-74).
-    """
-    left = min(body.max_bytes, fetch_max_bytes)
-    size = 0
-    for topic, answered in zip(body.topics, response.responses, strict=True):
-        for part, data in zip(topic.partitions, answered.partitions, strict=True):
-            partition = partitions.get(topic.topic, part.partition)
-            if data.error_code or not data.records or partition is None:
-                continue
-            max_bytes = min(part.partition_max_bytes, left - size)
-            whole = version >= WHOLE_MESSAGE_FROM and not size
-            data.records = b""
+    partition: Partition
+    offset: int
+    max_bytes: int
+    found_bytes: int
+    data: PartitionData
+
+
+class OldRecords(NamedTuple):
+    """What it became: a message set, or what stands in the way of the first message."""
+
+    records: bytearray
+    error_code: int = NONE
+
+
+class OldFetch:
+    """One fetch of an old version. `left` is how many bytes all partitions share."""
+
+    def __init__(self, partitions: Partitions, body: FetchRequest, version: int, response: FetchResponse, left: int) -> None:
+        self._response = response
+        self._magic = MAGIC[version]
+        self._has_whole_message = version >= WHOLE_MESSAGE_FROM
+        self._left = min(body.max_bytes, left)
+        self._wanted: list[Wanted] = []
+        for topic, answered in zip(body.topics, response.responses, strict=True):
+            for part, data in zip(topic.partitions, answered.partitions, strict=True):
+                partition = partitions.get(topic.topic, part.partition)
+                if not data.error_code and data.records and partition is not None:
+                    wanted = Wanted(partition, part.fetch_offset, part.partition_max_bytes, len(data.records), data)
+                    self._wanted.append(wanted)
+                    data.records = b""
+
+    def converted(self, checks: LongChecks) -> Steps[Reply]:
+        """The response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
+
+        Up to version 2 bytes are cut off there, within the first message even, and a client that gets no whole one asks for more.
+        From 3 on the first message of the response is whole whatever its size, and all partitions share `max_bytes` (KIP-74).
+
+        What it takes of memory is held of what all long checks share: the message sets, and what one batch opens to, which is as
+        much as few have in them, or else the most that one may. Message sets count twice: the next reply may be made while one is
+        being sent.
+        """
+        found = sum(wanted.found_bytes for wanted in self._wanted)
+        own = min(self._left, sum(min(wanted.max_bytes, EXPANSION * wanted.found_bytes) for wanted in self._wanted))
+        for opened in (min(LARGE_BYTES, max(READ_BYTES, EXPANSION * found)), DEFAULT_LIMIT_BYTES):
+            size = min(2 * max(own, 0) + opened, MOST_HELD_BY_LARGE_BYTES)
+            results = yield from checks.holding(size, self._convert_all(opened))
+            if results is not None:
+                break
+        for wanted, result in zip(self._wanted, results or (), strict=True):
+            wanted.data.records = result.records
+            if result.error_code and not result.records:
+                wanted.data.error_code, wanted.data.high_watermark = result.error_code, -1
+        return self._response
+
+    def _convert_all(self, limit_bytes: int) -> Steps[list[OldRecords] | None]:
+        """What all partitions became; None if one of their batches opens to more than `limit_bytes`, and might with more."""
+        results: list[OldRecords] = []
+        size = 0
+        for wanted in self._wanted:
+            max_bytes = min(wanted.max_bytes, self._left - size)
+            whole = self._has_whole_message and not size
+            result = OldRecords(bytearray())
             if max_bytes > 0 or whole:
-                yield from _fill(partition, part.fetch_offset, MAGIC[version], max_bytes, whole, data)
-                size += len(data.records)
-    return response
+                try:
+                    result = yield from self._fill(wanted, max_bytes, whole, limit_bytes)
+                except CodecFailed:
+                    return None
+                size += len(result.records)
+            results.append(result)
+        return results
+
+    def _fill(self, wanted: Wanted, max_bytes: int, whole: bool, limit_bytes: int) -> Steps[OldRecords]:
+        """Convert batch after batch until there is enough. Raises `CodecFailed` if more memory may help."""
+        out = bytearray()
+        error_code = NONE
+        try:
+            yield from _convert(wanted, self._magic, max(1, max_bytes), out, limit_bytes)
+        except BadMessage as bad:
+            error_code = bad.error_code
+        except CodecFailed as failure:
+            if failure.over_limit and limit_bytes < DEFAULT_LIMIT_BYTES:
+                raise
+            error_code = CORRUPT_MESSAGE
+        except (BadBatch, Damaged):
+            error_code = CORRUPT_MESSAGE
+        except StorageFailed:
+            error_code = NOT_LEADER_OR_FOLLOWER
+        keep = max(max_bytes, _first_size(out)) if whole else max_bytes
+        del out[keep:]
+        return OldRecords(out, error_code)
 
 
-def _fill(partition: Partition, offset: int, magic: int, max_bytes: int, whole: bool, data: PartitionData) -> Steps[None]:
-    """Convert batch after batch until there is enough; what stands in the way of the first is the partition's error."""
-    out = bytearray()
-    error_code = NONE
-    try:
-        yield from _convert(partition, offset, data.high_watermark, magic, max(1, max_bytes), out)
-    except BadMessage as bad:
-        error_code = bad.error_code
-    except (BadBatch, CodecFailed, Damaged):
-        error_code = CORRUPT_MESSAGE
-    except StorageFailed:
-        error_code = NOT_LEADER_OR_FOLLOWER
-    if error_code and not out:
-        data.error_code, data.high_watermark = error_code, -1
-    keep = max(max_bytes, _first_size(out)) if whole else max_bytes
-    del out[keep:]
-    data.records = out
-
-
-def _convert(partition: Partition, offset: int, until: int, magic: int, max_bytes: int, out: bytearray) -> Steps[None]:
-    """Add to `out` what is from `offset` on, below `until`, with a pause after each piece."""
-    at = offset
-    conversion = DownConversion(magic, from_offset=offset)
+def _convert(wanted: Wanted, magic: int, max_bytes: int, out: bytearray, limit_bytes: int) -> Steps[None]:
+    """Add to `out` what may be read from the offset on, with a pause after each piece."""
+    at, until = wanted.offset, wanted.data.high_watermark
+    conversion = DownConversion(magic, from_offset=at, limit_bytes=limit_bytes)
     while at < until and len(out) < max_bytes:
-        found = partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
+        found = wanted.partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
         if found is None:
             return
         if not found.size:  # a large batch is being checked
@@ -103,6 +159,6 @@ def _read_slowly(found: FileSlice) -> Steps[memoryview]:
     return memoryview(read)
 
 
-def _first_size(message_set: bytearray) -> int:
+def _first_size(records: bytearray) -> int:
     """The size of the first message with its offset and length."""
-    return 12 + int.from_bytes(message_set[8:12], "big") if len(message_set) >= 12 else 0
+    return 12 + int.from_bytes(records[8:12], "big") if len(records) >= 12 else 0
