@@ -37,7 +37,8 @@ class Mistake:
 class Changes:
     """Whether the request at hand has changed anything: a log, a coordinator, the registry.
 
-    Until then an unexpected exception costs that request alone: there is nothing to undo. `mistakes` counts those.
+    Until then an unexpected exception costs that request alone: there is nothing to undo. Whoever refuses one for it counts it in
+    `mistakes`.
     """
 
     __slots__ = ("made", "mistakes")
@@ -65,7 +66,6 @@ class Changes:
                 except Exception as error:
                     if self.made:
                         raise
-                    self.mistakes += 1
                     return Mistake(error)
                 finally:
                     self.made = self.made or made

@@ -8,20 +8,21 @@ from typing import Any, NoReturn
 import pytest
 
 from ottla.broker.failures import Changes, Mistake
-from ottla.broker.handlers import describe_topic_partitions, list_offsets, log_dirs, produce
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving import down_conversion
-from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Close
-from ottla.ports import StorageFailed
+from ottla.broker.handlers import describe_topic_partitions, fetch, list_offsets, log_dirs, produce
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.serving import down_conversion, router
+from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.request import Close, Ready
+from ottla.ports import Now, StorageFailed
 from ottla.records.build import build
+from ottla.sim.clock import SimClock
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
 from tests.old.message_sets import plain as old_messages
 from tests.support.machine import Machine
 from tests.support.messages import request
 from tests.unit.broker.test_computed import slow as a_slow_machine
-from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, produced
+from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, machine_with, produced
 
 METADATA, LIST_OFFSETS, DESCRIBE_LOG_DIRS, DESCRIBE_TOPIC_PARTITIONS = 3, 2, 35, 75
 slow = a_slow_machine
@@ -108,6 +109,110 @@ def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Mac
     assert machine.broker.changes.mistakes == 1
     assert machine.ask(18, 0, ApiVersionsRequest()).error_code == NONE
     assert machine.ask(LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[])).topics == []
+
+
+def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+    """The records are appended, and their answer cannot be written; the error can."""
+    encode, told = router.encode_response, list[object]()
+
+    def mistaken_once(*given: Any) -> Any:
+        told.append(given)
+        return encode(*given) if len(told) > 1 else mistaken()
+
+    patch.setattr(router, "encode_response", mistaken_once)
+    pending = begun(machine, PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), acks=-1, version=9))
+    machine.settle()
+    return pending
+
+
+def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+    pending = begun(machine, PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), acks=-1, version=9))
+    pending._finish = mistaken
+    machine.settle()
+    return pending
+
+
+def of_a_retry(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+    body = fetched(0, version=11)
+    body.max_wait_ms, body.min_bytes = 500, 1
+    pending = begun(machine, FETCH, 11, body)
+    patch.setattr(fetch._Fetch, "_slice", mistaken)
+    machine.ask(PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), version=9))
+    return pending
+
+
+def begun(machine: Machine, key: int, version: int, body: Any) -> Promise:
+    pending = machine.broker.receive(machine.frame_of(key, version, body), machine.peer, machine.clock.now())
+    assert isinstance(pending, Promise)
+    return pending
+
+
+PROMISED: dict[str, tuple[int, int, Callable[[Machine, pytest.MonkeyPatch], Promise]]] = {
+    "made bytes": (PRODUCE, 9, of_a_promise_made_bytes),
+    "made": (PRODUCE, 9, of_a_promise_not_made),
+    "tried again": (FETCH, 11, of_a_retry),
+}
+
+
+@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.parametrize("kind", PROMISED)
+def test_a_mistake_in_a_promised_reply_costs_the_request_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, (key, version, provoke) = machine_with("t"), PROMISED[kind]
+    with monkeypatch.context() as patch:
+        pending = provoke(machine, patch)
+    assert UNKNOWN_SERVER_ERROR in codes(machine.finish(key, version, pending))
+    assert machine.broker.changes.mistakes == 1
+    answer = machine.ask(PRODUCE, 9, produced("t", bytes(build(None, [b"another"], 1)), version=9))
+    part = answer.responses[0].partition_responses[0]
+    assert (part.error_code, part.base_offset) == (NONE, 1), "what was appended stays, and more can be"
+
+
+def codes(response: Any) -> list[int]:
+    """The error of a response as a whole, and those of its partitions."""
+    parts = [
+        part for topic in response.responses for part in getattr(topic, "partition_responses", getattr(topic, "partitions", []))
+    ]
+    return [getattr(response, "error_code", NONE), *(part.error_code for part in parts)]
+
+
+@pytest.mark.expects_errors("met a mistake in Ottla")
+def test_a_connection_is_closed_where_not_even_the_mistake_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_with("t")
+    pending = begun(machine, PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), acks=-1, version=9))
+    with monkeypatch.context() as patch:
+        patch.setattr(router, "encode_response", mistaken)
+        machine.settle()
+    assert isinstance(pending.answer, Close)
+    assert machine.ask(18, 0, ApiVersionsRequest()).error_code == NONE
+
+
+def test_a_retry_that_the_disk_fails_closes_its_connection() -> None:
+    later = LaterReplies(Scheduler(SimClock()), Changes())
+    replies: list[Ready] = []
+
+    def retry(now: Now, expired: bool) -> Reply | None:
+        raise StorageFailed("t-0", "no room")
+
+    later.keep(Waiting(("k",), None, retry), replies.append)
+    later.wake("k")
+    later.settle(Now(0, 0))
+    (closed,) = replies
+    assert isinstance(closed, Close)
+    assert "no room" in closed.reason
+
+
+def test_a_retry_that_has_changed_something_is_never_taken_for_a_refusal() -> None:
+    changes = Changes()
+    later = LaterReplies(Scheduler(SimClock()), changes)
+
+    def retry(now: Now, expired: bool) -> Reply | None:
+        changes.made = True
+        mistaken()
+
+    later.keep(Waiting(("k",), None, retry), lambda ready: None)
+    later.wake("k")
+    with pytest.raises(IndexError):
+        later.settle(Now(0, 0))
 
 
 def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Generator[None, None, str]:

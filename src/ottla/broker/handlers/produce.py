@@ -260,6 +260,7 @@ class SlowProduce:
         """Look at one partition's part. Nothing is changed by that, so that a mistake costs this part alone."""
         looked = yield from self._later.spared(self._look_at_any_size(name, data))
         if isinstance(looked, Mistake):
+            self._later.changes.mistakes += 1
             log.error(MISTAKEN, self._request.peer, exc_info=looked.error, extra={"cause": "mistake"})
             return _failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
         return looked

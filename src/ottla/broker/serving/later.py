@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.failures import Changes
+from ottla.broker.failures import EXPECTED, Changes, Mistake
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving.request import Answer, Close, Ready
 from ottla.ports import Now, StorageFailed
@@ -71,7 +71,11 @@ class Promise:
         self._missing -= 1
         if self._missing or self._finish is None or (self._encode is None and self._instead is None):
             return
-        self.fulfil(self._finish())
+        try:
+            reply = self._finish()
+        except Exception as error:
+            reply = Mistake(error)  # all that it would tell of is done, so that nothing but the reply is lost
+        self.fulfil(reply)
 
     def reply(self) -> Ready | Promise:
         """The reply if nothing is missing, or this promise."""
@@ -126,6 +130,7 @@ class LaterReplies:
 
     def __init__(self, scheduler: Scheduler, changes: Changes) -> None:
         self._scheduler = scheduler
+        self.changes = changes
         self.spared = changes.spared
         self._waitings: dict[Promise, Waiting] = {}
         self._by_key: dict[Hashable, dict[Promise, None]] = {}
@@ -162,7 +167,7 @@ class LaterReplies:
                 early.append(reply)
 
         def failed(failure: Exception) -> None:
-            done(Close(f"its request could not be served: {failure}"))
+            done(_closed(failure))
 
         self._scheduler.begin(promise, self.spared(_while_wanted(promise, steps)), done, failed, urgent=True)
         return early[0] if early else promise
@@ -229,13 +234,31 @@ class LaterReplies:
         waiting = self._waitings.get(promise)
         if waiting is None:
             return
-        reply = waiting.retry(now, expired)
+        reply = self._asked_again(waiting, now, expired)
         if reply is None:
             assert not expired, "a reply whose time is over leaves"
             return
         assert not (expired and isinstance(reply, Waiting) and reply.until_ms is not None), "its time is over once"
         self._release(promise)
         self.hand_in(promise, reply)
+
+    def _asked_again(self, waiting: Waiting, now: Now, expired: bool) -> Reply | None:
+        """What a retry answers. An expected failure closes the connection; a mistake that has changed nothing costs the request."""
+        made, self.changes.made = self.changes.made, False
+        try:
+            return waiting.retry(now, expired)
+        except EXPECTED as failure:
+            return _closed(failure)
+        except Exception as error:
+            if self.changes.made:
+                raise
+            return Mistake(error)
+        finally:
+            self.changes.made = self.changes.made or made
+
+
+def _closed(failure: Exception) -> Close:
+    return Close(f"its request could not be served: {failure}")
 
 
 def _go_on(now: Now) -> None:

@@ -102,7 +102,10 @@ class Encoded:
     parts: Sequence[Part]
 
 
-Ready = Message | Encoded | _NoReply | Close | Mistake
+Answerable = Message | Encoded | _NoReply | Close
+"""What becomes an answer as it is."""
+
+Ready = Answerable | Mistake
 """An answer that can leave now; a message is not yet encoded."""
 
 Answer = Sequence[Part] | Close | None

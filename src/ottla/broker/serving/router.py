@@ -15,7 +15,7 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.refusals import refusal, told
-from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request, Whole
+from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
 from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
 from ottla.ports import Buffer, Now, StorageFailed
@@ -34,6 +34,7 @@ _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
 MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
+UNTOLD = "%s: %s met a mistake in Ottla that cannot be told, so its connection is closed; please report these lines"
 
 Handler = Callable[[Request[Message]], Reply]
 
@@ -101,14 +102,16 @@ class Router:
             request.is_owned = True
         self._at_hand = request
         reply = self._ask(request, handler, route)
-        return self._kept(request, reply) if isinstance(reply, LATER) else _encode(request, reply)
+        return self._kept(request, reply) if isinstance(reply, LATER) else self._encode(request, reply)
 
     def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
         """A reply as the network takes it."""
         if isinstance(reply, Promise):
-            reply.keep(partial(_encode, request))
+            reply.keep(partial(self._encode, request))
             return reply
-        return self._later.keep(reply, partial(_encode, request)) if isinstance(reply, Waiting) else _encode(request, reply)
+        return (
+            self._later.keep(reply, partial(self._encode, request)) if isinstance(reply, Waiting) else self._encode(request, reply)
+        )
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that may name many things."""
@@ -130,7 +133,7 @@ class Router:
             request.whole = None
         if whole.reader.is_one_block or slices.asked_whole:
             return serve(request)
-        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, _mistaken))
+        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
         """What the handler of a request answers, if nothing stands against it."""
@@ -153,7 +156,7 @@ class Router:
         if request is None:
             return Close(sentence)
         try:
-            return _encode(request, _refusal(request, error_code, sentence))
+            return _encoded(request, _refusal(request, error_code, sentence))
         except Unencodable:
             return Close(sentence)
 
@@ -183,6 +186,28 @@ class Router:
         log.error("%s: %s: %s", request.peer, request.api.name, sentence)
         return _refusal(request, error_code, sentence)
 
+    def _encode(self, request: Request[Message], reply: Ready) -> Answer:
+        """A reply as bytes. All that it tells of has happened: a mistake in telling it costs the reply, or its connection."""
+        try:
+            if not isinstance(reply, Mistake):
+                return _encoded(request, reply)
+        except Exception as error:
+            reply = Mistake(error)
+        try:
+            refused = self._mistaken(request, reply)
+            if request.whole is None:
+                return _encoded(request, refused)
+        except Exception as error:
+            log.error(UNTOLD, request.peer, request.api.name, exc_info=error, extra={"cause": "mistake"})
+        # Of many things, what they are is in none of the request's parts, so no response can say it of them.
+        return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+
+    def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
+        """What is answered to a request, or to a part of one, that met a mistake."""
+        self._changes.mistakes += 1
+        log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
+        return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
     """Read a request that names few things, however large they are. Whether it was one. Raises `Malformed` if it must be."""
@@ -203,18 +228,7 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
-def _mistaken(request: Request[Message], mistake: Mistake) -> Message | Close:
-    """What is answered to a request, or to a part of one, that met a mistake."""
-    log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
-    return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
-
-
-def _encode(request: Request[Message], reply: Ready) -> Answer:
-    if isinstance(reply, Mistake):
-        refused = _mistaken(request, reply)
-        if request.whole is not None:  # what it names is in none of its parts, so no response can say it of them
-            return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
-        return _encode(request, refused)
+def _encoded(request: Request[Message], reply: Answerable) -> Answer:
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):
