@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.settings.kinds import LARGEST_INT
 
 log = logging.getLogger("ottla.net")
 
@@ -54,7 +55,7 @@ class ConnectionLimits:
 
     def _read(self) -> None:
         most = self._settings.value.max_connections
-        if most > self._room and most != self._lowered:
+        if self._room < most < LARGEST_INT and most != self._lowered:  # the largest number is Kafka's default, and sets no limit
             sentence = (
                 "max.connections is %d, and the open files of this process leave room for %d: allow more open files (ulimit -n)"
             )

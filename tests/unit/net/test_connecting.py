@@ -13,6 +13,7 @@ import pytest
 import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
+from ottla.broker.settings.kinds import LARGEST_INT
 from ottla.net import server as server_module
 from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
 from ottla.net.limits import ConnectionLimits
@@ -63,6 +64,13 @@ def test_more_connections_than_the_files_allow_are_told_once(caplog: pytest.LogC
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "max.connections is 500, and the open files of this process leave room for 20: allow more open files (ulimit -n)"
     ]
+    assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 20
+
+
+def test_kafkas_own_default_sets_no_limit_and_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    limits = ConnectionLimits(SettingsInForce(BrokerSettings({"max.connections": str(LARGEST_INT)})), 20, lambda: False)
+    limits._read()
+    assert caplog.records == []
     assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 20
 
 
