@@ -146,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._frame is not None:
                 self._filled += nbytes
                 if self._filled == len(self._frame):
+                    self._pool.whole(self, self._filled)
                     self._work(now)
             elif self._backlog or self.waits:
                 self._backlog += self._scratch[:nbytes]
@@ -299,12 +300,14 @@ class Connection(asyncio.BufferedProtocol):
         last = self._owed[-1] if self._owed else None
         if isinstance(last, Promise) and not last.done:
             self._granted[last] = size
+            self._backlogs.bytes -= self._copied.pop(last, 0)
         else:
             self._pool.release(size)
 
     def _drop_input(self) -> None:
         """Forget what was read and not served."""
         if self._frame is not None:
+            self._pool.whole(self, len(self._frame))
             self._pool.release(len(self._frame))
         if self._is_claiming:
             self._pool.forget(self)
@@ -330,7 +333,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Promise):
             answer.ready = self._ready
             self._owed.append(answer)
-            if answer.blocking and not owned and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy
+            if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy or from what was the backlog
                 self._copied[answer] = len(frame)
                 self._backlogs.bytes += len(frame)
         elif self._owed:

@@ -61,7 +61,7 @@ class Server:
         """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.turns = Turns()
-        self.pool = FramePool(broker.settings.queued_max_request_bytes)
+        self.pool = FramePool(broker.settings.queued_max_request_bytes, broker.checks.memory_of_large)
         self.backlogs = Tally(BACKLOG_BYTES)
         self.unsent = Tally(UNSENT_BYTES)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -121,6 +121,7 @@ class Server:
             self.broker.forget(pending)
         self._connections.discard(connection)
         self._limits.leave(connection.host)
+        self.settle_soon()  # others may have waited for its memory
 
     def resume_soon(self, connection: Connection) -> None:
         """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""

@@ -9,6 +9,7 @@ import struct
 import pytest
 
 import ottla
+from ottla.broker.serving.long_checks import MOST_HELD_BY_LARGE_BYTES, Claim, Memory
 from ottla.net import pool as module
 from ottla.net import server as server_module
 from ottla.net.pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool
@@ -36,12 +37,22 @@ class Arriving:
     def give_up(self) -> None:
         self.events.append(f"{self.name} given up")
         self.arrived = None
+        self.end()
+
+    def finish(self) -> None:
+        """All of it has arrived."""
+        self.arrived = None
+        self.pool.whole(self, self.size)
+
+    def end(self) -> None:
+        self.pool.whole(self, self.size)
         self.pool.release(self.size)
 
 
 class Requests:
     def __init__(self, limit_bytes: int) -> None:
-        self.pool = FramePool(limit_bytes)
+        self.memory = Memory(MOST_HELD_BY_LARGE_BYTES, Claim.tell)
+        self.pool = FramePool(limit_bytes, self.memory)
         self.events: list[str] = []
 
     def arriving(self, name: str, size: int) -> Arriving:
@@ -102,7 +113,7 @@ def test_a_request_that_is_whole_is_not_given_up() -> None:
     requests = Requests(64 * MB)
     served = requests.arriving("served", 40 * MB)
     assert served.claim()
-    served.arrived = None
+    served.finish()
     assert not requests.arriving("waiting", 40 * MB).claim()
     for second in range(3 * STALLED_MS // 1000):
         requests.pool.look(second * 1000)
@@ -116,6 +127,65 @@ def test_who_goes_away_waits_no_longer() -> None:
     requests.pool.forget(gone)
     requests.pool.release(40 * MB)
     assert requests.events == ["last granted"]
+
+
+def test_giants_that_arrive_and_giants_that_are_opened_take_turns() -> None:
+    """Together they never hold more than the largest of either."""
+    requests = Requests(64 * MB)
+    giant, next_giant = requests.arriving("giant", 95 * MB), requests.arriving("next giant", 95 * MB)
+    assert giant.claim()
+    opened = requests.memory.claim(120 * MB)
+    assert not opened.is_granted
+    assert requests.memory.claim(MB).size == MB, "which waits behind it"
+    giant.finish()
+    assert opened.is_granted
+    giant.end()
+    assert not next_giant.claim()
+    assert requests.pool.waiting == 1
+    requests.memory.release(opened)
+    assert requests.events == ["next giant granted"]
+    next_giant.end()
+    assert requests.pool.used == requests.pool.waiting == 0
+    assert requests.memory.free_bytes == MOST_HELD_BY_LARGE_BYTES - MB
+
+
+def test_a_large_request_that_goes_away_while_batches_are_opened_leaves_nothing_behind() -> None:
+    requests = Requests(64 * MB)
+    opened = requests.memory.claim(120 * MB)
+    gone, last = requests.arriving("gone", 40 * MB), requests.arriving("last", 40 * MB)
+    assert not gone.claim()
+    assert not last.claim()
+    requests.pool.forget(gone)
+    requests.memory.release(opened)
+    assert requests.events == ["last granted"]
+    last.end()
+    assert (requests.pool.used, requests.memory.free_bytes) == (0, MOST_HELD_BY_LARGE_BYTES)
+
+
+def test_ordinary_requests_wait_for_no_batch() -> None:
+    requests = Requests(64 * MB)
+    requests.memory.claim(MOST_HELD_BY_LARGE_BYTES)
+    assert requests.arriving("ordinary", MB).claim()
+
+
+def test_a_giant_that_trickles_is_given_up_while_a_batch_waits_to_be_opened() -> None:
+    requests = Requests(64 * MB)
+    giant = requests.arriving("giant", 95 * MB)
+    assert giant.claim()
+    for second in range(60):
+        giant.arrived = (giant.arrived or 0) + STALLED_BYTES
+        requests.pool.look(second * 1000)
+    assert requests.events == []
+    opened = requests.memory.claim(120 * MB)
+    requests.pool.look(60_000)
+    assert requests.events == ["giant given up"]
+    assert opened.is_granted
+
+
+def test_a_request_beyond_all_memory_has_it_alone() -> None:
+    requests = Requests(1 << 40)
+    assert requests.arriving("huge", 200 * MB).claim()
+    assert not requests.arriving("large", 2 * MB).claim()
 
 
 def server_of(broker: ottla.Broker) -> Server:

@@ -25,7 +25,7 @@ LARGE_BYTES: Final = 8 << 20
 
 MOST_HELD_BYTES: Final = 2 * LARGE_BYTES
 MOST_HELD_BY_LARGE_BYTES: Final = MOST_OPENED_BYTES
-"""What all batches together, and all large ones, may take of memory while they are opened."""
+"""What all batches together, and all large ones with the large requests that arrive, may take of memory while they are opened."""
 
 
 class Claim:
@@ -47,29 +47,44 @@ class Claim:
 
 
 class Memory:
-    """A number of bytes that may be held at once, by whomever."""
+    """A number of bytes that may be held at once, by whomever. Who wants more than there is at all has it alone."""
 
     def __init__(self, most_bytes: int, soon: Callable[[Claim], None]) -> None:
         """`soon` has a claim tell later that it is granted: not from within whoever made room for it."""
         self.free_bytes = most_bytes
+        self._most_bytes = most_bytes
         self._soon = soon
         self._waiting: deque[Claim] = deque()
 
-    def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
-        """What `steps` return, which are begun once so many bytes are free, and nobody waits for theirs any longer."""
-        claim = Claim(size)
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for what others hold."""
+        return bool(self._waiting)
+
+    def claim(self, size: int) -> Claim:
+        """A claim that is granted once so many bytes are free, and nobody waits for theirs any longer; perhaps it is already."""
+        claim = Claim(min(size, self._most_bytes))
         self._waiting.append(claim)
         self._grant()
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        """Give back what was granted, or wait for it no longer."""
+        if claim.is_granted:
+            self.free_bytes += claim.size
+        else:
+            self._waiting.remove(claim)
+        self._grant()
+
+    def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
+        """What `steps` return, which are begun when a claim to so many bytes is granted."""
+        claim = self.claim(size)
         try:
             while not claim.is_granted:
                 yield claim.wait
             return (yield from steps)
         finally:
-            if claim.is_granted:
-                self.free_bytes += size
-            else:
-                self._waiting.remove(claim)
-            self._grant()
+            self.release(claim)
 
     def _grant(self) -> None:
         while self._waiting and self._waiting[0].size <= self.free_bytes:
