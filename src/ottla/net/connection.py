@@ -70,6 +70,9 @@ class Owner(Protocol):
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
         """Forget a closed connection and the replies it was owed."""
 
+    def close_soon(self, connection: Connection) -> None:
+        """Close a connection whose peer has left, some of all each turn."""
+
     def settle_soon(self) -> None:
         """Finish the bundle of requests once every connection that has input was read."""
 
@@ -103,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._resuming = False
         self._heard_all = False
-        self.clear_ns = 0
+        self.clear_ns = owner.turns.of_newcomers()
         self.waits = False
         self.active_ms = self.moved_ms = clock.now().mono_ms
         self._outbox: Outbox
@@ -140,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._scratch if backlogs.bytes <= backlogs.limit_bytes else self._scratch[:CROWDED_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
-        with self._door:
+        try:
             now = self._clock.now()
             self.active_ms = now.mono_ms
             if self._frame is not None:
@@ -153,20 +156,24 @@ class Connection(asyncio.BufferedProtocol):
                 self._work(now)
             elif self._turns.begin(self):
                 self._take(self._scratch[:nbytes], now)
-                if self._flush():
+                if self._flush() or (self._backlog and self._may_go_on):
                     self.waits = True
                 self._turns.end(self)
             else:
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
             self._owner.settle_soon()
+        except Exception as error:  # as `with self._door:`, which costs more
+            self._door.fail(error, "its work between requests")
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
         self._heard_all = True
         if self._is_claiming or self.arrived is not None:
             self._drop_input()
-        return self._is_under_way
+        if not self._is_under_way:
+            self._owner.close_soon(self)
+        return True
 
     def pause_writing(self) -> None:
         self._outbox.writable = False
@@ -198,7 +205,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether something remains to be done before a peer that sends no more can be closed."""
         return bool(self._owed) or self.waits or self._resuming or not self._outbox.is_empty
 
-    def _close_if_done(self) -> None:
+    def close_if_done(self) -> None:
+        """Close if the peer sends no more, and nothing is under way."""
         if self._heard_all and not self._closing and not self._is_under_way:
             self.close()
 
@@ -212,6 +220,11 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._owed) and self._owed[-1].blocking and not self._owed[-1].done
 
     @property
+    def _may_go_on(self) -> bool:
+        """Whether something is held that could be served in a later turn, for what kept it from this one has been sent."""
+        return (len(self._backlog) >= SIZE.size or self._has_frame) and not self._is_claiming and not self._blocked
+
+    @property
     def _has_frame(self) -> bool:
         """Whether a frame with a buffer of its own is whole, and not yet served."""
         return self._frame is not None and self._filled == len(self._frame)
@@ -220,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what is held, now or when its turn comes."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
-            if self._flush():  # to send replies counts as work, too
+            if self._flush() or self._may_go_on:  # to send replies counts as work, too
                 self.waits = True
             self._turns.end(self)
         self._mind_reading()
@@ -377,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work(self._clock.now())
             self._owner.settle_soon()
         if self._heard_all:
-            self._close_if_done()
+            self.close_if_done()
 
     def go_on(self) -> None:
         """Its turn has come: serve what is held, and send more."""
@@ -387,10 +400,10 @@ class Connection(asyncio.BufferedProtocol):
             self._work_off(self._clock.now())
             self._mind_reading()
             self._owner.settle_soon()
-        if self._flush():
+        if self._flush() or self._may_go_on:
             self.waits = True
         if self._heard_all:
-            self._close_if_done()
+            self.close_if_done()
 
     def _put(self, answer: Answer) -> None:
         if isinstance(answer, Close):

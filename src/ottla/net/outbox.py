@@ -54,7 +54,7 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        if self.writable and not self.held:
+        if self.writable and not self.held and self._size <= FULL_BYTES:
             return False
         return self._size + self.held > FULL_BYTES or len(self._parts) > 1024 or self._unsent.is_crowded
 

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -43,6 +44,9 @@ IDLE_WHEN_FULL_MS = 10_000
 MOST_CLOSED = 64
 """Where all connections are taken, so many are closed each second of those that said nothing for so long."""
 
+CLOSED_AT_ONCE = 32
+"""Connections closed in one turn, of those whose peers have left."""
+
 STALE_BYTES = 2 * CHUNK_BYTES
 """Who has less than this unsent is not cut for it."""
 
@@ -77,6 +81,7 @@ class Server:
         self._is_closed = False
         self._room_made_ms = 0
         self._released: list[Connection] = []
+        self._left: deque[Connection] = deque()
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = loop.call_later(LOOK_S, self._look)
         loop.set_exception_handler(self._unhandled)
@@ -123,6 +128,11 @@ class Server:
         self._limits.leave(connection.host)
         self.settle_soon()  # others may have waited for its memory
 
+    def close_soon(self, connection: Connection) -> None:
+        """Close a connection whose peer has left, some of all each turn: thousands may leave at once."""
+        self._left.append(connection)
+        self.settle_soon()
+
     def resume_soon(self, connection: Connection) -> None:
         """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""
         self._released.append(connection)
@@ -140,7 +150,15 @@ class Server:
         self._settle()
         if self.unsent.bytes > LARGEST_UNSENT_BYTES:
             self._relieve()
+        if self._left:
+            self._close_some()
         if not self._is_closed and self.door.failure is None and self.turns.take():
+            self.settle_soon()
+
+    def _close_some(self) -> None:
+        for _ in range(min(len(self._left), CLOSED_AT_ONCE)):
+            self._left.popleft().close_if_done()
+        if self._left:
             self.settle_soon()
 
     def _settle(self) -> None:

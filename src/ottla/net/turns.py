@@ -1,8 +1,8 @@
 """Turns: how much of the broker's thread each connection has used, and whose turn it is next. Knows time, nothing of bytes.
 
 The loop polls the sockets, hears every connection that has input, and polls again: that is one turn. A connection that has used
-little lately is served at once. One that has used more than its share is served at once only while nobody waits and the turn is
-young; otherwise it waits in a queue, of which each turn serves one slice. So whoever asks for little waits for a slice or two,
+little lately is served at once. One that has used more than its share, or has just come, is served at once only while nobody waits
+and the turn is young; otherwise it waits in a queue, of which each turn serves one slice. So whoever asks for little waits for a slice or two,
 whatever the others ask for.
 """
 
@@ -24,6 +24,9 @@ SHARE = 50
 
 LIGHT_NS = SHARE * 2_000_000
 """A debt of two milliseconds' work still counts as light."""
+
+NEW_NS = 200_000_000
+"""For so long after it came, a connection counts as one that has used much: hundreds may come at once."""
 
 PIECES = 4
 """So many pieces of cheap work are done between two looks at the clock."""
@@ -59,6 +62,10 @@ class Turns:
         self._deadline_ns = 0
         self._count = 0
         self._queue: list[tuple[int, int, TurnTaker]] = []
+
+    def of_newcomers(self) -> int:
+        """`clear_ns` of a worker that begins now."""
+        return self._clock_ns() + LIGHT_NS + NEW_NS
 
     def pace(self, done: int) -> int:
         """How many more pieces of work, after `done`, the worker may do before it asks again; 0: others have to go on."""

@@ -67,6 +67,28 @@ def test_more_connections_than_the_files_allow_are_told_once(caplog: pytest.LogC
     assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 20
 
 
+def test_many_who_leave_at_once_are_closed_some_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "CLOSED_AT_ONCE", 3)
+    turns: list[int] = []
+    close_some = server_module.Server._close_some
+
+    def counted(server: server_module.Server) -> None:
+        before = len(server._left)
+        close_some(server)
+        turns.append(before - len(server._left))
+
+    monkeypatch.setattr(server_module.Server, "_close_some", counted)
+    with ottla.Broker() as broker, Raw(broker.address) as other:
+        assert broker._running is not None
+        server = broker._running.server
+        with closing(connect(broker.address, 40)):
+            eventually(lambda: len(server._connections) == 41)
+        eventually(lambda: len(server._connections) == 1)
+        assert sum(turns) == 40
+        assert max(turns) == 3
+        assert other.is_served()
+
+
 def test_kafkas_own_default_sets_no_limit_and_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     limits = ConnectionLimits(SettingsInForce(BrokerSettings({"max.connections": str(LARGEST_INT)})), 20, lambda: False)
     limits._read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,8 +13,10 @@ import ottla
 from ottla.broker.serving.long_checks import MOST_HELD_BY_LARGE_BYTES, Claim, Memory
 from ottla.net import pool as module
 from ottla.net import server as server_module
+from ottla.net.outbox import Outbox
 from ottla.net.pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool
 from ottla.net.server import Server
+from ottla.ports import Part
 from tests.support.frames import FETCH, METADATA, PRODUCE, Batch, Raw, array, fetch_v4, metadata_v1, produce_v7, request, string
 from tests.support.waiting import eventually
 
@@ -290,3 +293,26 @@ def test_copies_of_requests_that_are_served_in_slices_count_as_backlogs() -> Non
         assert server.backlogs.bytes <= MB // 4 + server_module.SCRATCH_BYTES + 30 * 4096
     assert server.backlogs.bytes == 0
     assert server.pool.used == 0
+
+
+def test_a_large_reply_is_sent_before_the_next_request_is_begun() -> None:
+    """Of fetches that ask for megabytes each, one is served at a time, however many more the peer sends and does not read."""
+    with ottla.Broker() as broker, Raw(broker.address) as client:
+        assert client.create_topic("t", 1) == 0
+        eventually(lambda: client.produce("t", Batch((bytes(900_000),)).encode())[0] == 0)
+        assert all(client.produce("t", Batch((bytes(900_000),)).encode())[0] == 0 for _ in range(3))
+        server = server_of(broker)
+        most: list[int] = []
+        put = Outbox.put
+
+        def noted(outbox: Outbox, parts: Sequence[Part]) -> None:
+            put(outbox, parts)
+            most.append(outbox._size)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Outbox, "put", noted)
+            client.send(request(FETCH, 4, 1, fetch_v4("t", 0, 0, max_bytes=8 * MB)) * 20)
+            for _ in range(20):
+                assert len(client.frame()) > 3_600_000
+        assert max(most) < 5_000_000
+        assert all(one._outbox.is_empty for one in server._connections)

@@ -120,6 +120,30 @@ def test_of_many_who_ask_for_little_no_turn_serves_all_and_they_are_served_by_ag
     assert turns > 20
 
 
+def test_many_who_come_at_once_work_for_a_slice_of_each_turn_beside_who_was_there(crowd: Crowd) -> None:
+    little = crowd.client("little", MS // 20)
+    for number in range(64):
+        newcomer = crowd.client(f"new {number}", MS)
+        newcomer.clear_ns = crowd.turns.of_newcomers()
+        newcomer.ask()
+    assert len(crowd.done) == 1, "the others wait"
+    while crowd.turns.take():
+        before = len(crowd.done)
+        little.ask()
+        assert crowd.done[before:] == ["little"]
+    assert crowd.done.count("little") >= 60, "one of them in each turn"
+
+
+def test_who_came_a_while_ago_is_served_at_once_though_others_wait(crowd: Crowd) -> None:
+    former = crowd.client("former", MS // 10)
+    former.clear_ns = crowd.turns.of_newcomers()
+    crowd.clock.ns += module.NEW_NS
+    crowd.client("dear", 2 * MS).ask(3)
+    crowd.turns.take()
+    former.ask()
+    assert crowd.done == ["dear", "dear", "former"]
+
+
 def test_nobody_who_waits_is_overtaken_for_ever(crowd: Crowd) -> None:
     """Clients that come and go have no debt, but the time that an older one waited counts."""
     old = crowd.client("old", 2 * MS)
