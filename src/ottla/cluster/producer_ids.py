@@ -6,9 +6,12 @@ from ottla.cluster import layout
 from ottla.ports import NEW, Change, Entry
 
 BLOCK_SIZE = 1000
-"""Of the first block; each that is used up is followed by one of twice the size: a commit makes everybody wait for the disk."""
+"""Of the first block."""
 
-LARGEST_BLOCK = 64 * BLOCK_SIZE
+GROWTH = 16
+"""A block that is used up is followed by one of so many times its size: a commit makes everybody wait for the disk."""
+
+LARGEST_BLOCK = 4096 * BLOCK_SIZE
 
 
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
-from ottla.cluster.producer_ids import BLOCK_SIZE, LARGEST_BLOCK, take_block
+from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
 from ottla.ports import Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -38,7 +38,7 @@ class ProducerIds:
                 except CONFLICTS:  # another broker took that one
                     continue
                 self._block = iter(block)
-                self._size = min(2 * self._size, LARGEST_BLOCK)
+                self._size = min(GROWTH * self._size, LARGEST_BLOCK)
                 return True
         except StorageFailed as failure:
             log.error("no block of producer ids could be taken: %s", failure)
