@@ -46,9 +46,9 @@ class Limits(NamedTuple):
     functions: int
 
 
-PRODUCE = Limits(files=25, functions=89)
+PRODUCE = Limits(files=26, functions=89)
 """Of a produce with acks=all of one batch, its sync included."""
-JOIN = Limits(files=29, functions=132)
+JOIN = Limits(files=30, functions=132)
 """Of a first member's join of a new classic group, up to its generation."""
 WALKS = 10
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""

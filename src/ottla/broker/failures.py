@@ -6,7 +6,7 @@ is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -46,6 +46,20 @@ class Changes:
     def __init__(self) -> None:
         self.made = False
         self.mistakes = 0
+
+    def attempted(self, work: Callable[[], Result]) -> Result | Mistake:
+        """What `work` comes to; a `Mistake` if it meets an unexpected exception and has changed nothing."""
+        made, self.made = self.made, False
+        try:
+            return work()
+        except EXPECTED:
+            raise
+        except Exception as error:
+            if self.made:
+                raise
+            return Mistake(error)
+        finally:
+            self.made = self.made or made
 
     def spared(self, steps: Generator[Paused, Resumed | None, Result]) -> Generator[Paused, Resumed | None, Result | Mistake]:
         """The same steps, where an unexpected exception in one that has changed nothing makes the result a `Mistake`.

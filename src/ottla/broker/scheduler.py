@@ -93,7 +93,8 @@ class Scheduler:
         self._live: dict[Hashable, tuple[int, Due]] = {}
         self._count = 0
         self._jobs: dict[Hashable, Job[object]] = {}
-        self._turns: deque[Job[object]] = deque()
+        self.busy: deque[Job[object]] = deque()
+        """Urgent jobs that are ready to go on, in the order of their turns."""
 
     def now(self) -> Now:
         return self._clock.now()
@@ -151,11 +152,6 @@ class Scheduler:
         self._heap = [entry for entry in self._heap if self._live.get(entry[2], (0,))[0] == entry[1]]
         heapq.heapify(self._heap)
 
-    @property
-    def busy(self) -> bool:
-        """Whether an urgent job is ready to go on."""
-        return bool(self._turns)
-
     def begin(
         self,
         name: Hashable,
@@ -202,7 +198,7 @@ class Scheduler:
             alone = deque((job,))
             self._slice(alone, URGENT_SLICE_MS)
             if alone:
-                self._turns.append(job)
+                self.busy.append(job)
                 self._take_turns_later()
             return
         began_ms = self._clock.now().mono_ms
@@ -214,7 +210,7 @@ class Scheduler:
         self.at("urgent jobs", self._clock.now().mono_ms + 1, self._take_turns)
 
     def _take_turns(self, now: Now) -> None:
-        if self._slice(self._turns, URGENT_SLICE_MS):
+        if self._slice(self.busy, URGENT_SLICE_MS):
             self._take_turns_later()
 
     def _slice(self, turns: deque[Job[object]], slice_ms: int) -> bool:
@@ -263,7 +259,7 @@ class Scheduler:
             return
         job.result = result
         if job.is_urgent:  # many may be resumed at once: each waits for its turn
-            self._turns.append(job)
+            self.busy.append(job)
             self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
         else:
             self._go_on(job)

@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._scratch if backlogs.bytes <= backlogs.limit_bytes else self._scratch[:CROWDED_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
-        try:
+        with self._door:
             now = self._clock.now()
             self.active_ms = now.mono_ms
             if self._frame is not None:
@@ -163,8 +163,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
             self._owner.settle_soon()
-        except Exception as error:  # as `with self._door:`, which costs more
-            self._door.fail(error, "its work between requests")
 
     def eof_received(self) -> bool:
         """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""

@@ -152,7 +152,8 @@ class Server:
             self._relieve()
         if self._left:
             self._close_some()
-        if not self._is_closed and self.door.failure is None and self.turns.take():
+        self.turns.used_ns = 0
+        if self.turns.queue and not self._is_closed and self.door.failure is None and self.turns.take():
             self.settle_soon()
 
     def _close_some(self) -> None:
@@ -174,7 +175,8 @@ class Server:
             self.broker.settle(now)
         finally:
             self._settling = False
-        self._resume()
+        if self._released:
+            self._resume()
         self._arm(
             self.broker.clock.now() if self.broker.scheduler.busy else now
         )  # the time a slice of background work took would otherwise be waited for again

@@ -2,8 +2,8 @@
 
 The loop polls the sockets, hears every connection that has input, and polls again: that is one turn. A connection that has used
 little lately is served at once. One that has used more than its share, or has just come, is served at once only while nobody waits
-and the turn is young; otherwise it waits in a queue, of which each turn serves one slice. So whoever asks for little waits for a slice or two,
-whatever the others ask for.
+and the turn is young; otherwise it waits in a queue, of which each turn serves one slice. So whoever asks for little waits for a
+slice or two, whatever the others ask for.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ class TurnTaker(Protocol):
 class Turns:
     """Decides who works now. `begin` comes before a worker's work and `end` after it, never two at a time.
 
-    In the queue those go first whose debt is paid first. The time they wait counts, so nobody waits for ever.
+    `used_ns` is what all have used in this turn. In the queue those go first whose debt is paid first. The time they wait counts,
+    so nobody waits for ever.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._clock_ns = clock_ns
-        self._used_ns = 0
+        self.used_ns = 0
         self._began_ns = 0
         self._deadline_ns = 0
         self._count = 0
-        self._queue: list[tuple[int, int, TurnTaker]] = []
+        self.queue: list[tuple[int, int, TurnTaker]] = []
 
     def of_newcomers(self) -> int:
         """`clear_ns` of a worker that begins now."""
@@ -78,10 +79,8 @@ class Turns:
     def begin(self, worker: TurnTaker) -> bool:
         """Whether a worker may work now. If not, it goes on in a later turn."""
         began_ns = self._began_ns = self._clock_ns()
-        if worker.clear_ns - began_ns <= LIGHT_NS:
-            left_ns = TURN_NS - self._used_ns
-        else:
-            left_ns = 0 if self._queue else SLICE_NS - self._used_ns
+        is_light = worker.clear_ns - began_ns <= LIGHT_NS
+        left_ns = (TURN_NS if is_light else 0 if self.queue else SLICE_NS) - self.used_ns
         self._deadline_ns = began_ns + (left_ns if left_ns < SLICE_NS else SLICE_NS)
         if left_ns > 0:
             return True
@@ -99,7 +98,7 @@ class Turns:
         """Charge a worker for what it did since `begin`; if it `waits`, it goes on in a later turn."""
         began_ns = self._began_ns
         used_ns = self._clock_ns() - began_ns
-        self._used_ns += used_ns
+        self.used_ns += used_ns
         before_ns = worker.clear_ns
         clear_ns = (before_ns if before_ns > began_ns else began_ns) + SHARE * used_ns
         worker.clear_ns = clear_ns if clear_ns - began_ns < LONGEST_DEBT_NS else began_ns + LONGEST_DEBT_NS
@@ -111,19 +110,19 @@ class Turns:
 
         Whether anybody still waits.
         """
-        self._used_ns = 0
-        while self._queue and self._used_ns < TURN_NS:
+        self.used_ns = 0
+        while self.queue and self.used_ns < TURN_NS:
             now_ns = self._clock_ns()
-            worker = self._queue[0][2]
-            if self._used_ns >= SLICE_NS and worker.clear_ns - now_ns > LIGHT_NS:
+            worker = self.queue[0][2]
+            if self.used_ns >= SLICE_NS and worker.clear_ns - now_ns > LIGHT_NS:
                 break
-            heapq.heappop(self._queue)
+            heapq.heappop(self.queue)
             worker.waits = False
             self._began_ns, self._deadline_ns = now_ns, now_ns + SLICE_NS
             worker.go_on()
             self.end(worker)
-        return bool(self._queue)
+        return bool(self.queue)
 
     def _add(self, worker: TurnTaker) -> None:
         self._count += 1
-        heapq.heappush(self._queue, (max(worker.clear_ns, self._began_ns), self._count, worker))
+        heapq.heappush(self.queue, (max(worker.clear_ns, self._began_ns), self._count, worker))

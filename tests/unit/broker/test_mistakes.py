@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes, Mistake
 from ottla.broker.handlers import describe_topic_partitions, fetch, list_offsets, log_dirs, produce
 from ottla.broker.scheduler import Scheduler, Steps
@@ -16,6 +17,7 @@ from ottla.broker.serving.request import Close, Ready
 from ottla.ports import Now, StorageFailed
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
+from ottla.wire import framing
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR
 from tests.old.message_sets import plain as old_messages
@@ -24,7 +26,7 @@ from tests.support.messages import request
 from tests.unit.broker.test_computed import slow as a_slow_machine
 from tests.unit.broker.test_old_versions import FETCH, PRODUCE, fetched, machine_with, produced
 
-METADATA, LIST_OFFSETS, DESCRIBE_LOG_DIRS, DESCRIBE_TOPIC_PARTITIONS = 3, 2, 35, 75
+LIST_OFFSETS, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, DESCRIBE_LOG_DIRS, DESCRIBE_TOPIC_PARTITIONS = 2, 3, 8, 10, 35, 75
 slow = a_slow_machine
 
 
@@ -113,7 +115,7 @@ def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Mac
 
 def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
     """The records are appended, and their answer cannot be written; the error can."""
-    encode, told = router.encode_response, list[object]()
+    encode, told = framing.encode_response, list[object]()
 
     def mistaken_once(*given: Any) -> Any:
         told.append(given)
@@ -126,8 +128,17 @@ def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Prom
 
 
 def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
-    pending = begun(machine, PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), acks=-1, version=9))
-    pending._finish = mistaken
+    """The offset is committed, and no answer can be made of that."""
+    machine.ask(FIND_COORDINATOR, 0, request(FIND_COORDINATOR, 0, key="g"))
+    ask_one = Coordinators.ask_one
+
+    def mistaken_end(rooms: Any, key: str, body: object, asked: Any, finish: object, **more: Any) -> Any:
+        return ask_one(rooms, key, body, asked, mistaken, **more)
+
+    patch.setattr(Coordinators, "ask_one", mistaken_end)
+    offset = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    body = request(OFFSET_COMMIT, 8, group_id="g", topics=[{"name": "t", "partitions": [offset]}])
+    pending = begun(machine, OFFSET_COMMIT, 8, body)
     machine.settle()
     return pending
 
@@ -149,7 +160,7 @@ def begun(machine: Machine, key: int, version: int, body: Any) -> Promise:
 
 PROMISED: dict[str, tuple[int, int, Callable[[Machine, pytest.MonkeyPatch], Promise]]] = {
     "made bytes": (PRODUCE, 9, of_a_promise_made_bytes),
-    "made": (PRODUCE, 9, of_a_promise_not_made),
+    "made": (OFFSET_COMMIT, 8, of_a_promise_not_made),
     "tried again": (FETCH, 11, of_a_retry),
 }
 
@@ -164,14 +175,13 @@ def test_a_mistake_in_a_promised_reply_costs_the_request_alone(kind: str, monkey
     assert machine.broker.changes.mistakes == 1
     answer = machine.ask(PRODUCE, 9, produced("t", bytes(build(None, [b"another"], 1)), version=9))
     part = answer.responses[0].partition_responses[0]
-    assert (part.error_code, part.base_offset) == (NONE, 1), "what was appended stays, and more can be"
+    assert (part.error_code, part.base_offset) == (NONE, key != OFFSET_COMMIT), "what was appended stays, and more can be"
 
 
 def codes(response: Any) -> list[int]:
     """The error of a response as a whole, and those of its partitions."""
-    parts = [
-        part for topic in response.responses for part in getattr(topic, "partition_responses", getattr(topic, "partitions", []))
-    ]
+    topics = response.topics if hasattr(response, "topics") else response.responses
+    parts = [part for topic in topics for part in getattr(topic, "partition_responses", getattr(topic, "partitions", []))]
     return [getattr(response, "error_code", NONE), *(part.error_code for part in parts)]
 
 

@@ -165,7 +165,7 @@ class Coordinators(Generic[M]):
     ) -> Reply:
         """The reply that `finish` makes of what the coordinator of `key` answers to a request, or to a part of one."""
         answers: list[A] = []
-        promise = Promise(lambda: finish(answers[0]), blocking=blocking)
+        promise = Promise(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
 
         def answer(message: A) -> None:
             answers.append(message)
@@ -179,7 +179,7 @@ class Coordinators(Generic[M]):
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
         """The reply that `combine` makes of what coordinators answer to the parts of a request, which are (key, part)."""
-        return _combined((partial(self._ask, key, part, request) for key, part in parts), combine)
+        return _combined(self._changes, (partial(self._ask, key, part, request) for key, part in parts), combine)
 
     def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
         """The replies that `finish` makes of what every coordinator answers to a request, each asked when its turn comes."""
@@ -188,7 +188,7 @@ class Coordinators(Generic[M]):
             return finish(answers[0])
 
         for _, shard in self.load(request.now):
-            yield _combined((partial(self._ask_shard, shard, body, request),), combine)
+            yield _combined(self._changes, (partial(self._ask_shard, shard, body, request),), combine)
 
     def settle(self, now: Now) -> None:
         """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""
@@ -233,10 +233,13 @@ class Coordinators(Generic[M]):
         return shard
 
 
-def _combined(asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]) -> Reply:
+def _combined(
+    changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]
+) -> Reply:
     """The reply once all are answered, whose answers `combine` gets in the order of `asks`."""
     answers: dict[int, A] = {}
-    promise = Promise(lambda: combine([answers[place] for place in sorted(answers)]), blocking=False)
+    finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
+    promise = Promise(finish, blocking=False)
     for place, ask in enumerate(asks):
         promise.expect()
         ask(partial(_answered, answers, place, promise))

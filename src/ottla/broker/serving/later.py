@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from ottla.broker.failures import EXPECTED, Changes, Mistake
+from ottla.broker.failures import EXPECTED, Changes
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving.request import Answer, Close, Ready
 from ottla.ports import Now, StorageFailed
@@ -42,9 +43,9 @@ class Promise:
     """A reply that leaves once everything it waits for has happened; its debtors say so, nobody asks.
 
     Of what must happen `missing` is known from the start, and `expect` adds one more. A handler hands `happened` to whoever does
-    it, and returns `reply()`. The last one to happen has `finish` make the reply. A promise that is not `blocking` lets later
-    requests of its connection begin, so that one sync serves a client that pipelines. It waits without an end: a timeout would make
-    the client send again what is being written.
+    it, and returns `reply()`. The last one to happen has `finish` make the reply, which must not fail. A promise that is not
+    `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. It waits without an
+    end: a timeout would make the client send again what is being written.
 
     The network sets `ready` and is called when `answer` can leave. `is_forgotten` says that nobody waits for it any more.
     """
@@ -71,11 +72,7 @@ class Promise:
         self._missing -= 1
         if self._missing or self._finish is None or (self._encode is None and self._instead is None):
             return
-        try:
-            reply = self._finish()
-        except Exception as error:
-            reply = Mistake(error)  # all that it would tell of is done, so that nothing but the reply is lost
-        self.fulfil(reply)
+        self.fulfil(self._finish())
 
     def reply(self) -> Ready | Promise:
         """The reply if nothing is missing, or this promise."""
@@ -244,17 +241,10 @@ class LaterReplies:
 
     def _asked_again(self, waiting: Waiting, now: Now, expired: bool) -> Reply | None:
         """What a retry answers. An expected failure closes the connection; a mistake that has changed nothing costs the request."""
-        made, self.changes.made = self.changes.made, False
         try:
-            return waiting.retry(now, expired)
+            return self.changes.attempted(partial(waiting.retry, now, expired))
         except EXPECTED as failure:
             return _closed(failure)
-        except Exception as error:
-            if self.changes.made:
-                raise
-            return Mistake(error)
-        finally:
-            self.changes.made = self.changes.made or made
 
 
 def _closed(failure: Exception) -> Close:

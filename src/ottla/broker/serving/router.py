@@ -28,13 +28,13 @@ from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
 
-LATER = (Promise, Waiting)
+KEPT = (Promise, Waiting, Mistake)
+"""Replies that are no answers yet."""
 
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
 MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
-UNTOLD = "%s: %s met a mistake in Ottla that cannot be told, so its connection is closed; please report these lines"
 
 Handler = Callable[[Request[Message]], Reply]
 
@@ -102,16 +102,19 @@ class Router:
             request.is_owned = True
         self._at_hand = request
         reply = self._ask(request, handler, route)
-        return self._kept(request, reply) if isinstance(reply, LATER) else self._encode(request, reply)
+        if isinstance(reply, KEPT):
+            return self._kept(request, reply)
+        self._changes.made = False  # what was changed is whole: a mistake from here on is one in telling it
+        return _encode(request, reply)
 
     def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
         """A reply as the network takes it."""
         if isinstance(reply, Promise):
-            reply.keep(partial(self._encode, request))
+            reply.keep(partial(self._told, request))
             return reply
-        return (
-            self._later.keep(reply, partial(self._encode, request)) if isinstance(reply, Waiting) else self._encode(request, reply)
-        )
+        if isinstance(reply, Waiting):
+            return self._later.keep(reply, partial(self._told, request))
+        return self._told(request, reply) if isinstance(reply, Mistake) else _encode(request, reply)
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that may name many things."""
@@ -156,7 +159,7 @@ class Router:
         if request is None:
             return Close(sentence)
         try:
-            return _encoded(request, _refusal(request, error_code, sentence))
+            return _encode(request, _refusal(request, error_code, sentence))
         except Unencodable:
             return Close(sentence)
 
@@ -186,19 +189,17 @@ class Router:
         log.error("%s: %s: %s", request.peer, request.api.name, sentence)
         return _refusal(request, error_code, sentence)
 
-    def _encode(self, request: Request[Message], reply: Ready) -> Answer:
-        """A reply as bytes. All that it tells of has happened: a mistake in telling it costs the reply, or its connection."""
-        try:
-            if not isinstance(reply, Mistake):
-                return _encoded(request, reply)
-        except Exception as error:
-            reply = Mistake(error)
-        try:
-            refused = self._mistaken(request, reply)
-            if request.whole is None:
-                return _encoded(request, refused)
-        except Exception as error:
-            log.error(UNTOLD, request.peer, request.api.name, exc_info=error, extra={"cause": "mistake"})
+    def _told(self, request: Request[Message], reply: Ready) -> Answer:
+        """A promised reply as bytes. All that it tells of has happened: a mistake in telling it costs this, or the connection."""
+        changes = self._changes
+        answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(_encode, request, reply))
+        if not isinstance(answer, Mistake):
+            return answer
+        refused = changes.attempted(partial(self._mistaken, request, answer))
+        if request.whole is None and not isinstance(refused, Mistake):
+            answer = changes.attempted(partial(_encode, request, refused))
+            if not isinstance(answer, Mistake):
+                return answer
         # Of many things, what they are is in none of the request's parts, so no response can say it of them.
         return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
@@ -228,7 +229,7 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
-def _encoded(request: Request[Message], reply: Answerable) -> Answer:
+def _encode(request: Request[Message], reply: Answerable) -> Answer:
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):
