@@ -17,7 +17,10 @@ from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.log.soundness import Unproven
+from ottla.registry import journal
+from ottla.registry.generations import FIRST, Found, journal_name, numbers, read_journal
 from ottla.sim import broker_life, brokers
+from ottla.sim.disk import SimDisk
 from ottla.sim.seeds import Violation
 
 MOST_SEEDS = 200
@@ -81,6 +84,16 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+def first_half_alone(disk: SimDisk) -> Found | None:
+    """A registry of one file, which ends where it can't be read."""
+    if not numbers(disk, FIRST):
+        return None
+    number = numbers(disk, FIRST)[-1]
+    reading = read_journal(disk, f"{FIRST}/{journal_name(number)}")
+    reading.fault = -1
+    return Found(number, reading, [])
+
+
 SUFFERING = (45, 49, 59, 13, 1, 21)
 """Seeds in which file handles are short, and bits rot, before long."""
 SUFFERED: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
@@ -89,6 +102,9 @@ SUFFERED: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
         "partitions stay online", Syncs, "_start_later", lambda syncs, partition, failure: partition.fail(failure)
     ),
     "serves what nobody checked": ("nothing rots unseen", Unproven, "is_sound", lambda unproven, start, end: True),
+    "takes a damaged registry for an older one": (
+        "topic . is no more, and nobody deleted it|the start says nothing of it", journal, "find", first_half_alone
+    ),
 }  # fmt: skip
 
 

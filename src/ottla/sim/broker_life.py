@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import Any, NamedTuple
 
 from ottla.log.check import check_directory
@@ -25,7 +26,7 @@ from ottla.sim.broker_clients import SimClients, each
 from ottla.sim.broker_groups import GROUPS, SimGroups
 from ottla.sim.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
 from ottla.sim.broker_looks import HousekeepingWatch, weight
-from ottla.sim.broker_rot import BitRot
+from ottla.sim.broker_rot import BitRot, flip_in_registry
 from ottla.sim.broker_topics import CHANGES, HOUR_MS, RequestedTopic, SimTopic, wanted
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.host import Host
@@ -92,11 +93,15 @@ class BrokerLife:
         random = self.world.random
         self.plan = BrokerPlan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
         self.host = Host(self.world, SETTINGS)
+        self._rots = Random(seed)
+        """Of its own: what rots in the registry changes nothing else of a seed."""
         self._entries = LoggedEntries()
         self.clients = SimClients(self.world, self.host, self._has_met_faults, self._entries.errors)
         self.groups = SimGroups(self.clients)
         self.topics: dict[str, SimTopic] = {}
         self._wanted: dict[str, RequestedTopic] = {}
+        self._asked: set[str] = set()
+        """Topics whose creation is not answered yet."""
         self._faults_before = 0
         self._suffers = False
         self._highest_wall_ms = self._highest_since_look_ms = self.world.clock.now().wall_ms
@@ -180,7 +185,7 @@ class BrokerLife:
 
     def _create(self) -> None:
         """Create a topic if a name is free, perhaps that of a deleted one."""
-        left = [name for name in NAMES if name not in self.topics]
+        left = [name for name in NAMES if name not in self.topics and name not in self._asked]
         if not left:
             return
         name = self.world.random.choice(left)
@@ -190,10 +195,12 @@ class BrokerLife:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=one.partitions, replication_factor=1, configs=configs)
 
         def answered(response: Any) -> None:
+            self._asked.discard(name)
             if response is not None:
                 self.clients.check(response.topics[0].error_code, f"CreateTopics of {name}")
                 self._compare_topics()
 
+        self._asked.add(name)
         self.clients.ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic], timeout_ms=60_000), answered)
 
     def _delete(self) -> None:
@@ -280,6 +287,8 @@ class BrokerLife:
         self._say("the broker is stopped")
         self._stop()
         self.world.run(self.world.random.choice((0, 1_000, MINUTE_MS, DAY_MS)))
+        if self.host.broker is None and self.plan.faults and self._rots.random() < 0.3:
+            self._start_on_rot()
         self._start()
 
     def _stop(self) -> None:
@@ -384,6 +393,17 @@ class BrokerLife:
         self._end_life()
         self._suffers = False
         self._start()
+
+    def _start_on_rot(self) -> None:
+        """Start after a bit of the registry has rotted, which the start mends."""
+        path = flip_in_registry(self.host.disk, self._rots)
+        self._say(f"a bit of {path} rots")
+        self._suffers = True
+        self._start()
+        if not any(path in entry for entry in self._entries.warnings):
+            raise Violation(f"nothing rots unseen: a bit of {path} was flipped, and the start says nothing of it")
+        self._suffers = False
+        self._look_closely()
 
     def _end_life(self) -> None:
         """Stop the broker, or kill it."""

@@ -1,6 +1,7 @@
 """Bit rot in a simulated broker's life: one bit of a file at rest is flipped, and put right a while later, as from a copy.
 
-nothing rots unseen   what is read is what was sent, or an error, and the log names the partition; others are read as before
+nothing rots unseen   what is read is what was sent, or an error, and the log names the partition; others are read as before;
+                      in the registry it is mended from the other half by the next start, which names the file
 
 Knows the disk's files and the ledger only. Whoever puts the bit right checks that everything is there again.
 """
@@ -8,14 +9,18 @@ Knows the disk's files and the ledger only. Whoever puts the bit right checks th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import Any
 
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
 from ottla.records.record import Record
+from ottla.registry.count import COUNT
+from ottla.registry.generations import DIRECTORIES, journal_name, numbers
 from ottla.sim.broker_clients import FETCH, FETCH_BYTES, FETCH_VERSION, PEER, each
 from ottla.sim.broker_topics import SimTopic
+from ottla.sim.disk import SimDisk
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.wire import errors as codes
@@ -23,6 +28,15 @@ from ottla.wire.api.fetch import FetchRequest
 
 REFUSALS = codes.CORRUPT_MESSAGE, codes.KAFKA_STORAGE_ERROR
 ROTTING = (".log", ".index")
+
+
+def flip_in_registry(disk: SimDisk, random: Random) -> str:
+    """Flip a bit of one of the files that the next start relies on; returns its path. No broker may run."""
+    journals = [f"{directory}/{journal_name(numbers(disk, directory)[-1])}" for directory in DIRECTORIES]
+    path = random.choice((*journals, COUNT))
+    used = len(disk.read_file(path).rstrip(b"\0")) + 1
+    disk.flip_bit(path, random.randrange(8 * min(used, disk.size(path))))
+    return path
 
 
 class BitRot:
