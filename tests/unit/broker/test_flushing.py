@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise
 from ottla.sim.disk import SimDirectory
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -17,6 +20,28 @@ def synced(machine: Machine) -> int:
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
     return partition.log.synced_offset
+
+
+class Looked(dict[Partition, None]):
+    """Counts how often all that is in it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Partition]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_the_end_of_one_sync_does_not_look_at_all_the_others_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, "t", 100)
+    pending = [begin(machine, b"x", index=index) for _ in range(2) for index in range(100)]
+    assert all(isinstance(each, Promise) for each in pending), "the second one waits until the first is synced"
+    wanted = Looked(machine.broker.partitions.syncs._wanted)
+    monkeypatch.setattr(machine.broker.partitions.syncs, "_wanted", wanted)
+    machine.settle()
+    assert all(each.done for each in pending)
+    assert wanted.times < 10
 
 
 @pytest.mark.parametrize(
