@@ -82,7 +82,7 @@ class BrokerMachine:
         self.topics = self._topics(commits)
         self.groups = self._groups(assignors)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
-        self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, random_bytes)
+        self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self._identity = BrokerIdentity(node_id, cluster_id)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)

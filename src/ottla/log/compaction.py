@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ottla.log.compaction_batches import MOST_BYTES, Filter, opening_costs, stays_as_it_is
+from ottla.log.compaction_batches import MOST_BYTES, Filter, is_large, opening_costs, stays_as_it_is
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -29,11 +30,14 @@ from ottla.ports import Buffer, Disk, Now, StorageFailed, Syncable
 from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
+from ottla.records.limits import PAUSE_BYTES
 
 if TYPE_CHECKING:
     from ottla.log.log import Log
 
 log = logging.getLogger("ottla.log")
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 32_768
 """Read at once unless a batch is larger: well below a millisecond's work with the compiled kernel."""
@@ -57,9 +61,40 @@ class Compacted:
     is_done: bool = False
 
 
+class LargeWork(Generic[T]):
+    """Work on one large batch, which takes so much memory. It touches nothing but its own pass, and can be done on any thread."""
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+        self._result: T | None = None
+        self._failure: Damaged | None = None
+        self._is_done = False
+
+    def steps(self) -> Generator[int, None, None]:
+        """Do it, after telling how much memory it takes."""
+        yield MOST_BYTES
+        self._work()
+
+    def result(self) -> T:
+        """What came of it; it is done now if nobody has. Raises `Damaged`."""
+        if not self._is_done:
+            self._work()
+        if self._failure is not None:
+            raise self._failure
+        return cast("T", self._result)
+
+    def _work(self) -> None:
+        try:
+            self._result = self._do()
+        except Damaged as damaged:
+            self._failure = damaged
+        self._is_done = True
+
+
 class Compaction:
     """One pass: `run` does the work, `result` describes it.
 
+    While `large` is set at a pause, its steps may be done on another thread before the pass is resumed.
     `memory_bytes` bounds the map of keys: with more keys the pass stops early, and the next one goes on from there.
     """
 
@@ -68,6 +103,7 @@ class Compaction:
     ) -> None:
         self.log = log
         self.result = Compacted(found.first_dirty_offset)
+        self.large: LargeWork[object] | None = None
         self._disk = disk
         self._found = found
         self._now = now
@@ -101,7 +137,7 @@ class Compaction:
                 if view is None:
                     yield None
                     continue
-                full = self._map_chunk(segment, view, transactions)
+                full = yield from self._done(view, partial(self._map_chunk, segment, view, transactions))
                 if full is not None:
                     self.result.cleaned_offset = full
                     return
@@ -134,6 +170,16 @@ class Compaction:
         except (BadBatch, CodecFailed) as failure:
             raise _unreadable(segment, failure) from failure
         return self._map.remember(columns)
+
+    def _done(self, view: memoryview, do: Callable[[], T]) -> Generator[None, None, T]:
+        """What comes of work on some batches. Before a large one is worked on there is a pause."""
+        if not is_large(view):
+            return do()
+        work = LargeWork(do)
+        self.large = cast("LargeWork[object]", work)
+        yield None
+        self.large = None
+        return work.result()
 
     def _transactions(self, segments: Sequence[Segment]) -> TransactionsInOrder:
         if not segments:
@@ -185,10 +231,7 @@ class Compaction:
             if view is None:
                 yield None
                 continue
-            try:
-                parts, headers = filter.retained(view)
-            except (BadBatch, CodecFailed) as failure:
-                raise _unreadable(segment, failure) from failure
+            parts, headers = yield from self._done(view, partial(_retained, segment, view, filter))
             self._write(new, parts, headers)
             unsynced += sum(map(len, parts))
             self.result.bytes_read += len(view)
@@ -238,12 +281,20 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
         raise damaged(segment.file, position)
 
 
+def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[Buffer], list[BatchHeader]]:
+    """As `Filter.retained`. Raises `Damaged`."""
+    try:
+        return filter.retained(view)
+    except (BadBatch, CodecFailed) as failure:
+        raise _unreadable(segment, failure) from failure
+
+
 def _together(view: memoryview) -> int:
-    """The size of the first whole batches that may be opened together; one is always among them."""
+    """The size of the first whole batches that may be opened together, at once; one is always among them."""
     size = costs = 0
     for position, header in batches(view):
         costs += opening_costs(header, view[position : position + header.size])
-        if size and costs > MOST_BYTES:
+        if size and costs > PAUSE_BYTES:
             break
         size += header.size
     return size

@@ -21,6 +21,7 @@ from ottla.records.batch import (
 )
 from ottla.records.build import seal
 from ottla.records.columns import ROW_BYTES, Columns, Run, open_batches
+from ottla.records.limits import PAUSE_BYTES, zeroed
 from ottla.records.opening import opened_bytes
 
 MOST_GROWTH_BYTES = 16
@@ -28,6 +29,9 @@ MOST_GROWTH_BYTES = 16
 
 MOST_BYTES = 64 << 20
 """Memory for what a batch opens to, and for its columns. One that needs more stays as it is: its keys stand for nothing."""
+
+WRITTEN_AT_ONCE_BYTES = 4 << 20
+"""What is written before it is taken over: no other thread gets on while that is done."""
 
 NOTHING = memoryview(bytearray())
 
@@ -38,9 +42,14 @@ def opening_costs(header: BatchHeader, whole: memoryview) -> int:
     return opened + header.record_count * ROW_BYTES
 
 
+def is_large(view: memoryview, most_bytes: int = PAUSE_BYTES) -> bool:
+    """Whether `view` is one batch that takes more memory than that to be opened."""
+    return any(header.size == len(view) and opening_costs(header, view) > most_bytes for _, header in islice(batches(view), 1))
+
+
 def stays_as_it_is(view: memoryview) -> bool:
     """Whether `view` is one batch that takes too much to be opened."""
-    return any(header.size == len(view) and opening_costs(header, view) > MOST_BYTES for _, header in islice(batches(view), 1))
+    return is_large(view, MOST_BYTES)
 
 
 class Filter:
@@ -199,23 +208,30 @@ class Filter:
             base_timestamp, attributes = self._now_ms + self._retention_ms, attributes | DELETE_HORIZON_BIT
         data = run.data
         body_bytes = len(data) if header.codec else header.size
-        out = bytearray(HEADER_BYTES + body_bytes + len(rows) * MOST_GROWTH_BYTES)
-        written, end, _ = kernel_build.write(
-            out,
-            HEADER_BYTES,
-            rows,
-            0,
-            len(rows),
-            deltas,
-            columns.all_timestamps,
-            base_timestamp,
-            columns.spans,
-            data,
-            data,
-            data,
-        )
-        assert written == len(rows), "there is room for every record that was there before"
-        del out[end:]
+        room_bytes = body_bytes + len(rows) * MOST_GROWTH_BYTES
+        out = bytearray(HEADER_BYTES)
+        room = bytearray(min(room_bytes, WRITTEN_AT_ONCE_BYTES))
+        written = 0
+        while written < len(rows):
+            before = written
+            written, end, _ = kernel_build.write(
+                room,
+                0,
+                rows,
+                written,
+                len(rows),
+                deltas,
+                columns.all_timestamps,
+                base_timestamp,
+                columns.spans,
+                data,
+                data,
+                data,
+            )
+            if written == before:
+                assert len(room) < room_bytes, "there is room for every record that was there before"
+                room = bytearray(min(room_bytes, 2 * len(room)))
+            out += memoryview(room)[:end] if written > before else b""
         if header.timestamp_type == LOG_APPEND_TIME:
             newest = header.max_timestamp
         new = header._replace(base_timestamp=base_timestamp, attributes=attributes, max_timestamp=newest, record_count=len(rows))
@@ -227,7 +243,7 @@ def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
     capacity = len(columns.all_offsets)
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")
-    return memoryview(bytearray(4 * capacity)).cast("i"), memoryview(bytearray(8 * capacity)).cast("q")
+    return zeroed(4 * capacity).cast("i"), zeroed(8 * capacity).cast("q")
 
 
 def _proven(whole: memoryview) -> memoryview:

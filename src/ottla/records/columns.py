@@ -17,6 +17,7 @@ from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHe
 from ottla.records.build import build
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
 from ottla.records.kernel_common import SPAN_COLUMNS
+from ottla.records.limits import zeroed
 from ottla.records.record import ConsumerRecord, Record, Where
 from ottla.records.uncompiled import say_once
 
@@ -156,7 +157,7 @@ def _opened(
 def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
     """One arena for all columns: a single allocation, which the allocator gives again and again without new pages."""
     capacity = sum(header.record_count for header, _, _, _ in bodies)
-    arena = memoryview(bytearray(ROW_BYTES * capacity))
+    arena = zeroed(ROW_BYTES * capacity)
     if not capacity:
         return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, next_offset)
     offsets = arena[: 8 * capacity].cast("q")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from ottla.log.checkpoints import CLEANED_OFFSETS
 from ottla.records.batch import batches
 from ottla.records.build import build
+from ottla.records.codecs import ZSTD
 from ottla.records.columns import Record, open_batches
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from tests.support.machine import Machine
+from tests.support.producing import delete
+from tests.unit.broker.test_long_produce import Threaded
 
 SETTINGS = {"log.cleaner.backoff.ms": "100"}
 COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
@@ -168,3 +171,45 @@ def test_min_compaction_lag_keeps_young_records() -> None:
     assert len(records(machine)) == 60 * 20
     pass_time(machine, 60_000)
     assert len(records(machine)) < 60 * 10
+
+
+def test_large_batches_are_compacted_on_another_thread() -> None:
+    machine = Threaded(**{"log.cleaner.backoff.ms": "100"})
+    machine.set_topic("t", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "max.message.bytes": str(8 << 20)})
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    for value in (b"old", b"new"):
+        batch = build([b"a", b"b"], [bytes(6 << 20), value], machine.clock.now().wall_ms, codec=ZSTD)
+        assert partition.append(batch, [header for _, header in batches(batch)], machine.clock.now()).error_code == 0
+    partition.log.roll()
+    large = 0
+    for _ in range(100):
+        machine.pass_time(50)
+        while machine.threads.turns:
+            large += machine.threads.turns[0][2]
+            assert machine.broker.cleaner.cleaned_offset(partition) == 0
+            machine.threads.one()
+            machine.pass_time(1)
+    assert machine.broker.cleaner.cleaned_offset(partition) == 4
+    assert large == 4, "each of two batches is opened twice"
+    assert [record.offset for record in records(machine)] == [2, 3]
+
+
+def test_a_partition_may_go_while_a_large_batch_of_it_is_compacted() -> None:
+    machine = Threaded(**{"log.cleaner.backoff.ms": "100"})
+    machine.set_topic("t", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "max.message.bytes": str(8 << 20)})
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    batch = build([b"a"], [bytes(6 << 20)], machine.clock.now().wall_ms, codec=ZSTD)
+    assert partition.append(batch, [header for _, header in batches(batch)], machine.clock.now()).error_code == 0
+    partition.log.roll()
+    for _ in range(100):
+        machine.pass_time(50)
+        if machine.threads.turns:
+            break
+    assert machine.threads.turns
+    delete(machine, "t")
+    machine.work()
+    machine.pass_time(1000)
+    assert machine.broker.checks.memory_of_large.free_bytes > 0
+    assert not machine.threads.turns

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 import pytest
 
+from ottla.log import compaction_batches
 from ottla.log.compaction import Compaction, chunks
 from ottla.log.compaction_batches import MOST_BYTES
 from ottla.log.dirtiness import dirtiness
@@ -11,8 +15,8 @@ from ottla.log.log import Log, LogConfig
 from ottla.ports import Buffer
 from ottla.records.batch import batches
 from ottla.records.build import build
-from ottla.records.codecs import GZIP, LZ4, SNAPPY, ZSTD
-from ottla.records.columns import ROW_BYTES
+from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.records.columns import ROW_BYTES, open_batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, sync
 
@@ -62,3 +66,42 @@ def test_records_count_by_their_columns() -> None:
     disk, log = holding(many, many, many)
     assert [len(list(batches(view))) for view in chunks(log.segments[0], 0)] == [1, 1, 1]
     assert compacted(disk, log) == [2 * count]
+
+
+def test_large_batches_are_opened_where_others_do_not_wait() -> None:
+    """At each pause before a large batch its work can be done on another thread; what comes of it is the same."""
+    large = [
+        build([b"key-%d" % (key % 900) for key in range(1000)], [bytes(5000)] * 1000, NOW.wall_ms, codec=ZSTD) for _ in range(2)
+    ]
+    small = [keyed(b"key-%d" % key, 500, ZSTD) for key in range(30)]
+    found: list[list[int]] = []
+    for elsewhere in (False, True):
+        disk, log = holding(large[0], *small, large[1], *small)
+        pass_ = Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16))
+        threads = list[int]()
+
+        def work(steps: Iterator[int], ran: list[int]) -> None:
+            ran.append(sum(steps))
+
+        for files in pass_.run():
+            if elsewhere and pass_.large is not None:
+                thread = threading.Thread(target=work, args=(pass_.large.steps(), threads))
+                thread.start()
+                thread.join()
+            for file in files or ():
+                file.sync()
+        assert threads == ([MOST_BYTES] * 4 if elsewhere else []), "two batches, each of them twice"
+        found.append([header.record_count for view in chunks(log.segments[0], 0) for _, header in batches(view)])
+    assert found[0] == found[1] == [870, *[1] * 30]
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4, ZSTD])
+def test_a_large_batch_of_which_records_go_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch, codec: int) -> None:
+    monkeypatch.setattr(compaction_batches, "WRITTEN_AT_ONCE_BYTES", 100)
+    values = [bytes([at % 251]) * (at * 7 % 2000) for at in range(300)]
+    disk, log = holding(build([b"%d" % (at % 200) for at in range(300)], values, NOW.wall_ms, codec=codec))
+    compacted(disk, log)
+    records = open_batches(log.segments[0].file.read(0, log.segments[0].size), check_crcs=True).records()
+    assert [(record.offset, record.key, record.value) for record in records] == [
+        (at, b"%d" % (at % 200), values[at]) for at in range(100, 300)
+    ]

@@ -13,6 +13,7 @@ from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.settings import SettingsInForce
 from ottla.log.checkpoints import CLEANED_OFFSETS, Offsets, formatted_slowly, read_offsets
 from ottla.log.compaction import Compacted, Compaction
@@ -29,7 +30,7 @@ PASSED_AT_ONCE = 500
 
 
 class Cleaner:
-    """Compacts one log at a time, the dirtiest first."""
+    """Compacts one log at a time, the dirtiest first. Large batches are opened on other threads, within the memory for that."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Cleaner:
         clock: Clock,
         scheduler: Scheduler,
         settings: SettingsInForce,
+        checks: LongChecks,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._partitions = partitions
@@ -45,6 +47,7 @@ class Cleaner:
         self._clock = clock
         self._scheduler = scheduler
         self._settings = settings
+        self._checks = checks
         self._random_bytes = random_bytes
         self._offsets: dict[Partition, int] = {}
         self._saved: Offsets = {}
@@ -129,6 +132,9 @@ class Cleaner:
         try:
             while failure is None and self._is_wanted(partition) and not compaction.result.is_done:
                 files = next(pauses, None)
+                if compaction.large is not None:
+                    yield from self._checks.run(compaction.large.steps())
+                    continue
                 failure = yield (None if files is None else partial(self._disk.sync_soon, files))
         finally:
             pauses.close()
