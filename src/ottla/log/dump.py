@@ -122,13 +122,16 @@ def _producers(data: bytes) -> Iterator[Row]:
 
 
 def _lines(name: str, data: bytes) -> Iterator[Row]:
-    """Return a checkpoint's lines, with named numbers if its kind is known; any other text as it is."""
+    """Return a checkpoint's lines, with named numbers if its kind is known; any other text as it is, up to zeros at its end."""
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
-    lines = parse_checkpoint(data)
-    for words in lines or [line.split() for line in data.decode(errors="replace").splitlines()]:
-        if lines and len(words) == len(names):
+    is_known = name == LEADER_EPOCHS or name.endswith("-offset-checkpoint")
+    lines, text = parse_checkpoint(data), data.rstrip(b"\0")
+    for words in lines or [line.split() for line in text.decode(errors="replace").splitlines()]:
+        if lines and is_known and len(words) == len(names):
             yield {field: word if field == "topic" else int(word) for field, word in zip(names, words, strict=True)}
         else:
             yield {"line": " ".join(words)}
+    if len(text) < len(data):
+        yield {"room_bytes": len(data) - len(text)}
     if lines is None and name.endswith("-checkpoint") and data:
         yield {"error": "this is no whole checkpoint of a known version"}

@@ -13,7 +13,9 @@ from ottla.cli.main import main
 from ottla.cluster import layout
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.checkpoints import RECOVERY_POINTS, write_offsets
+from ottla.log.gaps import note_gaps
 from ottla.log.log import Log, LogConfig
+from ottla.log.names import KNOWN_GAPS
 from ottla.net.datadir import DataDirectory
 from ottla.net.disk import RealDisk
 from ottla.ports import Change, Now
@@ -141,6 +143,21 @@ def test_batches_and_records_are_printed(capsys: pytest.CaptureFixture[str], dat
     assert [row["records"][0]["value"] for row in rows] == ["value 0", "value 1", "value 2"]
     code, out, _ = run(capsys, "dump", data_dir)
     assert (code, RECOVERY_POINTS in out, "topic: t, partition: 0, offset: 3" in out) == (0, True, True)
+
+
+def test_the_room_of_a_journal_and_the_gaps_of_a_log_are_not_taken_for_what_they_are_not(
+    capsys: pytest.CaptureFixture[str], data_dir: Path
+) -> None:
+    with closing(RealDisk(str(data_dir), lambda call: call())) as disk:
+        JournalRegistry.open(disk).close()
+        note_gaps(disk, "t-0", [(3, 5)])
+    code, out, _ = run(capsys, "dump", data_dir)
+    assert code == 0
+    assert "\0" not in out
+    assert "room_bytes: 65536" in out
+    code, out, _ = run(capsys, "dump", data_dir / "t-0" / KNOWN_GAPS)
+    assert code == 0
+    assert "line: 3 5 " in out
 
 
 def test_what_can_be_read_is_printed_before_the_damage(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
