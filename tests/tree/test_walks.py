@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     functions: int
 
 
-PRODUCE = Limits(files=26, functions=89)
+PRODUCE = Limits(files=26, functions=88)
 """Of a produce with acks=all of one batch, its sync included."""
 JOIN = Limits(files=30, functions=132)
 """Of a first member's join of a new classic group, up to its generation."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic_ns, time_ns
 
 from ottla.ports import Now
+
+_new = tuple.__new__
 
 
 class RealClock:
     """Implements `ottla.ports.Clock`."""
 
     def now(self) -> Now:
-        return Now(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
+        # As `Now(...)`, in half the time: every bundle of requests reads the clock twice.
+        return _new(Now, (time_ns() // 1_000_000, monotonic_ns() // 1_000_000))

@@ -108,7 +108,7 @@ def produce(
     if request.version < ONE_BATCH_FROM:
         return later.computed(_convert(request, partitions, cluster, later, checks))
     return (
-        _other_than_batches(request)
+        (request.release.bad_batches_close and _other_than_batches(request))
         or _produce(request, partitions, cluster)
         or later.computed(SlowProduce(request, partitions, cluster, later, checks).steps())
     )
@@ -116,9 +116,7 @@ def produce(
 
 def _other_than_batches(request: Request[ProduceRequest]) -> Close | None:
     """The end of a connection, where a release ends it for what is no batch."""
-    if request.release.bad_batches_close and not all(
-        _is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data
-    ):
+    if not all(_is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
     return None
 
@@ -138,7 +136,7 @@ def _in_blocks(
     blocks: list[tuple[Request[ProduceRequest], SlowProduce | Steps[Ready]]] = []
     for block in whole.reader.blocks():
         part = replace(request, body=whole.reader.part(block), whole=None)
-        stopped = whole.admit(part) or _other_than_batches(part)
+        stopped = whole.admit(part) or (_other_than_batches(part) if part.release.bad_batches_close else None)
         if isinstance(stopped, Close):
             return stopped
         if stopped is not None:
