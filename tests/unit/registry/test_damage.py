@@ -113,13 +113,19 @@ def test_damage_of_both_is_refused_with_both_names_and_the_way_out(first: str, c
     assert {directory: disk.read_file(f"{directory}/{NAME}") for directory in DIRECTORIES} == before
 
 
-def test_an_older_journal_is_not_taken_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_two_journals(monkeypatch: pytest.MonkeyPatch) -> tuple[SimDisk, JournalRegistry]:
+    """A registry whose journal was begun anew once."""
     monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 1_000)
     disk = SimDisk()
     registry = JournalRegistry.open(disk)
     while len(numbers(disk, FIRST)) < 2:
         put_entry(registry, "/a", bytes(200))
         disk.run_syncs()
+    return disk, registry
+
+
+def test_an_older_journal_is_not_taken_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, _ = with_two_journals(monkeypatch)
     disk.kill()
     for directory in DIRECTORIES:
         disk.remove(f"{directory}/{disk.list(directory)[-1]}")
@@ -128,12 +134,7 @@ def test_an_older_journal_is_not_taken_for_the_newest(monkeypatch: pytest.Monkey
 
 
 def test_damage_of_an_older_journal_does_no_harm(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 1_000)
-    disk = SimDisk()
-    registry = JournalRegistry.open(disk)
-    while len(numbers(disk, FIRST)) < 2:
-        put_entry(registry, "/a", bytes(200))
-        disk.run_syncs()
+    disk, registry = with_two_journals(monkeypatch)
     expected = contents(registry)
     disk.kill()
     for directory in DIRECTORIES:
