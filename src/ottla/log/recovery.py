@@ -179,10 +179,13 @@ class Opening:
         They begin where the log does, but for batches from before there were epochs.
         """
         entries, first = self.found.epochs.entries, self.found.segments[0]
-        if not entries or entries[0][1] <= first.base_offset:
-            return 0
+        return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
+
+    def _begins_with_an_epoch(self) -> bool:
+        """Whether the oldest batch in the first segment has one: there are batches from before there were epochs."""
+        first = self.found.segments[0]
         oldest = next(headers(first.file, 0, first.size), None)
-        return entries[0][1] if oldest is not None and oldest[1].leader_epoch >= 0 else 0
+        return oldest is not None and oldest[1].leader_epoch >= 0
 
     def _settle_epochs(self) -> None:
         """Make the epochs fit the log; if the checkpoint was lost, or begins too late, read them from the batches."""
@@ -193,6 +196,8 @@ class Opening:
             for segment in found.segments:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
+            if entries and entries[0][1] > found.log_start_offset and self._begins_with_an_epoch():
+                entries[0] = entries[0][0], found.log_start_offset  # what compaction has taken in front was of no later one
         found.epochs.truncate_start(found.log_start_offset)
         if entries == self._epochs_on_disk:
             return

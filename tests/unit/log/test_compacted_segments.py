@@ -146,3 +146,19 @@ def test_a_damaged_offset_is_not_written_down_as_if_it_were_right() -> None:
         compact(log, disk)
     assert [segment.base_offset for segment in log.segments] == before
     assert disk.read_file(path) == data
+
+
+def test_epochs_that_are_read_anew_begin_where_the_log_does_though_its_first_batches_are_gone() -> None:
+    """Or the next start, if no file says where logs begin, would take that for the start."""
+    disk = SimDisk()
+    log = written(disk)
+    compact(log, disk)
+    first = replies(log, ROUNDS)[0][0].base_offset
+    assert first > log.log_start_offset == 0
+    log.close()
+    disk.write_file("t-0/leader-epoch-checkpoint", b"damaged")
+    for _ in range(2):
+        log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=ROUNDS, is_start_known=False)
+        assert log.log_start_offset == 0
+        assert log.epochs.entries == [(0, 0)]
+        log.close()
