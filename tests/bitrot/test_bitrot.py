@@ -24,7 +24,12 @@ SOUND = (
     "journal",
     "commits",
     ".index",
+    ".log",
     ".timeindex",
+    ".txnindex",
+    "aborted",
+    "compacted-segments",
+    "boot",
     "leader-epoch",
     "log-start",
 )

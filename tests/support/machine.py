@@ -29,6 +29,7 @@ class Machine:
     _routes: Sequence[Route] = ()
     _authorizer: Authorizer | None = None
     _workers: Workers | None = None
+    _ran_on = False
 
     def __init__(self, **settings: object) -> None:
         self.clock = SimClock()
@@ -55,7 +56,7 @@ class Machine:
             routes=self._routes,
             authorizer=self._authorizer,
         )
-        broker.start(clean=clean)
+        broker.start(clean=clean, was_killed=self._ran_on)
         return broker
 
     def set_topic(self, name: str, configs: dict[str, str | None]) -> None:
@@ -72,6 +73,15 @@ class Machine:
 
     def kill(self) -> None:
         """End it as SIGKILL does, and start again: what it wrote is there, what it held in memory is not."""
+        self.disk.kill()
+        self._ran_on = True
+        self.broker = self._start(clean=False)
+        self._ran_on = False
+        self.settle()
+
+    def cut_power(self, seed: int) -> None:
+        """End the machine that it runs on, and start again: what was not synced is there in part."""
+        self.disk.crash(random.Random(seed))
         self.disk.kill()
         self.broker = self._start(clean=False)
         self.settle()

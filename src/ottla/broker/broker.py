@@ -160,8 +160,12 @@ class BrokerMachine:
         """Those in force now."""
         return self.settings_in_force.value
 
-    def start(self, *, clean: bool) -> None:
-        """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs."""
+    def start(self, *, clean: bool, was_killed: bool = False) -> None:
+        """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs.
+
+        `was_killed`: the stop was not orderly, but the machine ran on, so that all that was written is still there.
+        """
+        self.partitions.was_killed = was_killed
         now = self.clock.now()
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
         registration.join(self.directories, now)

@@ -13,14 +13,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.log import checkpoints, scan
+from ottla.log.compacted import note_sizes, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.gaps import note_gaps, read_gaps
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.joints import gaps_within
 from ottla.log.log import Log
 from ottla.log.names import (
+    ABORTED_TRANSACTIONS,
+    COMPACTED_SEGMENTS,
     DELETED,
     DELETING,
+    HOLED_SEGMENTS,
     INDEX,
     JOINED_SEGMENTS,
     KNOWN_GAPS,
@@ -35,10 +40,9 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producers import Producers
-from ottla.log.reading import ANY_EPOCH
 from ottla.log.recovery import good_batches
 from ottla.log.scan import headers
-from ottla.log.soundness import ENDLESS, SEARCHED_BYTES, Bounds, Place, Walked, find_sound, walk
+from ottla.log.soundness import ANY_EPOCH, ENDLESS, SEARCHED_BYTES, Bounds, DamagedRange, Place, Walked, find_sound, walk
 from ottla.ports import Disk, File, Now
 from ottla.records.batch import HEADER_BYTES
 
@@ -50,6 +54,17 @@ KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
 """Compaction and former repairs leave gaps between offsets: a gap is not the end."""
+
+OF_A_LOG = (
+    ABORTED_TRANSACTIONS,
+    COMPACTED_SEGMENTS,
+    HOLED_SEGMENTS,
+    JOINED_SEGMENTS,
+    KNOWN_GAPS,
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+)
+"""Files that are no segment's."""
 
 ABORTED_BYTES = 34
 _PARTITION = re.compile(r"(.+)-(\d+)")
@@ -174,6 +189,7 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     gaps = list(_gaps(disk, path, bases))
     note_gaps(disk, path, [(first, after) for _, first, after in gaps])
     done += [f"{path}: offsets {first} to {after - 1} are given up." for _, first, after in gaps]
+    done += _accept_within(disk, path, bases, known)
     if scanned.end_offset < known.recovery_point:
         _lower(disk, path, scanned.end_offset)
         done.append(f"{path}: the log ends with offset {scanned.end_offset} now.")
@@ -182,8 +198,12 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
             if disk.exists(found.path):
                 disk.remove(found.path)
             done.append(f"{found.path}: built anew.")
+    compacted = f"{path}/{COMPACTED_SEGMENTS}"
+    was_there = disk.exists(compacted)
     log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset)
     log.close()
+    if not was_there and disk.exists(compacted):
+        disk.remove(compacted)  # nobody said here that the topic is compacted
     return done
 
 
@@ -205,7 +225,7 @@ def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair gave up; remove it by hand if it is not wanted.")
         elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "on its way in or out; the next start of a broker settles it.")
-        elif parsed is None and name not in (JOINED_SEGMENTS, KNOWN_GAPS, LEADER_EPOCHS, PARTITION_METADATA):
+        elif parsed is None and name not in OF_A_LOG:
             yield Finding(NOTE, f"{path}/{name}", -1, "no file of a log; it is left alone.")
         elif parsed and parsed[1] in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and parsed[0] not in bases:
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "an index without its segment; the next start of a broker removes it.")
@@ -263,6 +283,7 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
     if is_known and bases and begins < bases[0] and not any(name.endswith(LOG + DELETED) for name in names):
         sentence = f"the log begins with offset {begins}: everything before this segment is missing."
         yield Finding(DAMAGED, f"{path}/{file_name(bases[0], LOG)}", 0, sentence)
+    yield from _missing_within(disk, path, bases, known)
     for base_offset, first, after in _gaps(disk, path, bases):
         name = f"{path}/{file_name(base_offset, LOG)}"
         yield Finding(
@@ -299,6 +320,50 @@ def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
     file.sync()
     file.close()
     return f"{name}: the batch at byte {position} begins with offset {next_offset} again; what it was is kept as {kept}."
+
+
+def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[tuple[int, int, DamagedRange, bool]]:
+    """Yield (base offset, size, what is missing, whether compaction wrote it) where batches are gone from within a segment."""
+    compacted, gaps = read_compacted(disk, path), read_gaps(disk, path)
+    if compacted is None and not known.recovery_point:
+        return  # it may have been compacted by others
+    for base_offset, after in pairwise([*bases, ENDLESS]):
+        file = disk.open(f"{path}/{file_name(base_offset, LOG)}")
+        is_compacted = any(base == base_offset for base, _ in compacted or ())
+        if (base_offset, file.size) not in (compacted or ()):
+            for found in gaps_within(file, file.size, base_offset, after):
+                leads_on = (
+                    base_offset == bases[-1] and found.first_offset < known.recovery_point <= found.end_offset
+                )  # it was moved
+                if not leads_on and (found.first_offset, found.end_offset) not in gaps:
+                    yield base_offset, file.size, found, is_compacted
+        file.close()
+
+
+def _missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[Finding]:
+    told = -1
+    for base_offset, _, found, is_compacted in _within(disk, path, bases, known):
+        name = f"{path}/{file_name(base_offset, LOG)}"
+        if not is_compacted:
+            sentence = f"batches are gone: offsets {found.first_offset} to {found.end_offset - 1} are missing."
+            yield Finding(DAMAGED, name, found.position, sentence)
+        elif base_offset != told:
+            told = base_offset
+            yield Finding(DAMAGED, name, 0, "it is not as large as compaction wrote it: some of its records are missing.")
+
+
+def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[str]:
+    """Give up what is missing within segments; yields a sentence for each."""
+    found = list(_within(disk, path, bases, known))
+    note_gaps(disk, path, [(gap.first_offset, gap.end_offset) for _, _, gap, is_compacted in found if not is_compacted])
+    sizes = {(base_offset, size) for base_offset, size, _, is_compacted in found if is_compacted}
+    if sizes:
+        note_sizes(disk, path, sizes)
+    for base_offset, _ in sorted(sizes):
+        yield f"{path}/{file_name(base_offset, LOG)}: what is missing of it is given up."
+    for _, _, gap, is_compacted in found:
+        if not is_compacted:
+            yield f"{path}: offsets {gap.first_offset} to {gap.end_offset - 1} are given up."
 
 
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from ottla.log.compacted import note_compacted
 from ottla.log.compaction_batches import MOST_BYTES, Filter, is_large, opening_costs, stays_as_it_is
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness
@@ -203,7 +204,11 @@ class Compaction:
             self._write(new, *filter.ending())
             self.result.bytes_written += new.size
             if new.size and (len(group) > 1 or filter.has_changed):
-                yield [new.file, *new.flush_indexes(final=True)]
+                yield [
+                    new.file,
+                    *new.flush_indexes(final=True),
+                    *note_compacted(self._disk, self.log.path, self.log.segments, [new]),
+                ]
                 replaced = self.log.replace_segments(group, new, self._now)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")

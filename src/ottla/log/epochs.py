@@ -41,6 +41,11 @@ class LeaderEpochs:
             return NO_EPOCH, -1
         return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
 
+    def at(self, offset: int, unknown: int) -> int:
+        """Return the epoch of the batch at `offset`; `unknown` before the first epoch that is known."""
+        number = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[number - 1][0] if number else unknown
+
     def truncate_end(self, offset: int) -> bool:
         """Forget the epochs that begin at or after `offset`; returns True if there were any."""
         before = len(self.entries)

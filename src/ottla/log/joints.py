@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 
+from ottla.log.compacted import read_compacted
 from ottla.log.damaged import Damaged
-from ottla.log.gaps import note_gaps, read_gaps
+from ottla.log.gaps import note_gaps, note_holed, read_gaps, read_holed
 from ottla.log.joined import Joined, note_joined, read_joined
 from ottla.log.names import LOG, file_name
 from ottla.log.reading import LogReader
 from ottla.log.scan import headers
 from ottla.log.segment import Segment
-from ottla.log.soundness import DamagedRange
-from ottla.ports import Disk, StorageFailed
+from ottla.log.soundness import GONE, DamagedRange, Unproven
+from ottla.ports import Disk, File, StorageFailed
 
 log = logging.getLogger("ottla.log")
 
@@ -52,25 +53,78 @@ def check_joints(
 
 
 def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int) -> list[tuple[Segment, int, int]]:
-    """Sealed segments that do not end where the next one begins: (segment, its end, where the next one begins)."""
+    """Sealed segments that do not end where the next one begins: (segment, its end, where the next one begins).
+
+    What is missing within a segment is noted and told.
+    """
     missing: list[tuple[Segment, int, int]] = []
     joined: list[Joined] = []
     known = read_joined(disk, path) if len(reader.segments) > FEW else set()
     looked_at = 0
+    holed = read_holed(disk, path)
+    for segment in reader.segments:
+        segment.has_jumps |= segment.base_offset in holed
     for segment, after in pairwise(reader.segments):
         join = segment.base_offset, segment.size, after.base_offset
-        if join not in known:
+        if join not in known or segment.has_jumps:
             looked_at += 1
             end = _end(reader, segment, log_end_offset)
+            if segment.has_jumps and not segment.may_have_gaps and _look_within(disk, path, segment, after.base_offset):
+                continue
             if end != after.base_offset:
                 if end is not None:
                     missing.append((segment, end, after.base_offset))
                 continue
         joined.append(join)
+    last = reader.segments[-1]
+    if last.has_jumps and not last.may_have_gaps:
+        _look_within(disk, path, last, log_end_offset)
+    now_holed = {segment.base_offset for segment in reader.segments if segment.unproven is not None and segment.unproven.damage}
+    if now_holed != holed:
+        with suppress(StorageFailed):  # it was told
+            note_holed(disk, path, now_holed)
     if looked_at > FEW:
         with suppress(StorageFailed):  # the next start looks again
             note_joined(disk, path, joined)
     return missing
+
+
+def _look_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> bool:
+    """Note and tell which offsets are missing between the batches of a segment that leads up to `end_offset`. False if none are.
+
+    Where the batches themselves do not fit together, that is for readers to meet.
+    """
+    gaps = gaps_within(segment.file, segment.size, segment.base_offset, end_offset)
+    compacted = read_compacted(disk, path) or ()
+    if gaps and any(base == segment.base_offset for base, _ in compacted):
+        sentence = "the segment is not as large as compaction wrote it, and which of its records are missing is not known."
+        _damage(path, segment, DamagedRange(segment.base_offset, end_offset, 0, segment.size, sentence), sentence)
+        return True
+    known = read_gaps(disk, path)
+    new = [gap for gap in gaps if (gap.first_offset, gap.end_offset) not in known]
+    for gap in new:
+        _damage(path, segment, gap, f"batches are gone: offsets {gap.first_offset} to {gap.end_offset - 1} are missing.")
+    return bool(new)
+
+
+def _damage(path: str, segment: Segment, found: DamagedRange, sentence: str) -> None:
+    if segment.unproven is None:
+        segment.unproven = Unproven(segment.size)
+    segment.unproven.add_damage(found)
+    log.error("%s", Damaged(path, file_name(segment.base_offset, LOG), found.position, sentence))
+
+
+def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> list[DamagedRange]:
+    """Where offsets are missing between the batches of a segment; none if its headers do not lead to its end."""
+    position, next_offset = 0, base_offset
+    gaps: list[DamagedRange] = []
+    for at, header in headers(file, 0, size):
+        if header.base_offset < next_offset:
+            return []
+        if header.base_offset > next_offset:
+            gaps.append(DamagedRange(next_offset, header.base_offset, at, at, GONE))
+        position, next_offset = at + header.size, header.next_offset
+    return gaps if position == size and next_offset <= end_offset else []
 
 
 def _accept(disk: Disk, path: str, gaps: Sequence[tuple[int, int]]) -> None:
@@ -88,16 +142,22 @@ def _add(path: str, reader: LogReader, segment: Segment, position: int, first: i
 
 
 def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
-    """The offset that follows a sealed segment's last batch; None if its end is damaged, which is noted then."""
+    """The offset that follows a sealed segment's last batch; None if its end is damaged, which is noted then.
+
+    Batches that are gone from the middle have moved the one to which the last entry of the index leads.
+    """
     if not segment.size:
         return segment.base_offset
     entry = segment.index.last()
-    for position in (entry[1] if entry else 0, 0):
-        end = next_offset = -1
+    for position, first in ((entry[1], -1) if entry else (0, segment.base_offset), (0, segment.base_offset)):
+        end, next_offset, has_jumps = -1, first, False
         for at, header in headers(segment.file, position, segment.size, chunk_bytes=TAIL_BYTES):
-            if header.base_offset < next_offset or not segment.fits(header):
+            is_astray = next_offset < 0 and entry is not None and header.last_offset != segment.base_offset + entry[0]
+            if header.base_offset < next_offset or not segment.fits(header) or is_astray:
                 break
+            has_jumps |= 0 <= next_offset < header.base_offset
             end, next_offset = at + header.size, header.next_offset
         if end == segment.size and next_offset <= reader.end_offset(segment, log_end_offset):
+            segment.has_jumps |= has_jumps
             return next_offset
     return next_offset if reader.is_sound_at_end(segment, log_end_offset) else None

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.log import retention, swap
+from ottla.log.compacted import note_none
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
 from ottla.log.joints import check_joints
@@ -58,6 +59,7 @@ class Log(ReadableLog):
     """
 
     __slots__ = (
+        "_aborted",
         "_active",
         "_disk",
         "_epochs_saved",
@@ -88,6 +90,7 @@ class Log(ReadableLog):
         self.synced_offset = opened.log_end_offset
         self.size_bytes = sum(segment.size for segment in opened.segments)
         self._active = opened.segments[-1]
+        self._aborted = opened.aborted
         self._disk = disk
         self._snapshots = opened.snapshots
         self._snapshot_at = 0
@@ -114,15 +117,17 @@ class Log(ReadableLog):
         log_start_offset: int = 0,
         is_noted: bool = False,
         is_start_known: bool = True,
+        was_killed: bool = False,
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
         After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and a
         torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: they name
         this log, so that what is missing in front or between segments is damage. Without `is_start_known` the log begins where
-        its leader epochs do. Raises `Damaged` if synced data is bad, and `StorageFailed`.
+        its leader epochs do. `was_killed`: only the process ended, so that nothing which it wrote can be missing but the end of the
+        last append. Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
-        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point)
+        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed)
         opened = opening.run(topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
         log = cls(disk, path, config, opened, topic_id)
@@ -212,6 +217,8 @@ class Log(ReadableLog):
         if sealed.give_back():
             files.append(sealed.file)
         self._save_producers()
+        if self.config.compacts and len(self.segments) == 1:
+            note_none(self._disk, self.path)
         self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
@@ -273,6 +280,7 @@ class Log(ReadableLog):
             return False
         swap.decide(self._disk, new)
         self._leave(old)
+        self._aborted.replaced(old)
         self.segments[first:first] = [new]
         self.size_bytes += new.size - sum(segment.size for segment in old)
         self._reader.places.clear()
@@ -357,6 +365,7 @@ class Log(ReadableLog):
         self._disk.sync_dir(self.path)
         segment = self._active = self.segments[-1]
         self._unsynced.pop(segment, None)  # no longer sealed
+        self._aborted.changed(segment)
         self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
         if self.log_end_offset < self.log_start_offset:
             self._unsynced.clear()
@@ -392,6 +401,7 @@ class Log(ReadableLog):
         # Aborted transactions below it are not looked for again either, nor in segments sealed since.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
         files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
+        files += self._aborted.write(self.segments)
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:
@@ -462,6 +472,7 @@ class Log(ReadableLog):
     def _end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now: Now) -> None:
         aborted = self.producers.end_transaction(header, base_offset, marker, now.wall_ms)
         if aborted is not None:
+            self._aborted.changed(self._active)
             try:
                 self._active.transactions.add(aborted)
             except StorageFailed as failure:

@@ -13,6 +13,9 @@ SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 KNOWN_GAPS = "known-gaps-checkpoint"
+ABORTED_TRANSACTIONS = "aborted-transactions-checkpoint"
+COMPACTED_SEGMENTS = "compacted-segments-checkpoint"
+HOLED_SEGMENTS = "holed-segments-checkpoint"
 JOINED_SEGMENTS = "joined-segments-checkpoint"
 
 DIGITS = 20

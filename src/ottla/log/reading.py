@@ -18,6 +18,7 @@ from ottla.log.epochs import LeaderEpochs
 from ottla.log.names import LOG, file_name
 from ottla.log.segment import Segment
 from ottla.log.soundness import (
+    ANY_EPOCH,
     ENDLESS,
     SEARCHED_BYTES,
     Bounds,
@@ -46,8 +47,6 @@ ANCHORS = 8
 
 ATTEMPTS = 100
 """How many damaged places one call gets over."""
-
-ANY_EPOCH = 2**31 - 1
 
 CHECKED, PAUSED, REBUILT = range(3)
 """What became of a check. `REBUILT`: the indexes are wrong, and are built anew."""
@@ -178,10 +177,14 @@ class LogReader:
         return found
 
     def check_whole(self, log_start_offset: int) -> None:
-        """Raise `Damaged` if segments are missing behind the log's start."""
+        """Raise `Damaged` if segments, or batches of one, are missing behind the log's start."""
         for missing, damaged in self.holes:
             if missing.end_offset > log_start_offset:
                 raise Damaged(self._path, damaged.file, damaged.position, damaged.sentence)
+        for segment in self.segments:
+            for gone in segment.unproven.damage if segment.unproven is not None else ():
+                if gone.position == gone.resume and gone.end_offset > log_start_offset:
+                    raise self._damaged(segment, gone.position)
 
     # What was not read yet
 
@@ -242,6 +245,8 @@ class LogReader:
             unproven = segment.unproven
             if unproven is None or start >= segment.size:
                 return segment, start, ENDLESS, NO_OFFSET
+            if unproven.damage and (damage := unproven.damage_at(offset)) is not None:
+                raise self._damaged(segment, damage.position)
             end, following = unproven.sound_until(start)
             if end < min(start + max(1, max_bytes), segment.size):
                 is_paused = not may_check

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from crc32c import crc32c
 
+from ottla.log.aborted import AbortedNotes
+from ottla.log.compacted import Compact, note_compacted, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.epochs import LeaderEpochs
@@ -36,6 +38,7 @@ from ottla.log.retention import RemovedSegment
 from ottla.log.scan import LENGTH_FROM, headers
 from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import load_producers, remove_snapshots
+from ottla.log.soundness import ANY_EPOCH, ENDLESS, Bounds, find_sound
 from ottla.log.swap import recover_swaps
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
@@ -54,6 +57,7 @@ class Opened:
     `snapshots` are the offsets of producer snapshots. `epochs_saved` is False if a full disk kept the epochs from being written.
     """
 
+    aborted: AbortedNotes
     segments: list[Segment] = field(default_factory=list)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     epochs_saved: bool = True
@@ -65,19 +69,26 @@ class Opened:
 
 
 class Opening:
-    """Opens one partition's directory. Everything below `recovery_point` had been synced."""
+    """Opens one partition's directory. Everything below `recovery_point` had been synced.
 
-    def __init__(self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int) -> None:
+    `was_killed`: the machine ran on when the process ended, so that the rest is there, too, up to the last append.
+    """
+
+    def __init__(
+        self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int, was_killed: bool = False
+    ) -> None:
         self.disk = disk
         self.path = path
         self.config = config
         self.clean = clean
         self.recovery_point = recovery_point
-        self.found = Opened()
+        self.was_killed = was_killed and not clean
+        self.found = Opened(AbortedNotes(disk, path))
         self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
         self._ended_transactions = False
-        self._may_have_gaps = False
+        self._is_strange = False
+        self._compacted: set[Compact] | None = None
 
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
         """`is_noted`: the log was here before, so that its epochs know where it begins: a later segment is not the first.
@@ -92,14 +103,17 @@ class Opening:
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
-        self._may_have_gaps = self.config.compacts and not is_noted
+        self._compacted = read_compacted(self.disk, self.path)
+        self._is_strange = self._compacted is None and not is_noted
         self._load_epochs(names)
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
         self._load_segments(names, log_start_offset, noted_start)
+        self._know_compacted()
         start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
         self._check_end(is_noted=is_noted)
+        self._note_compacted()
         if start_by_epochs <= found.log_end_offset:
             log_start_offset = max(log_start_offset, start_by_epochs)
         if found.log_end_offset < log_start_offset:
@@ -116,8 +130,24 @@ class Opening:
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
+        found.aborted.check(found.segments, self._names, found.snapshots, clean=self.clean)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
+
+    def _know_compacted(self) -> None:
+        """Know within which segments offsets may be missing; where nothing is known of it, in all that could be compacted."""
+        segments = self.found.segments
+        for segment in segments:
+            if self._compacted is not None:
+                segment.may_have_gaps = (segment.base_offset, segment.size) in self._compacted
+            elif segment is not segments[-1]:
+                segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
+
+    def _note_compacted(self) -> None:
+        """Note what was found so, or the next start would take gaps for damage."""
+        if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
+            with self._derived():
+                note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, *, is_noted: bool) -> None:
         """Hold the log's end against the recovery point, which an orderly stop notes at the end. No CRC covers a base offset."""
@@ -243,7 +273,8 @@ class Opening:
         segments = self.found.segments
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
         self._mend_indexes(segments[:first])
-        self.found.epochs.truncate_end(self.recovery_point)  # the batches say what follows
+        if not self._knows_epochs():
+            self.found.epochs.truncate_end(self.recovery_point)  # the batches say what follows
         next_offset = segments[first].base_offset
         for number in range(first, len(segments)):
             segment = segments[number]
@@ -290,7 +321,8 @@ class Opening:
         follows = self.found.segments[number + 1].base_offset
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
-        return not self._may_have_gaps and (next_offset, follows) not in read_gaps(self.disk, self.path)
+        is_elsewhere = self.config.compacts and self._is_strange
+        return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """Return (end, next_offset) of the good part of a segment; its indexes are brought up to there."""
@@ -300,9 +332,12 @@ class Opening:
             file_name(segment.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)
         ):
             return 0, next_offset
-        position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
+        begun = position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
-            if header.base_offset != next_offset and not self._may_be_gap(segment, at, header, next_offset):
+            is_first = 0 < at == begun  # the index led there, which says only where that batch ends
+            if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
+                break
+            if self._knows_epochs() and header.leader_epoch != self.found.epochs.at(header.base_offset, header.leader_epoch):
                 break
             segment.note(header, at, interval)
             self._ended_transactions |= header.is_control
@@ -311,11 +346,19 @@ class Opening:
             position = at + header.batch_length + LENGTH_FROM
         return position, next_offset
 
+    def _knows_epochs(self) -> bool:
+        """Whether the checkpoint of epochs has each one: it is written before the first batch of an epoch is, though not synced."""
+        return self.was_killed and bool(self._epochs_on_disk)
+
     def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
         """Whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
-        if self.config.compacts or next_offset < header.next_offset <= self.recovery_point:
-            return segment.fits(header)
-        return (next_offset, header.base_offset) in read_gaps(self.disk, self.path) or self._was_compacted(segment, position)
+        if not segment.fits(header) or segment.may_have_gaps:
+            return segment.may_have_gaps and segment.fits(header)
+        if (next_offset, header.base_offset) in read_gaps(self.disk, self.path):
+            return True
+        is_old = next_offset < header.next_offset <= self.recovery_point and segment is not self.found.segments[-1]
+        segment.may_have_gaps = self._is_strange and (is_old or self._was_compacted(segment, position))
+        return segment.may_have_gaps
 
     def _was_compacted(self, segment: Segment, position: int) -> bool:
         """Whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
@@ -341,6 +384,9 @@ class Opening:
             raise newer_batches(self.path, segment, end, newer)
         if next_offset < self.recovery_point:
             raise Damaged(self.path, file_name(segment.base_offset, LOG), end, "no whole batch with the right CRC-32C begins here.")
+        if self.was_killed and (segment is not segments[-1] or not self._is_cut_short(segment.file, end, next_offset)):
+            sentence = "what was written here is not what the file holds, though the machine ran on when the broker was killed."
+            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
         later = segments[number + 1 :]
         cut = segment.size - end + sum(other.size for other in later)
         log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
@@ -351,6 +397,16 @@ class Opening:
             other.remove()
         self.disk.sync_dir(self.path)
         del segments[number + 1 :]
+
+    def _is_cut_short(self, file: File, position: int, next_offset: int) -> bool:
+        """Whether an append that was cut short explains what is at `position`: the first part of a batch, and nothing behind it."""
+        room = file.size - position
+        if find_sound(file, position, file.size, next_offset, Bounds(ENDLESS, ANY_EPOCH)) is not None:
+            return False
+        if room < HEADER_BYTES or self.config.preallocate:
+            return True
+        header = read_header(file.read(position, HEADER_BYTES))
+        return header.magic == MAGIC and header.base_offset == next_offset and header.size > room
 
 
 def _is_room(file: File, position: int) -> bool:

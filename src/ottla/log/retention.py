@@ -62,7 +62,7 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     if config.retention_ms < 0 or not segment.size:
         return False
     newest = segment.max_timestamp
-    if newest < 0:
+    if newest < 0 or (segment.unproven is not None and segment.unproven.damage):  # what batches say may be a part of the damage
         newest = disk.modified_ms(segment.path(LOG))
     return now.wall_ms - newest > config.retention_ms
 

@@ -50,6 +50,7 @@ class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
     `unproven` says what is known of bytes that this process did not write; None if all of them are known to be sound.
+    `may_have_gaps`: compaction wrote it. `has_jumps`: offsets were missing between batches that were passed by `load_end`.
     """
 
     __slots__ = (
@@ -67,8 +68,10 @@ class Segment:
         "base_offset",
         "directory",
         "ending",
+        "has_jumps",
         "index",
         "index_bytes",
+        "may_have_gaps",
         "size",
         "times",
         "unproven",
@@ -85,6 +88,7 @@ class Segment:
         self._transactions: TransactionIndex | None = None
         self._file: File | None = None
         self.index_bytes = 0
+        self.may_have_gaps = self.has_jumps = False
         self._bytes_since_entry = 0
         self._first_timestamp = UNKNOWN
         self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
@@ -337,6 +341,7 @@ class Segment:
         for position, header in headers(self.file, end, self.size):
             if header.base_offset < next_offset or not self.fits(header) or header.magic != MAGIC:
                 break
+            self.has_jumps |= header.base_offset > next_offset and (entry is None or position > entry[1])
             self.note(header, position, interval)
             end, next_offset = position + header.batch_length + LENGTH_FROM, header.next_offset
         self._count_index_bytes()

@@ -92,7 +92,22 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
             aborted = _apply(producers, segment, position, header, written_ms)
             if aborted is not None:
                 found.append(aborted)
-        _settle_transactions(segment, from_offset, found)
+        settle_aborted(segment, from_offset, found)
+
+
+def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment]) -> None:
+    """Build the index of aborted transactions of the last of these segments anew, from the newest good snapshot before it.
+
+    Raises `StorageFailed`.
+    """
+    before = [offset for offset in offsets if offset <= segments[-1].base_offset]
+    producers, begin = Producers(), 0
+    for offset in reversed(before):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
+        if loaded is not None:
+            producers, begin = loaded, offset
+            break
+    replay(disk, producers, segments, begin)
 
 
 def _apply(producers: Producers, segment: Segment, position: int, header: BatchHeader, written_ms: int) -> Aborted | None:
@@ -104,8 +119,8 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
     return None
 
 
-def _settle_transactions(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
-    """If this cannot be written, memory is still right, and the next start finds it again."""
+def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
+    """Have the index say that `found` ended at `from_offset` or later. If this cannot be written, memory is still right."""
     try:
         segment.transactions.settle(from_offset, found)
     except StorageFailed as failure:

@@ -35,12 +35,14 @@ SEARCHED_BYTES = 4 << 20
 """How far behind a bad batch the next good one is looked for byte by byte."""
 
 ENDLESS = 2**63 - 1
+ANY_EPOCH = 2**31 - 1
 UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
 """How many stretches of a segment are remembered as sound; with more of them the shortest other one is forgotten."""
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
+GONE = "batches are gone."
 NO_OFFSET = "the offset or the leader epoch of this batch does not fit those beside it."
 
 
@@ -81,7 +83,10 @@ class Partial:
 
 
 class DamagedRange(NamedTuple):
-    """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`."""
+    """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`.
+
+    If there are none, the batches that held these offsets are gone.
+    """
 
     first_offset: int
     end_offset: int
@@ -114,7 +119,7 @@ class Unproven:
 
     @property
     def is_all_sound(self) -> bool:
-        return self.is_sound(0, self.size)
+        return not self.damage and self.is_sound(0, self.size)
 
     def sound_until(self, position: int) -> tuple[int, int]:
         """Where the sound stretch that holds `position` ends, and the offset that follows (-1 if unknown).
@@ -148,14 +153,18 @@ class Unproven:
 
     def prove(self, start: int, end: int, next_offset: int) -> None:
         """Note that these bytes are sound, and which offset follows them."""
+        for each in self.damage:
+            if start < each.position == each.resume < end:  # offsets are missing there, and no bytes
+                self.prove(start, each.position, each.first_offset)
+                start = each.position
         if end <= start:
             return
         first = bisect_right(self._starts, start)
-        if first and self._ends[first - 1][0] >= start:
+        if first and self._ends[first - 1][0] >= start + self._is_edge(start):
             first -= 1
             start = self._starts[first]
         last = first
-        while last < len(self._starts) and self._starts[last] <= end:
+        while last < len(self._starts) and self._starts[last] <= end and not (self._starts[last] == end and self._is_edge(end)):
             if self._ends[last][0] > end:
                 end, next_offset = self._ends[last]
             last += 1
@@ -165,6 +174,10 @@ class Unproven:
             others = (at for at in range(len(self._starts)) if at != first)  # whoever asked for this one relies on it
             shortest = min(others, key=lambda at: self._ends[at][0] - self._starts[at])
             del self._starts[shortest], self._ends[shortest]
+
+    def _is_edge(self, position: int) -> bool:
+        """Whether offsets are missing between the batches that end and begin there: no stretch leads over it."""
+        return any(each.position == each.resume == position for each in self.damage)
 
     def cut(self, size: int) -> None:
         """Note that the segment was truncated to `size`, where a batch ends: what comes there is written by this process."""

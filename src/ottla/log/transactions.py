@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from ottla.ports import Buffer, Disk, File
 from ottla.records.batch import BatchHeader
 from ottla.records.columns import open_batches
@@ -31,6 +33,13 @@ class Aborted(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+class Summed(NamedTuple):
+    """Entries of an index: how many, and the CRC-32C of them all."""
+
+    entries: int
+    crc: int
 
 
 class Marker(NamedTuple):
@@ -57,9 +66,10 @@ def read_marker(batch: Buffer) -> Marker | None:
 class TransactionIndex:
     """The aborted transactions whose markers lie in one segment. Most segments have none, and no file either."""
 
-    __slots__ = ("_disk", "_entries", "_file", "_path")
+    __slots__ = ("_disk", "_entries", "_file", "_path", "_summed")
 
     def __init__(self, disk: Disk, path: str, *, new: bool) -> None:
+        self._summed = Summed(0, 0)
         self._disk = disk
         self._path = path
         self._file: File | None = None
@@ -87,6 +97,7 @@ class TransactionIndex:
         if wanted == self.entries and self.is_whole():
             return
         self._entries = wanted
+        self._summed = Summed(0, 0)
         self.close()
         self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in wanted))
 
@@ -94,6 +105,20 @@ class TransactionIndex:
         """Whether the file holds the entries and nothing else: a crash may have torn it, or left holes."""
         stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         return stored == len(self.entries) * ENTRY.size
+
+    def summed(self) -> Summed:
+        """Sum up the entries; those that were summed up before are not looked at again."""
+        count, crc = self._summed
+        for entry in self.entries[count:]:
+            crc = crc32c(ENTRY.pack(VERSION, *entry), crc)
+        self._summed = Summed(len(self.entries), crc)
+        return self._summed
+
+    def is_as_noted(self, noted: Summed, *, may_be_more: bool) -> bool:
+        """Whether the file holds the noted entries, and nothing else unless `may_be_more`. Raises `StorageFailed`."""
+        data = memoryview(self._disk.read_file(self._path) if self._disk.exists(self._path) else b"")
+        size = noted.entries * ENTRY.size
+        return (may_be_more or len(data) == size) and len(data) >= size and crc32c(data[:size]) == noted.crc
 
     def sync(self) -> None:
         """Sync what a killed broker left in the page cache. Raises `StorageFailed`."""
@@ -108,7 +133,7 @@ class TransactionIndex:
 
     def remove(self) -> None:
         self.close()
-        self._entries = []
+        self._entries, self._summed = [], Summed(0, 0)
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
 

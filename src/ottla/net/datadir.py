@@ -15,6 +15,7 @@ from pathlib import Path
 from zlib import crc32
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
+from ottla.net.boot import boot_id
 from ottla.net.reserve import Reserve, is_full
 from ottla.registry.generations import DIRECTORIES
 
@@ -22,6 +23,9 @@ LOCK = ".lock"
 META = "meta.properties"
 OLD_REGISTRY = "registry.sqlite"
 """Where the registry was before it was kept twice."""
+
+BOOT = ".boot-id"
+"""Under which boot of the machine all logs were last known to be good; the broker runs, or ended without a stop, since then."""
 
 VERSION = 1
 
@@ -37,7 +41,8 @@ class DataDirectory:
     """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
 
     `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly. Its `reserve` has been
-    given up if the disk is full, so that there is room for a start.
+    given up if the disk is full, so that there is room for a start. `was_killed`: the last life ended without a stop, and the
+    machine has not been started again since, so that its page cache was not lost.
     """
 
     def __init__(self, path: str, lock: int, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
@@ -47,6 +52,7 @@ class DataDirectory:
         self.node_id = int(properties["node.id"])
         self.directory_id = properties["directory.id"]
         self.clean = clean
+        self.was_killed = not clean and bool(boot_id()) and self._boot() == boot_id()
         self._lock = lock
 
     @classmethod
@@ -72,6 +78,17 @@ class DataDirectory:
     @property
     def absolute_path(self) -> str:
         return os.path.abspath(self.path)
+
+    def note_boot(self) -> None:
+        """Note under which boot of the machine this broker runs, now that its logs are good. Not synced: a power cut ends it."""
+        if boot_id() and self._boot() != boot_id():
+            with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
+                Path(self.path, BOOT).write_text(boot_id())
+
+    def _boot(self) -> str:
+        with contextlib.suppress(OSError):
+            return Path(self.path, BOOT).read_text(errors="replace").strip("\0")
+        return ""
 
     def close(self) -> None:
         """Mark the stop as orderly, then let go. To be called when every log is closed."""

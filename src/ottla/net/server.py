@@ -86,9 +86,9 @@ class Server:
         self._next_look = loop.call_later(LOOK_S, self._look)
         loop.set_exception_handler(self._unhandled)
 
-    def start(self, *, clean: bool) -> None:
-        """Start the broker, and wake it when its timers are due even if nobody ever sends a request."""
-        self.broker.start(clean=clean)
+    def start(self, *, clean: bool, was_killed: bool = False) -> None:
+        """Start the broker (see there), and wake it when its timers are due even if nobody ever sends a request."""
+        self.broker.start(clean=clean, was_killed=was_killed)
         self._arm(self.broker.clock.now())
 
     async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:

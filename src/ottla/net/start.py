@@ -211,7 +211,9 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             )
             server = Server(broker, loop, share.connections)
             with _uncollected():
-                server.start(clean=directory.clean)
+                server.start(clean=directory.clean, was_killed=directory.was_killed)
+            if broker.partitions.are_all_online:  # or one of them may still be as a power cut left it
+                directory.note_boot()
             directory.reserve.keep(settings.ottla_reserve_bytes)
             directory.reserve.take(settings.ottla_reserve_bytes)
             held.pop_all()

@@ -42,6 +42,7 @@ class Host:
         """Whether the last life ended in order."""
         self.was_power_cut = False
         """Whether it ended with a power cut."""
+        self._ran_on = False  # as the boot that a real data directory notes: since a start after which all logs were good
         self._registry: JournalRegistry
         self._syncing = False
         self._correlation_id = 0
@@ -60,7 +61,8 @@ class Host:
         try:
             registry = JournalRegistry.open(self.disk)
             broker = self._machine(registry)
-            broker.start(clean=clean)
+            broker.start(clean=clean, was_killed=self._ran_on and not clean)
+            self._ran_on |= broker.partitions.are_all_online
             self.broker, self._registry = broker, registry
             self._settle()
         except PowerCut:
@@ -100,6 +102,7 @@ class Host:
         """End this life at once; a power cut also loses what was not synced, in any part. Whoever waits gets no answer."""
         self.was_power_cut = power_cut
         if power_cut:
+            self._ran_on = False
             self.disk.crash(self.world.random)
         else:
             self.disk.kill()

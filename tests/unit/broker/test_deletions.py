@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from random import Random
 
 import pytest
 
@@ -173,9 +172,8 @@ def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
             assert isinstance(pending, Promise), "the name is not given before what was deleted is gone for good"
-    machine.disk.crash(Random(seed))
     with caplog.at_level(logging.ERROR, "ottla"):
-        machine.kill()
+        machine.cut_power(seed)
     assert not caplog.records
     assert not [name for name in directories(machine) if "stray" in name]
     if seed % 3 != 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from random import Random
 
 import pytest
 
@@ -77,8 +76,7 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
             assert isinstance(pending, Promise), "the name is not given before the points are gone for good"
-    machine.disk.crash(Random(seed))
-    machine.kill()
+    machine.cut_power(seed)
     if not seed % 2:
         create(machine, "t")
     produce(machine, b"new")

@@ -102,6 +102,17 @@ def test_a_second_repair_does_not_overwrite_what_the_first_one_kept(disk: SimDis
     assert offsets(disk) == [offset for offset in range(19) if offset not in (2, 4)]
 
 
+@pytest.mark.parametrize("batch", [0, 2, 4])
+def test_batches_that_are_gone_from_a_segment_are_named_and_given_up_by_a_repair(disk: SimDisk, batch: int) -> None:
+    name = "t-0/00000000000000000006.log"
+    data = disk.read_file(name)
+    disk.write_file(name, data[: batch * 151] + data[batch * 151 + 151 :])
+    assert (DAMAGED, name, batch * 151) in found(disk)
+    assert f"t-0: offsets {6 + batch} to {6 + batch} are given up." in repair(disk)
+    assert found(disk) == []
+    assert offsets(disk) == offsets(disk, clean=True) == [offset for offset in range(19) if offset != 6 + batch]
+
+
 @pytest.mark.parametrize("after", range(60))
 def test_a_repair_that_is_interrupted_can_be_repeated(disk: SimDisk, after: int) -> None:
     name = "t-0/00000000000000000006.log"

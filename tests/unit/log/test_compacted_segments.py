@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.log import check
 from ottla.log.compaction import Compaction
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import dirtiness
@@ -162,3 +163,73 @@ def test_epochs_that_are_read_anew_begin_where_the_log_does_though_its_first_bat
         assert log.log_start_offset == 0
         assert log.epochs.entries == [(0, 0)]
         log.close()
+
+
+def cut_out(disk: SimDisk, path: str, number: int) -> None:
+    """Take one batch out of a file."""
+    data = disk.read_file(path)
+    at, header = list(batches(data))[number]
+    disk.write_file(path, data[:at] + data[at + header.size :])
+
+
+def reopened(disk: SimDisk, end_offset: int) -> Log:
+    disk.kill()
+    return Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=end_offset, is_noted=True)
+
+
+@pytest.mark.expects_errors("which of its records are missing is not known")
+def test_a_batch_that_is_gone_from_a_compacted_segment_is_missed() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=5)
+    log.config = replace(CONFIG, segment_bytes=3000)
+    compact(log, disk)
+    log.close()
+    segment = log.segments[0]
+    assert len(list(batches(disk.read_file(segment.path(".log"))))) > 1
+    whole = stored_records(reopened(disk, ROUNDS))
+    cut_out(disk, segment.path(".log"), 0)
+    log = reopened(disk, ROUNDS)
+    with pytest.raises(Damaged):
+        log.read(0, 600, until_offset=ROUNDS)
+    with pytest.raises(Damaged):
+        compact(log, disk)
+    end = log.segments[1].base_offset
+    assert log.behind_damage(0) == end
+    (finding,) = check.check_partition(disk, "t-0", check.Known(ROUNDS))
+    assert finding.sentence == "it is not as large as compaction wrote it: some of its records are missing."
+    assert check.repair_partition(disk, "t-0", NOW, check.Known(ROUNDS))
+    assert len(stored_records(reopened(disk, ROUNDS))) == len(whole) - 1
+    assert check.check_partition(disk, "t-0", check.Known(ROUNDS)) == []
+
+
+@pytest.mark.expects_errors("batches are gone")
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_batch_that_is_gone_before_compaction_came_is_missed_where_it_is_known_that_it_never_did(is_known: bool) -> None:
+    disk = SimDisk()
+    log = written(disk)
+    log.close()
+    assert disk.exists("t-0/compacted-segments-checkpoint")
+    if not is_known:
+        disk.remove("t-0/compacted-segments-checkpoint")
+    cut_out(disk, log.segments[1].path(".log"), 0)
+    log = reopened(disk, ROUNDS)
+    try:
+        log.read(log.segments[1].base_offset, 600, until_offset=ROUNDS)
+    except Damaged:
+        assert is_known
+    else:
+        assert not is_known
+
+
+def test_gaps_that_compaction_left_are_known_to_every_start() -> None:
+    disk = SimDisk()
+    log = written(disk, keys=5)
+    compact(log, disk)
+    before = stored_records(log)
+    for clean in (True, False):
+        log.close()
+        disk.kill()
+        log = Log.open(
+            disk, "t-0", replace(CONFIG, cleanup_policy="delete"), NOW, clean=clean, recovery_point=ROUNDS * clean, is_noted=True
+        )
+        assert stored_records(log) == before

@@ -13,7 +13,7 @@ from ottla.log.log import Log, LogConfig
 from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
-from ottla.sim.disk import SimDirectory, SimDisk
+from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from tests.unit.log.batches import NOW, sync
 
@@ -37,7 +37,7 @@ def compact_until_swapping(log: Log, disk: SimDisk) -> None:
     """A pass that is dropped once its segment counts, and before its files have their names."""
     run = Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run()
     for files in run:
-        if any(isinstance(file, SimDirectory) for file in files or ()):
+        if log.is_swapping:
             break
         for file in files or ():
             file.sync()

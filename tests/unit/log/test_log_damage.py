@@ -192,6 +192,50 @@ def test_a_segment_that_lost_its_last_batches_is_a_hole() -> None:
     assert read_on(opened(disk), 0) == ([each for each in EVERY if not 34 <= each < 40], list(range(34, 40)))
 
 
+def cut_out(disk: SimDisk, path: str, position: int, size: int = BATCH_BYTES) -> None:
+    data = disk.read_file(path)
+    disk.write_file(path, data[:position] + data[position + size :])
+
+
+@pytest.mark.expects_errors("are missing")
+@pytest.mark.parametrize("interval", [0, 150, 4096])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("batch", range(9))
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_batches_that_are_gone_from_a_segment_are_a_hole(
+    number: int, batch: int, policy: str, interval: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimDisk()
+    config = replace(CONFIG, cleanup_policy=policy, index_interval_bytes=interval)
+    written(disk, config)
+    batch %= 4 if number == 3 else 9  # the last segment's last batch is its fifth
+    cut_out(disk, segment_name(number), batch * BATCH_BYTES)
+    for _ in range(2):
+        caplog.clear()
+        log = opened(disk, config)
+        lost = number * 20 + batch * 2
+        assert f"at byte {batch * BATCH_BYTES}: batches are gone: offsets {lost} to {lost + 1} are missing" in caplog.text
+        for max_bytes in (100, 350, 10_000):
+            assert read_on(log, 0, max_bytes) == ([each for each in EVERY if each != lost], [lost, lost + 1])
+        got, errors = read_on(log, lost + 2)
+        assert (got[0], errors) == (lost + 2, [])
+        with pytest.raises(Damaged):
+            for _ in Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run():
+                pass
+        log.close()
+
+
+@pytest.mark.expects_errors("are missing", "cannot be read")
+def test_a_gap_and_a_bad_batch_in_one_segment_are_two_holes() -> None:
+    disk = SimDisk()
+    written(disk)
+    cut_out(disk, segment_name(1), 3 * BATCH_BYTES)
+    flip(disk, segment_name(1), 6 * BATCH_BYTES + 80)
+    log = opened(disk)
+    for _ in range(2):
+        assert read_on(log, 0) == ([each for each in EVERY if each not in (26, 34)], [26, 27, 34, 35])
+
+
 def test_a_directory_that_was_compacted_elsewhere_keeps_its_gaps(caplog: pytest.LogCaptureFixture) -> None:
     disk = SimDisk()
     written(disk)

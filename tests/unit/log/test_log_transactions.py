@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from random import Random
@@ -238,3 +239,93 @@ def test_an_index_that_a_killed_broker_left_in_the_page_cache_outlives_a_later_p
         copy.crash(Random(seed))
         log = Log.open(copy, "t-0", CONFIG, NOW, recovery_point=recovery_point)
         assert log.aborted_transactions(0, 3) == [(1, 0, 2, 3)]
+
+
+def flipped(at: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+CHANGES: dict[str, Callable[[bytes], bytes]] = {
+    "producer": flipped(9),
+    "first": flipped(17),
+    "last": flipped(25),
+    "stable": flipped(33),
+    "second": flipped(ENTRY.size + 17),
+    "lost": lambda data: data[: ENTRY.size],
+    "first lost": lambda data: data[ENTRY.size :],
+    "emptied": lambda data: b"",
+    "zeroed": lambda data: bytes(len(data)),
+    "doubled": lambda data: data + data,
+    "longer": lambda data: data + bytes(10),
+    "reversed": lambda data: data[::-1],
+}
+
+
+def two_aborted(disk: SimDisk, *, sealed: bool) -> Log:
+    """A log with two aborted transactions in its second segment; everything is noted."""
+    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy="delete"), NOW)
+    write(log, 1, b"a")
+    write(log, 2, b"b")
+    log.roll()
+    end(log, 1, ABORT)
+    end(log, 2, ABORT)
+    write(log, 3, b"c")
+    if sealed:
+        log.roll()
+    write(log, 3, b"c", sequence=1)
+    sync(log)
+    log.checkpoint()
+    return log
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_index_that_is_not_what_was_written_is_built_anew(
+    change: str, clean: bool, sealed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimDisk()
+    log = two_aborted(disk, sealed=sealed)
+    wanted = log.aborted_transactions(0, 9)
+    assert len(wanted) == 2
+    if clean:
+        log.close()
+    disk.kill()
+    was = disk.read_file(INDEX)
+    disk.write_file(INDEX, CHANGES[change](was))
+    caplog.clear()
+    log = Log.open(disk, "t-0", log.config, NOW, clean=clean, recovery_point=6, is_noted=True)
+    assert log.aborted_transactions(0, 9) == wanted
+    is_told = "is built anew from the batches" in caplog.text
+    assert is_told or (not clean and change in ("doubled", "longer"))
+    log.close()
+    assert disk.read_file(INDEX) == was
+    caplog.clear()
+    log = Log.open(disk, "t-0", log.config, NOW, clean=True, recovery_point=6, is_noted=True)
+    assert log.aborted_transactions(0, 9) == wanted
+    assert "built anew" not in caplog.text
+
+
+@pytest.mark.parametrize("left", [b"", b"0\n1\n2 1 77\n"])
+def test_an_index_is_taken_as_it_is_where_nothing_is_noted_of_it(left: bytes) -> None:
+    disk = SimDisk()
+    log = two_aborted(disk, sealed=True)
+    wanted = log.aborted_transactions(0, 9)
+    log.close()
+    disk.write_file("t-0/aborted-transactions-checkpoint", left)
+    log = Log.open(disk, "t-0", log.config, NOW, clean=True, recovery_point=6, is_noted=True)
+    assert log.aborted_transactions(0, 9) == wanted
+
+
+def test_what_compaction_took_out_of_a_segment_is_not_missed_in_its_index(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    log = two_aborted(disk, sealed=True)
+    log.config = CONFIG
+    end(log, 3, COMMIT)
+    log.roll()
+    sync(log)
+    compact(log, disk)
+    log.close()
+    log = Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=log.log_end_offset, is_noted=True)
+    assert log.aborted_transactions(0, 9) == []
+    assert "built anew" not in caplog.text

@@ -44,6 +44,26 @@ def test_only_an_orderly_stop_is_clean_and_only_once(tmp_path: Path) -> None:
     directory.close()
 
 
+def test_a_kill_is_told_from_a_power_cut_by_the_boot_under_which_all_logs_were_good(tmp_path: Path) -> None:
+    directory = DataDirectory.open(str(tmp_path))
+    assert not directory.was_killed
+    directory.release()
+    directory = DataDirectory.open(str(tmp_path))
+    assert not directory.was_killed, "nobody noted that the logs were good since the machine was started"
+    directory.note_boot()
+    directory.release()
+    directory = DataDirectory.open(str(tmp_path))
+    assert directory.was_killed
+    directory.close()
+    directory = DataDirectory.open(str(tmp_path))
+    assert not directory.was_killed, "it was stopped in order"
+    directory.release()
+    (tmp_path / ".boot-id").write_text("of the boot before")
+    directory = DataDirectory.open(str(tmp_path))
+    assert not directory.was_killed
+    directory.close()
+
+
 def test_a_second_broker_of_this_process_is_refused(tmp_path: Path) -> None:
     held = DataDirectory.open(str(tmp_path))
     with pytest.raises(DataDirectoryError, match="held by another broker: stop that one, or choose another directory"):

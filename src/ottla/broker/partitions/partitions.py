@@ -50,11 +50,17 @@ class Partitions:
         )
         self._topics: dict[str, dict[int, Partition]] = {}
         self._unopened: dict[Partition, bool] = {}
+        self.was_killed = False
+        """Whether the machine ran on when the last life ended without a stop."""
         self.opens = 0
         """How often a partition was opened, online or not."""
 
     def __iter__(self) -> Iterator[Partition]:
         return (partition for topic in self._topics.values() for partition in topic.values())
+
+    @property
+    def are_all_online(self) -> bool:
+        return all(partition.offline is None for partition in self)
 
     def get(self, topic: str, index: int) -> Partition | None:
         found = self._topics.get(topic)
@@ -129,6 +135,7 @@ class Partitions:
             log_start_offset=log_start_offset,
             is_noted=self.checkpoints.is_noted(partition.topic, partition.index),
             is_start_known=self.checkpoints.knows_starts,
+            was_killed=self.was_killed,
         )
 
     def configure(self, topic: str, config: LogConfig, now: Now) -> None:

@@ -1,0 +1,58 @@
+"""Which sealed segments compaction wrote: offsets may be missing within these, and within no others.
+
+Knows one small file in a partition's directory, which compaction writes before its segment takes its place; decides nothing. A
+segment of another size is not the one that is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
+from ottla.log.names import COMPACTED_SEGMENTS
+from ottla.log.segment import Segment
+from ottla.ports import Disk, StorageFailed, Syncable
+
+Compact = tuple[int, int]
+"""(base offset, size in bytes)"""
+
+
+def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
+    """Return those of the partition in `path`; None if nothing is known. Raises `StorageFailed`."""
+    name = f"{path}/{COMPACTED_SEGMENTS}"
+    lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
+    if lines is None or not all(len(line) == 2 and "".join(line).isdecimal() for line in lines):
+        return None
+    return {(int(base), int(size)) for base, size in lines}
+
+
+def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> list[Syncable]:
+    """Add `new` ones that are about to be among `segments`; where nothing is known, any of these may be compacted.
+
+    Returns what is to be synced. Raises `StorageFailed`.
+    """
+    known = read_compacted(disk, path)
+    there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
+    wanted = there & known if known is not None else there
+    wanted |= {(segment.base_offset, segment.size) for segment in new}
+    if wanted != known:
+        _write(disk, path, wanted)
+    return [disk.open(f"{path}/{COMPACTED_SEGMENTS}"), disk.directory(path)]
+
+
+def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
+    """Take these for compacted segments, too; durable on return. Raises `StorageFailed`."""
+    _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)
+
+
+def note_none(disk: Disk, path: str) -> None:
+    """Note that no segment was compacted, in a log whose first segment is sealed; on a full disk nothing is known."""
+    with suppress(StorageFailed):
+        if not disk.exists(f"{path}/{COMPACTED_SEGMENTS}"):
+            _write(disk, path, ())
+
+
+def _write(disk: Disk, path: str, wanted: Iterable[Compact], *, sync: bool = False) -> None:
+    lines = [f"{base} {size}" for base, size in sorted(wanted)]
+    disk.write_file(f"{path}/{COMPACTED_SEGMENTS}", format_checkpoint(lines), sync=sync)
