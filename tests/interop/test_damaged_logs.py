@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from bench.apache_kafka import Unavailable, class_path, java
 from ottla.testing.process import BrokerProcess
 from ottla.wire.errors import CORRUPT_MESSAGE
 from tests.support.waiting import eventually
@@ -27,9 +28,9 @@ def produce(address: str, topic: str, first: int, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def consume(address: str, topic: str, count: int) -> list[bytes]:
+def consume(address: str, topic: str, count: int, first: int = 0) -> list[bytes]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, first)])
     found: list[bytes] = []
     while len(found) < count and (messages := consumer.consume(25, 2)):
         found += [message.value() for message in messages if not message.error()]
@@ -110,7 +111,33 @@ def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
             own.seek(("hurt", 0), 30)
             assert [record.value for record in own.poll(10_000)][:1] == [b"value 30"]
         assert consume_until_it_fails(broker.address, "hurt") == seen
+        assert consume(broker.address, "hurt", 20, first=30) == [b"value %d" % number for number in range(30, 50)]
         assert len(re.findall(r"offsets \d+ to \d+ cannot be read", broker.log)) == 1
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.interop
+def test_javas_console_consumer_says_which_offset_cannot_be_read(tmp_path: Path) -> None:
+    try:
+        classes = class_path()
+    except Unavailable as reason:
+        pytest.skip(f"there is no Apache Kafka here: {reason}")
+    data_dir = tmp_path / "data"
+    with BrokerProcess(data_dir, SETTINGS) as broker:
+        for first in range(0, 50, 10):
+            produce(broker.address, "hurt", first, 10)
+        assert broker.stop() == 0
+        log = data_dir / "hurt-0" / "00000000000000000000.log"
+        flip(log, len(log.read_bytes()) // 2)
+        broker.start()
+        tool = [java(), "-Xmx200m", "-cp", classes, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--from-beginning"]
+        command = [*tool, "--bootstrap-server", broker.address, "--topic", "hurt", "--timeout-ms", "20000"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+        read = ended.stdout.splitlines()
+        assert 0 < len(read) < 50
+        assert read == [f"value {number}" for number in range(len(read))]
+        sentence = f"Encountered corrupt message when fetching offset {len(read)} for topic-partition hurt-0"
+        assert sentence in ended.stderr
 
 
 def read_until_it_fails(consumer: ottla.Consumer) -> list[bytes | None]:
