@@ -120,9 +120,8 @@ class SparseIndex:
         stored = min(count, self.stored)
         if self._file is not None or self._disk.exists(self.path):
             file = self._open()
-            if file.size != stored * self._entry.size:
-                file.truncate(stored * self._entry.size)
-                file.sync()  # or a power cut could mix what was cut off with what replaces it
+            if file.size != stored * self._entry.size or not stored:  # an earlier start may have cut it, and synced nothing
+                self._cut_file(file, stored)
         self._stored = stored
         in_memory = max(0, count - stored)
         del self._firsts[in_memory:], self._seconds[in_memory:]
@@ -151,8 +150,12 @@ class SparseIndex:
             stored = self.stored
             self._file = self._disk.open(self.path, create=True)
             if self._file.size != stored * self._entry.size:
-                self._file.truncate(stored * self._entry.size)
+                self._cut_file(self._file, stored)
         return self._file
+
+    def _cut_file(self, file: File, stored: int) -> None:
+        file.truncate(stored * self._entry.size)
+        file.sync()  # or a power cut could mix what was cut off with what replaces it
 
     def _stored_entry(self, number: int) -> Pair:
         first, second = self._entry.unpack(self._open().read(number * self._entry.size, self._entry.size))

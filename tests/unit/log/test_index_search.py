@@ -63,3 +63,17 @@ def test_positions_that_grow_evenly_are_found_in_one_read(monkeypatch: pytest.Mo
         index.floor_second(position + 1)
     assert len(reads) <= 110
     assert max(reads) <= 8 * PAGE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_cleared_does_not_come_back_though_an_earlier_start_could_not_sync_it(seed: int) -> None:
+    disk = SimDisk()
+    disk.make_dir("t-0")
+    disk.write_file("t-0/x.index", bytes(8))
+    disk.sync_dir("")
+    file = disk.open("t-0/x.index")
+    file.truncate(0)  # and no more than that
+    disk.kill()
+    offset_index(disk, "t-0/x.index", new=False).clear()
+    disk.crash(random.Random(seed))
+    assert disk.size("t-0/x.index") == 0
