@@ -381,7 +381,7 @@ def test_what_refuses_to_make_the_topic_of_groups_is_logged_under_one_cause(capl
         for _ in range(3):
             assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
     told = [record for record in caplog.records if "__consumer_offsets cannot be made" in record.message]
-    assert [getattr(record, "cause", None) for record in told] == ["__consumer_offsets"] * 3
+    assert {getattr(record, "cause", None) for record in told} == {"__consumer_offsets"}, "however many a limiter lets through"
     machine.registry.commit = commit  # type: ignore[method-assign]  # and mends it
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == NONE
 
