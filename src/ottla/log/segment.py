@@ -65,6 +65,7 @@ class Segment:
         "_reserved",
         "_times_are_checked",
         "_transactions",
+        "_was_reindexed",
         "base_offset",
         "directory",
         "ending",
@@ -97,6 +98,7 @@ class Segment:
         self._reindexed: Place | None = None
         self._reserved = False
         self._times_are_checked = new
+        self._was_reindexed = False
         self.unproven = None if new or not size else Unproven(size)
 
     def path(self, suffix: str) -> str:
@@ -298,7 +300,7 @@ class Segment:
         """
         self.need_indexes()
         entry = self.times.floor(timestamp)
-        if entry is not None and self.unproven is not None and not self._is_true(entry):
+        if entry is not None and self.unproven is not None and not self._was_reindexed and not self._is_true(entry):
             self.reindex()
             self.need_indexes()
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
@@ -370,6 +372,7 @@ class Segment:
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
             self._bytes_since_entry = 0
             self._reindexed = Place(0, self.base_offset)
+            self._was_reindexed = True  # what is wrong after that is a batch, and for readers to meet
 
     def go_on_reindexing(self) -> None:
         """Do a part of that: half a millisecond's work. It ends with the segment, or at the first place where no batch can be."""

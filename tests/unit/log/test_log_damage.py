@@ -9,6 +9,7 @@ import pytest
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.log.unfinished import Unfinished
 from ottla.ports import StorageFailed
 from ottla.records.batch import batches
 from ottla.sim.disk import SimDisk
@@ -190,6 +191,26 @@ def test_a_segment_that_lost_its_last_batches_is_a_hole() -> None:
     written(disk)
     disk.open(segment_name(1)).truncate(700)
     assert read_on(opened(disk), 0) == ([each for each in EVERY if not 34 <= each < 40], list(range(34, 40)))
+
+
+@pytest.mark.expects_errors("does not fit those beside it")
+@pytest.mark.parametrize("number", range(8, 12))
+def test_a_look_up_by_time_comes_to_an_end_where_the_last_batch_of_a_segment_is_astray(number: int) -> None:
+    disk = SimDisk()
+    config = replace(CONFIG, index_interval_bytes=0)
+    written(disk, config)
+    flip(disk, FIRST, 9 * BATCH_BYTES + 7)
+    log = opened(disk, config)
+    for _ in range(20):
+        try:
+            log.offset_for_timestamp(NOW.wall_ms + number)
+        except Unfinished:
+            continue
+        except Damaged:
+            assert number == 9
+        break
+    else:
+        raise AssertionError("it goes on and on")
 
 
 def cut_out(disk: SimDisk, path: str, position: int, size: int = BATCH_BYTES) -> None:
