@@ -22,6 +22,7 @@ EARLIEST, LATEST, NEWEST = -2, -1, -3
 STATIC_SOURCE, DEFAULT_SOURCE = 4, 5
 TOPIC, BROKER, GROUP = 2, 4, 32
 MOST_FETCHES = 400
+MOST_EMPTY = 20
 MOST_BYTES = 1 << 20
 
 Key = tuple[str, int]
@@ -158,7 +159,10 @@ class _Reader:
         for offset in offsets:
             if not seen.start <= offset < seen.end or any(error <= offset for error in seen.errors):
                 continue
-            ((_, part),) = self._fetched({key: offset})
+            for _ in range(MOST_EMPTY):  # while an index is built anew there is nothing to be had
+                ((_, part),) = self._fetched({key: offset})
+                if part.records or part.error_code:
+                    break
             try:
                 found = open_batches(bytes(part.records or b""), from_offset=offset, control=True, check_crcs=True).records()
             except (BadBatch, CodecFailed) as bad:
