@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
-from ottla.broker.coordination.transactions import NoTransactions
+from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.cleaning import Cleaner
@@ -35,6 +37,7 @@ from ottla.broker.topics.topics import Topics
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Clock, Disk, Now, Registry, Workers
 
 
@@ -81,6 +84,9 @@ class BrokerMachine:
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
         self.groups = self._groups(assignors)
+        self.producer_ids = ProducerIds(registry, node_id)
+        self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
+        self.transactions = self._transactions()
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self._identity = BrokerIdentity(node_id, cluster_id)
@@ -130,6 +136,18 @@ class BrokerMachine:
             forgotten=self.deletions.settle,
         )
 
+    def _transactions(self) -> TransactionCoordinators:
+        return TransactionCoordinators(
+            self.image,
+            self.topics.create_by_default,
+            self.partitions,
+            self.scheduler,
+            self.changes,
+            self.settings_in_force,
+            self.producer_ids.next,
+            self.markers,
+        )
+
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
@@ -145,12 +163,14 @@ class BrokerMachine:
             Topics: self.topics,
             LogReconciler: self.logs,
             DynamicConfigs: self.configs,
-            ProducerIds: ProducerIds(self.registry, self.node_id),
+            ProducerIds: self.producer_ids,
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: Addresses(identity, self.settings_in_force, self.image),
             RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
-            NoTransactions: NoTransactions(),
+            Coordinators[TransactionMachine]: self.transactions.coordinators,
+            MarkerWriter: self.markers,
+            TransactionGuard: TransactionGuard(self.transactions.coordinators, self.settings_in_force),
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
         }
@@ -172,6 +192,7 @@ class BrokerMachine:
         self.configs.load()
         self.logs.load(now, clean=clean)
         self.groups.load(now, self.deletions.names)
+        self.transactions.load(now)
         self.deletions.settle()
         self.cleaner.start(now)
         self._keep_house(now)

@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Callable
 from typing import Never, TypeGuard, cast
 
-from ottla.coord import expiry, offsets
+from ottla.coord import expiry, offsets, transactional
 from ottla.coord.classic import describe, rebalance
 from ottla.coord.classic import group as classic
 from ottla.coord.classic.checks import generation_error
@@ -50,7 +50,7 @@ from ottla.coord.records import (
     TransactionEnded,
     encode_record,
 )
-from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Producer, Reply, Timer
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -63,6 +63,7 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.sync_group import SyncGroupRequest
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import (
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,
@@ -104,6 +105,8 @@ class GroupMachine:
 
     def encode(self, record: GroupRecord) -> KeyAndValue | None:
         """The record as `__consumer_offsets` stores it; None for a volatile event. Raises `Unencodable`."""
+        if type(record) is OffsetPending:
+            return encode_record(record.offset)
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # so it is a stored one
 
     def leaves_at_once(self, body: object) -> bool:
@@ -228,6 +231,22 @@ class GroupMachine:
             deadline_ms = now.mono_ms + group.members[body.member_id].session_timeout_ms
             timers = (Timer(SessionKey(body.group_id, body.member_id), deadline_ms),)
         return Outcome(tuple(records), (Reply(asked.token, response),), timers)
+
+    def _commit_in_transaction(self, asked: Asked[TxnOffsetCommitRequest], now: Now) -> GroupOutcome:
+        body = asked.body
+        consumer_group = self.consumers.groups.get(body.group_id)
+        if consumer_group is None:
+            error_code = transactional.classic_error(self.groups.get(body.group_id), body)
+        else:
+            error_code = transactional.consumer_error(consumer_group, body)
+        if error_code:
+            return Outcome(replies=(Reply(asked.token, transactional.refused(body, error_code)),))
+        records, response = transactional.commit(body, now.wall_ms, self.settings.offset_metadata_max_bytes)
+        producer = Producer(body.producer_id, body.producer_epoch)
+        return Outcome(tuple(records), (Reply(asked.token, response),), producer=producer)
+
+    def _end_transaction(self, asked: Asked[TransactionEnded], now: Now) -> GroupOutcome:
+        return Outcome((asked.body,))
 
     def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> GroupOutcome:
         return self._fetched(asked.body, asked.token, require_stable=False)
@@ -366,6 +385,8 @@ _DECISIONS: dict[type, Callable[[GroupMachine, Asked[Never], Now], GroupOutcome]
     HeartbeatRequest: GroupMachine._heartbeat,
     LeaveGroupRequest: GroupMachine._leave,
     OffsetCommitRequest: GroupMachine._commit,
+    TxnOffsetCommitRequest: GroupMachine._commit_in_transaction,
+    TransactionEnded: GroupMachine._end_transaction,
     OffsetFetchRequest.OffsetFetchRequestGroup: GroupMachine._fetch,
     offsets.StableFetch: GroupMachine._fetch_stable,
     OffsetDeleteRequest: GroupMachine._delete_offsets,

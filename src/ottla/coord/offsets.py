@@ -147,7 +147,7 @@ def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> 
         for wanted in topic.partitions:
             error_code = NONE
             metadata = wanted.committed_metadata or ""
-            if _is_longer(metadata, metadata_max_bytes):
+            if is_longer(metadata, metadata_max_bytes):
                 error_code = OFFSET_METADATA_TOO_LARGE
             else:
                 records.append(_record(body.group_id, topic, wanted, metadata, wall_ms, expire_ms))
@@ -197,7 +197,7 @@ def _committed_topic(
     return OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
 
 
-def _is_longer(text: str, limit: int) -> bool:
+def is_longer(text: str, limit: int) -> bool:
     """Kafka measures this limit in UTF-16 units, although its name speaks of bytes."""
     if 2 * len(text) <= limit:
         return False

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
+from ottla.coord import transactional
 from ottla.coord.offsets import StableFetch, commit_refused
 from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
+from ottla.coord.records import TransactionEnded
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,6 +21,7 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
@@ -63,6 +66,8 @@ _REFUSED: dict[type, Callable[[Never, int], object]] = {
     HeartbeatRequest: lambda body, error_code: HeartbeatResponse(error_code=error_code),
     LeaveGroupRequest: lambda body, error_code: LeaveGroupResponse(error_code=error_code),
     OffsetCommitRequest: commit_refused,
+    TxnOffsetCommitRequest: transactional.refused,
+    TransactionEnded: lambda body, error_code: error_code,
     OffsetDeleteRequest: lambda body, error_code: OffsetDeleteResponse(error_code=error_code),
     ListGroupsRequest: lambda body, error_code: ListGroupsResponse(error_code=error_code),
     FetchGroup: _fetch,

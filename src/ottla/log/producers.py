@@ -82,13 +82,26 @@ class ProducerState:
 
 
 class Producers:
-    """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first."""
+    """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first.
 
-    __slots__ = ("by_id", "open_transactions")
+    `tokens` stand for transactions that are about to begin; the end of one takes its token away (KIP-890).
+    """
+
+    __slots__ = ("by_id", "open_transactions", "tokens")
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
+        self.tokens: dict[int, object] = {}
+
+    def is_open(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a transaction of this producer is open here."""
+        known = self.by_id.get(producer_id)
+        return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
+
+    def token(self, producer_id: int) -> object:
+        """What stands for the transaction that this producer is about to begin here."""
+        return self.tokens.setdefault(producer_id, object())
 
     def check(self, headers: Sequence[BatchHeader]) -> int | ProducerBatch:
         """Return 0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
@@ -121,9 +134,11 @@ class Producers:
         if header.is_control:
             producer.txn_first_offset = NO_OFFSET
             self.open_transactions.pop(header.producer_id, None)
+            self.tokens.pop(header.producer_id, None)
             return
         if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
             producer.txn_first_offset = self.open_transactions[header.producer_id] = base_offset
+            self.tokens.pop(header.producer_id, None)
         if len(producer.batches) == REMEMBERED:
             del producer.batches[0]
         last_offset = base_offset + header.last_offset_delta

@@ -14,18 +14,19 @@ from typing import Generic, Never, TypeVar
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.broker.serving.later import Promise, Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.coord.partitioning import partition_of
-from ottla.coord.runtime.machine import KeyAndValue
+from ottla.coord.runtime.machine import KeyAndValue, Producer
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_COORDINATOR,
@@ -55,10 +56,17 @@ class PartitionLog:
     def is_usable(self) -> bool:
         return not self._partition.leader_error()
 
-    def append(self, records: Sequence[KeyAndValue], now: Now) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None) -> int:
         """An error code that clients of coordinators understand, or NONE."""
-        batch = bytearray(build([key for key, _ in records], [value for _, value in records], now.wall_ms))
+        keys, values = [key for key, _ in records], [value for _, value in records]
+        if producer is None:
+            batch = build(keys, values, now.wall_ms)
+        else:
+            producer_id, epoch = producer
+            batch = build(keys, values, now.wall_ms, producer_id=producer_id, producer_epoch=epoch, transactional=True)
         error_code = self._partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
+        if error_code == INVALID_PRODUCER_EPOCH:
+            return error_code
         if error_code in (NONE, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER):  # which the partition has told, if it is to be told
             return NOT_COORDINATOR if error_code else NONE
         sentence = "%s: its coordinator cannot store %d bytes of records (%s): check the settings of the topic"
@@ -78,6 +86,11 @@ def _nothing(now: Now) -> None:
     """There is nothing to catch up with."""
 
 
+def _no_orders(shard: object, partition: Partition, order: object) -> None:
+    """Of machines that give none."""
+    raise AssertionError(f"nobody carries out {order}")
+
+
 def _unnoticed(shard: object, index: int, now: Now) -> None:
     """Nobody wants to know that a coordinator was loaded."""
 
@@ -87,7 +100,7 @@ class CoordinatorKind(Generic[M]):
     """What one kind of coordinator brings: its topic, its machine, and how what is stored is read and what is asked is refused.
 
     `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
-    coordinator has read its records.
+    coordinator has read its records; `carry_out(shard, partition, order)` when what it orders may be done.
     """
 
     topic: str
@@ -96,6 +109,7 @@ class CoordinatorKind(Generic[M]):
     refuse: Refuse
     catch_up: Callable[[Now], None] = _nothing
     loaded: Callable[[Shard[M], int, Now], None] = _unnoticed
+    carry_out: Callable[[Shard[M], Partition, object], None] = _no_orders
 
 
 class Coordinators(Generic[M]):
@@ -142,6 +156,10 @@ class Coordinators(Generic[M]):
             if shard is not None:
                 yield index, shard
 
+    def of(self, partition: Partition, now: Now) -> Shard[M] | None:
+        """The coordinator on this partition of the topic; None if that can't be used."""
+        return self._find(partition.index, now)
+
     def unload(self) -> None:
         """End all of them: whoever waits for one looks for another."""
         held, self._held = self._held, {}
@@ -174,6 +192,21 @@ class Coordinators(Generic[M]):
         promise.expect()
         self._ask(key, body, request, answer)
         return promise.reply()
+
+    def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
+        """What the coordinator of `key` answers, in the midst of a job."""
+        answers: list[A] = []
+        waiting: list[Done] = []
+
+        def answer(message: A) -> None:
+            answers.append(message)
+            if waiting:
+                waiting.pop()(None)
+
+        self._ask(key, body, request, answer)
+        while not answers:
+            yield waiting.append
+        return answers[0]
 
     def ask_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
@@ -222,7 +255,12 @@ class Coordinators(Generic[M]):
     def _load(self, partition: Partition, now: Now) -> Shard[M] | None:
         kind = self._kind
         machine, own = kind.new_machine(), PartitionLog(partition)
-        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up)
+
+
+        def carry_out(shard: Shard[M], order: object) -> None:
+            kind.carry_out(shard, partition, order)
+
+        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
         try:
             shard.load(kind.read(partition), now)
         except StorageFailed as failure:

@@ -26,6 +26,7 @@ from ottla.coord.consumer.groups import BUILT_IN
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
+from ottla.coord.records import TransactionEnded
 from ottla.coord.refusal import refused
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.settings import MINUTE_MS, GroupSettings
@@ -92,6 +93,12 @@ class GroupCoordinators:
         self._tell_topics(now)
         for index, shard in self.coordinators.load(now):
             self._forget(shard, index, gone, now)
+
+    def transaction_ended(self, partition: Partition, producer_id: int, committed: bool, now: Now) -> None:
+        """A marker was written into a partition of `__consumer_offsets`: what the producer committed there counts, or is void."""
+        shard = self.coordinators.of(partition, now)
+        if shard is not None:
+            shard.tell(TransactionEnded(producer_id, committed), now)
 
     def is_forgetting(self, topic: str) -> bool:
         """Whether a coordinator may still keep offsets of a topic that was deleted."""

@@ -1,29 +1,94 @@
-"""Transactions are not served yet: a refusal that makes clients give up at once, instead of retrying until they time out."""
+"""What the coordinators of transactions need of the broker: its settings, producer ids, and partitions that take markers.
+
+Knows no rule about transactions: `ottla.coord.transactions` decides, `coordinators` finds and feeds, `markers` writes.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from ottla.broker.serving.request import Request
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest
-from ottla.wire.api.init_producer_id import InitProducerIdRequest
-from ottla.wire.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
+from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.replay import stored_records
+from ottla.broker.failures import Changes
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import TRANSACTIONS_TOPIC
+from ottla.coord.runtime.reading import RecordReader
+from ottla.coord.runtime.shard import Shard
+from ottla.coord.transactions.inputs import MarkersWritten, TransactionSettings, WriteMarkers
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.records import decode_record
+from ottla.coord.transactions.refusal import refused
+from ottla.coord.transactions.transaction import Stored
+from ottla.ports import Now
 
 log = logging.getLogger("ottla.broker")
 
-SENTENCE: Final = "This broker does not serve transactions yet: produce without a transactional id."
+
+class TransactionCoordinators:
+    """The coordinators of transactions (`coordinators`), and what they are told. `markers` carries out what they order."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        create: CreateTopics,
+        partitions: Partitions,
+        scheduler: Scheduler,
+        changes: Changes,
+        settings: SettingsInForce,
+        new_producer_id: Callable[[], int | None],
+        markers: MarkerWriter,
+    ) -> None:
+        kind = CoordinatorKind(
+            TRANSACTIONS_TOPIC, self._new_machine, _read, refused, loaded=self._loaded, carry_out=self._carry_out
+        )
+        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self._scheduler = scheduler
+        self._settings = settings
+        self._new_producer_id = new_producer_id
+        self._markers = markers
+        settings.told.append(self._settings_changed)
+
+    def load(self, now: Now) -> None:
+        """Replay every partition of `__transaction_state`, and go on with what was about to end."""
+        for _ in self.coordinators.load(now):
+            pass
+
+    def _new_machine(self) -> TransactionMachine:
+        return TransactionMachine(self._transaction_settings(), self._new_producer_id)
+
+    def _loaded(self, shard: Shard[TransactionMachine], index: int, now: Now) -> None:
+        if shard.machine.by_id:
+            log.info("%s: %d transactional ids, %d open", shard.name, len(shard.machine.by_id), len(shard.machine.ongoing))
+
+    def _carry_out(self, shard: Shard[TransactionMachine], partition: Partition, order: object) -> None:
+        assert isinstance(order, WriteMarkers), "coordinators of transactions order markers"
+        written = MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch)
+        self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written))
+
+    def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
+        shard.tell(written, self._scheduler.now())
+
+    def _settings_changed(self) -> None:
+        """Let the settings of transactions hold from the next decision on."""
+        for shard in self.coordinators.shards:
+            shard.machine.configure(self._transaction_settings())
+
+    def _transaction_settings(self) -> TransactionSettings:
+        settings = self._settings.value
+        return TransactionSettings(
+            transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+            transaction_abort_timed_out_transaction_cleanup_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            transaction_remove_expired_transaction_cleanup_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+            transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+        )
 
 
-class NoTransactions:
-    """Refuses transactional ids, and logs the first refusal."""
-
-    def __init__(self) -> None:
-        self._said = False
-
-    def refuse(self, request: Request[InitProducerIdRequest] | Request[FindCoordinatorRequest]) -> int:
-        """The error code of the refusal: the one on which every client gives up, librdkafka too."""
-        if not self._said:
-            log.warning("A client (%s, %s) asks for a transaction. %s", request.client_id, request.peer, SENTENCE)
-            self._said = True
-        return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+def _read(partition: Partition) -> Iterable[Stored]:
+    return stored_records(partition, RecordReader(decode_record))

@@ -6,11 +6,10 @@ Each goes to the coordinator of its group, or in parts to several; no rule about
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.transactions import SENTENCE as TRANSACTIONS
-from ottla.broker.coordination.transactions import NoTransactions
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.addresses import Addresses
@@ -22,6 +21,7 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.transactions.machine import TransactionMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -55,13 +55,10 @@ def find_coordinator(
     identity: BrokerIdentity,
     addresses: Addresses,
     groups: Coordinators[GroupMachine],
-    transactions: NoTransactions,
+    transactions: Coordinators[TransactionMachine],
 ) -> Reply:
-    """This broker coordinates every group. The first request creates `__consumer_offsets`."""
-    if request.body.key_type == TRANSACTION:
-        error_code, sentence = transactions.refuse(request), TRANSACTIONS
-    else:
-        error_code, sentence = _no_coordinator(request, groups)
+    """This broker coordinates every group and every transactional id. The first request for one creates their internal topic."""
+    error_code, sentence = _no_coordinator(request, {GROUP: groups, TRANSACTION: transactions})
     node_id = -1 if error_code else identity.node_id
     host, port = ("", -1) if error_code else addresses.own(request.peer)
     if request.version < MANY_KEYS_FROM:
@@ -77,12 +74,15 @@ def find_coordinator(
     )
 
 
-def _no_coordinator(request: Request[FindCoordinatorRequest], groups: Coordinators[GroupMachine]) -> tuple[int, str]:
+def _no_coordinator(
+    request: Request[FindCoordinatorRequest], kinds: Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
+) -> tuple[int, str]:
     """Why a client cannot be told a coordinator, as error code and sentence; NONE and no sentence if it can."""
-    if request.body.key_type != GROUP:
+    coordinators = kinds.get(request.body.key_type)
+    if coordinators is None:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
-    takes_a_moment = request.release.is_late_with_groups and not groups.count
-    if groups.ensure(request.now) or takes_a_moment:
+    takes_a_moment = request.release.is_late_with_groups and not coordinators.count
+    if coordinators.ensure(request.now) or takes_a_moment:
         return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
     return NONE, ""
 

@@ -7,12 +7,13 @@ Before version 3 a client may send message sets of magic 0 or 1, or a batch, wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from ottla.broker.coordination.guard import Admission, TransactionGuard
 from ottla.broker.failures import Mistake
 from ottla.broker.partitions.partition import Checked, Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -37,12 +38,12 @@ from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
-    INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -100,11 +101,18 @@ class Converted(NamedTuple):
     slices=Slices((BY_PARTITION,), whole_bytes=BOUNDED_BYTES, asked_whole=True, at_once=2000),
 )
 def produce(
-    request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies, checks: LongChecks
+    request: Request[ProduceRequest],
+    partitions: Partitions,
+    cluster: ClusterImage,
+    later: LaterReplies,
+    checks: LongChecks,
+    guard: TransactionGuard,
 ) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.whole is not None:
-        return later.computed(_in_blocks(request, request.whole, partitions, cluster, later, checks))
+        return later.computed(_in_blocks(request, request.whole, partitions, cluster, later, checks, guard))
+    if request.body.transactional_id is not None:
+        return later.computed(SlowProduce(request, partitions, cluster, later, checks, guard).steps())
     if request.version < ONE_BATCH_FROM:
         return later.computed(_convert(request, partitions, cluster, later, checks))
     return (
@@ -128,6 +136,7 @@ def _in_blocks(
     cluster: ClusterImage,
     later: LaterReplies,
     checks: LongChecks,
+    guard: TransactionGuard,
 ) -> Steps[Reply]:
     """A request of very many partitions: all are looked at, then all are appended to, then all are answered.
 
@@ -144,7 +153,7 @@ def _in_blocks(
         elif part.version < ONE_BATCH_FROM:
             blocks.append((part, awaited(later, (yield from _convert(part, partitions, cluster, later, checks)))))
         else:
-            slow = SlowProduce(part, partitions, cluster, later, checks)
+            slow = SlowProduce(part, partitions, cluster, later, checks, guard)
             yield from slow.look()
             blocks.append((part, slow))
         yield None
@@ -174,8 +183,7 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
     """Look at all that the request brings, then append it; None if looking takes longer than others are kept waiting."""
     body, left = request.body, AT_ONCE_BYTES
     looked: list[Looked] = []
-    is_ordinary = body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) and body.transactional_id is None
-    refusal = NONE if is_ordinary else _refusal(request)
+    refusal = NONE if body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) else _refusal(request)
     for topic in body.topic_data:
         name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
         for data in topic.partition_data:
@@ -204,7 +212,11 @@ class SlowProduce:
         cluster: ClusterImage,
         later: LaterReplies,
         checks: LongChecks,
+        guard: TransactionGuard | None = None,
     ) -> None:
+        """Without a `guard` no records of transactions are taken."""
+        self._guard = guard
+        self._admission: Admission | None = None
         self._request = request
         self._later = later
         self._partitions = partitions
@@ -228,6 +240,8 @@ class SlowProduce:
             for _, data in self._parts:
                 if isinstance(data.records, memoryview):
                     data.records = memoryview(bytearray(data.records))
+        if self._guard is not None and self._request.body.transactional_id is not None:
+            self._admission = yield from self._guard.admit(self._request, self._present())
         for number, (name, data) in enumerate(self._parts):
             self._looked.append((yield from self._look(name, data)))
             if self._is_pause_due(number):
@@ -241,7 +255,7 @@ class SlowProduce:
         for (name, data), found in zip(self._parts, self._looked, strict=True):
             if isinstance(found, tuple) and not _holds(found, self._partitions):
                 found = yield from self._look(name, data)
-            parts.append(_append(found, self._request, unsynced))
+            parts.append(self._refused_by_guard(found) or _append(found, self._request, unsynced))
             if self._is_pause_due(len(parts) - 1):
                 yield None
         response, answered = ProduceResponse(), iter(parts)
@@ -249,6 +263,22 @@ class SlowProduce:
             own = list(islice(answered, len(topic.partition_data)))
             response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
         return _reply(self._request, response, unsynced)
+
+    def _present(self) -> Iterator[tuple[Partition, Any]]:
+        """The partitions that are there, each with its records."""
+        for name, data in self._parts:
+            partition = None if name is None else self._partitions.get(name, data.index)
+            if partition is not None and not partition.leader_error():
+                yield partition, data.records
+
+    def _refused_by_guard(self, looked: Looked) -> PartitionResponse | None:
+        """The answer to records whose transaction is not open here; None if there is nothing against them."""
+        if self._admission is None or isinstance(looked, PartitionResponse):
+            return None
+        index, partition, _, _, headers = looked
+        place = (partition.topic, index)
+        error_code = self._admission.errors.get(place) or self._admission.error_of(partition, headers[0])
+        return _failed(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:
         """Whether this partition's part, and those before it since the last pause, may have taken a part of a millisecond."""
@@ -343,7 +373,7 @@ def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced
 def _refusal(request: Request[ProduceRequest]) -> int:
     if request.release.refuses_acks(request.body.acks, request.version):
         return INVALID_REQUIRED_ACKS
-    return INVALID_TXN_STATE if request.body.transactional_id is not None else NONE
+    return NONE
 
 
 def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
@@ -443,8 +473,8 @@ def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader
     error_code, header = check(records, request.version)
     if header is None:
         return Refused(error_code, "")
-    if header.attributes & TRANSACTIONAL_BIT:
-        return Refused(INVALID_TXN_STATE, "No transaction is open: produce without a transactional id.")
+    if header.attributes & TRANSACTIONAL_BIT and request.body.transactional_id is None:
+        return Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Records of a transaction came without a transactional id.")
     if not request.release.is_today and (error_code := request.release.batch_error(header.magic, header.codec)):
         return Refused(error_code, "")
     return header

@@ -1,19 +1,23 @@
-"""InitProducerId: ids for idempotent producers, never the same one twice, whatever happens to the broker."""
+"""InitProducerId: ids for idempotent producers, never the same one twice, and the next epoch for transactional ones."""
 
 from __future__ import annotations
 
-from ottla.broker.coordination.transactions import NoTransactions
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.refusal import init_refused
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, NONE
+from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_PRODUCER_EPOCH, INVALID_REQUEST, NONE, PRODUCER_FENCED
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
 NEWEST_STABLE = 5
 """Version 6 (KIP-939) is unstable in every release: no broker announces it."""
+FENCED_FROM = 4
+"""Since this version a fenced producer hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
 
 
 @serves(
@@ -21,23 +25,30 @@ NEWEST_STABLE = 5
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     newest=NEWEST_STABLE,
 )
-def init_producer_id(request: Request[InitProducerIdRequest], producer_ids: ProducerIds, transactions: NoTransactions) -> Reply:
-    """Give a new id with epoch 0. A producer that has one and asks again gets another: it has nothing to be fenced from.
+def init_producer_id(
+    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
+) -> Reply:
+    """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
 
-    A registry that can't be written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
+    A producer without one that has an id and asks again gets another: it has nothing to be fenced from. A registry that can't be
+    written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
     """
     body = request.body
-    error_code = transactions.refuse(request) if body.transactional_id else _error(body)
+    if body.transactional_id:
+
+        def finish(response: InitProducerIdResponse) -> InitProducerIdResponse:
+            if response.error_code == PRODUCER_FENCED and request.version < FENCED_FROM:
+                response.error_code = INVALID_PRODUCER_EPOCH
+            return response
+
+        return coordinators.ask_one(body.transactional_id, body, request, finish, blocking=True)
+    error_code = _error(body)
     if error_code:
-        return _failed(error_code)
+        return init_refused(error_code)
     producer_id = producer_ids.next()
     if producer_id is None:
-        return _failed(COORDINATOR_LOAD_IN_PROGRESS)
+        return init_refused(COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-
-
-def _failed(error_code: int) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=error_code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
 
 
 def _error(body: InitProducerIdRequest) -> int:

@@ -37,7 +37,7 @@ class Release:
     too_new: TooNew = TooNew.ALL
     more_acks: MoreAcks = MoreAcks.AS_ALL
     first_topic_error: int = NONE
-    features: tuple[Feature, ...] = (traits.GROUP_VERSION,)
+    features: tuple[Feature, ...] = (traits.GROUP_VERSION, traits.TRANSACTION_VERSION)
     offsets_of_unknown_topics: bool = False
     commits_checked: CommitsChecked = CommitsChecked.PARTITIONS
     failed_generation: int = -1

@@ -96,10 +96,11 @@ UNSEEN_MS: Final = 50
 """How long it does so: Kafka 0.9 to 4.3 were seen to take 15 to 50 ms. sarama asks again twice, 10 ms apart."""
 
 GROUP_VERSION: Final = Feature("group.version", 0, 1)
-FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION,)))
-"""The features that ApiVersions announces; `group.version` means the consumer protocol (KIP-848).
+TRANSACTION_VERSION: Final = Feature("transaction.version", 0, 2)
+FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION, TRANSACTION_VERSION)))
+"""The features that ApiVersions announces: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
 
-Kafka 4 announces five more, none of which is served here, and `metadata.version`, the format of a KRaft log, which is not kept.
+Kafka 4 announces four more, none of which is served here, and `metadata.version`, the format of a KRaft log, which is not kept.
 """
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))

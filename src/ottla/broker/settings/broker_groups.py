@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.settings.group import GroupConfigs
-from ottla.broker.settings.kinds import INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, between, one_of
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, SHORT, Check, Kind, at_least, between, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, default_of
 from ottla.broker.settings.topic import TopicSettings
 from ottla.cluster.topics import MOST_PARTITIONS
@@ -111,4 +111,25 @@ class CoordinatorSettings(SettingsOf):
     )
     transaction_state_log_replication_factor = Setting(
         SHORT, 3, "Replicas of __transaction_state, or as many as there are brokers, if there are fewer.", check=at_least(1)
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting(
+        INT, 10_000, "Time between two looks for transactions that are open for too long.", check=at_least(1)
+    )
+    transaction_max_timeout_ms = Setting(
+        INT, 15 * MINUTE_MS, "Longest timeout that a transactional producer may ask for.", check=at_least(1)
+    )
+    transaction_partition_verification_enable = Setting(
+        BOOLEAN,
+        True,
+        "Whether records of a transaction are refused in partitions that are no part of it (KIP-890).",
+        dynamic=True,
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
+        INT, 60 * MINUTE_MS, "Time between two looks for transactional ids that have expired.", check=at_least(1)
+    )
+    transaction_state_log_segment_bytes = Setting(
+        INT, 100 << 20, "Size of a segment of __transaction_state.", check=TopicSettings.segment_bytes.check
+    )
+    transactional_id_expiration_ms = Setting(
+        INT, 7 * 24 * 60 * MINUTE_MS, "How long a transactional id is kept that nobody uses.", check=at_least(1)
     )

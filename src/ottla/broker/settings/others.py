@@ -243,15 +243,9 @@ ssl.truststore.location string - listener
 ssl.truststore.password password - listener
 ssl.truststore.type string JKS listener
 telemetry.max.bytes int 1048576 start
-transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 start
-transaction.max.timeout.ms int 900000 start
-transaction.partition.verification.enable boolean true all
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 start
 transaction.state.log.load.buffer.size int 5242880 start
 transaction.state.log.min.isr int 2 start
-transaction.state.log.segment.bytes int 104857600 start
 transaction.two.phase.commit.enable boolean false start
-transactional.id.expiration.ms int 604800000 start
 """
 """Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
 (start: nobody), and for those the least value or the values allowed."""

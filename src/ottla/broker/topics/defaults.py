@@ -9,8 +9,9 @@ from ottla.cluster.topics import TopicSpec
 
 def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpec:
     """The topic of this name, in a cluster of so many brokers."""
+    configs: dict[str, str | None]
     if name == OFFSETS_TOPIC:
-        configs: dict[str, str | None] = {
+        configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(settings.offsets_topic_segment_bytes),
@@ -19,5 +20,10 @@ def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpe
         return TopicSpec(name, settings.offsets_topic_num_partitions, factor, configs=configs)
     if name == TRANSACTIONS_TOPIC:
         factor = min(settings.transaction_state_log_replication_factor, brokers)
-        return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs={"cleanup.policy": "compact"})
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+        }
+        return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs=configs)
     return TopicSpec(name, settings.num_partitions, settings.default_replication_factor)

@@ -19,6 +19,13 @@ KeyAndValue = tuple[bytes, bytes | None]
 """A record as it is stored; a tombstone's value is None."""
 
 
+class Producer(NamedTuple):
+    """In whose transaction records are written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Due(NamedTuple):
     """An input: the deadline that an earlier outcome set for `key` has passed."""
 
@@ -52,15 +59,18 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Decided]):
-    """A decision: `records` to append and apply, in order, then `replies` to release and `timers` to set.
+    """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to carry out.
 
     Records are stored ones and volatile events, which a restart forgets. The reply to the input at hand may be missing: it comes
-    with a later outcome, under the same token.
+    with a later outcome, under the same token. Orders are what others are to do once the records are durable; after a restart
+    `recall` gives those again that may not have been carried out. Records of a `producer` are written in its transaction.
     """
 
     records: tuple[Decided, ...] = ()
     replies: tuple[Reply, ...] = ()
     timers: tuple[Timer, ...] = ()
+    orders: tuple[object, ...] = ()
+    producer: Producer | None = None
 
 
 NOTHING: Final[Outcome[Never]] = Outcome()

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Generic, Never, Protocol, TypeVar
 
-from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Machine, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Machine, Outcome, Producer, Reply, Timer
 from ottla.ports import Now
 from ottla.wire import Unencodable
 from ottla.wire.errors import NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
@@ -39,8 +39,8 @@ class RecordLog(Protocol):
         """Whether it can be read and written."""
         ...
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, /) -> int:
-        """Append these as one batch. An error code means that nothing was written."""
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None, /) -> int:
+        """Append these as one batch, in the transaction of `producer` if there is one. An error code: nothing was written."""
         ...
 
     def when_durable(self, told: Callable[[int], None], /) -> None:
@@ -56,6 +56,11 @@ class Deadlines(Protocol):
     def cancel(self, key: Hashable, /) -> None: ...
 
 
+def _no_orders(shard: object, order: object) -> None:
+    """Of machines that give none."""
+    raise AssertionError(f"nobody carries out {order}")
+
+
 class ChangeMark(Protocol):
     """Whether the request at hand has changed anything; until then an unexpected failure costs that request alone."""
 
@@ -69,6 +74,7 @@ class Shard(Generic[M]):
         "_catch_up",
         "_changes",
         "_deadlines",
+        "_order",
         "_owed",
         "_refuse",
         "_tokens",
@@ -88,8 +94,12 @@ class Shard(Generic[M]):
         changes: ChangeMark,
         refuse: Refuse,
         catch_up: Callable[[Now], None],
+        order: Callable[[Shard[M], object], None] = _no_orders,
     ) -> None:
-        """`catch_up(now)` is called before each decision, to tell the machine what it rests on."""
+        """`catch_up(now)` is called before each decision, to tell the machine what it rests on.
+
+        `order(shard, order)` carries out what the machine orders, once that is durable.
+        """
         self.name = name
         self.machine = machine
         self.log = log
@@ -98,6 +108,7 @@ class Shard(Generic[M]):
         self._changes = changes
         self._refuse = refuse
         self._catch_up = catch_up
+        self._order = order
         self._tokens = count()
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
@@ -195,7 +206,9 @@ class Shard(Generic[M]):
             log.error("%s: a record was refused: %s", self.name, unencodable)
             return UNKNOWN_SERVER_ERROR
         stored = [record for record in encoded if record is not None]
-        error_code = self.log.append(stored, now) if stored else NONE
+        producer = outcomes[0].producer
+        assert producer is None or len(outcomes) == 1, "a batch has one producer"
+        error_code = self.log.append(stored, now, producer) if stored else NONE
         if error_code:
             return error_code
         for outcome in outcomes:
@@ -208,6 +221,9 @@ class Shard(Generic[M]):
             self._release(replies, NONE)
         elif replies:
             self.log.when_durable(partial(self._release, replies))
+        orders = [order for outcome in outcomes for order in outcome.orders]
+        if orders:
+            self.log.when_durable(partial(self._have_carried_out, orders))
         return NONE
 
     def _release(self, replies: Sequence[Reply], error_code: int) -> None:
@@ -218,6 +234,13 @@ class Shard(Generic[M]):
             owed = self._owed.pop(token, None)
             if owed is not None:
                 owed[1](message)  # type: ignore[arg-type]  # the machine answers each input as its kind is answered
+
+    def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
+        if error_code:
+            self.unload()
+        for order in orders:
+            if self.is_loaded:
+                self._order(self, order)
 
     def _refuse_one(self, token: int, error_code: int) -> None:
         """Refuse the input that came in under `token`, if its reply is still owed."""

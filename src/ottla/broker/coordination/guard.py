@@ -1,0 +1,110 @@
+"""Keeps records out of partitions that are no part of their producer's transaction, so that none is left open for ever (KIP-890).
+
+Knows partitions and the coordinators of transactions; knows no requests but by the version of their protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.request import Request
+from ottla.broker.settings import SettingsInForce
+from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.transaction import TopicPartition
+from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
+from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NONE,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+
+ABORTABLE_FROM: Final = 11
+ADDS_FROM: Final = 12
+"""Since this version of Produce the records themselves make their partitions part of the transaction."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """Which partitions of a request may be appended to: those without an error whose `tokens` are still in force then."""
+
+    errors: dict[TopicPartition, int] = field(default_factory=dict)
+    tokens: dict[Partition, object] = field(default_factory=dict)
+
+    def error_of(self, partition: Partition, header: BatchHeader) -> int:
+        """Whether the transaction is still the one that was admitted: its end may have come in between."""
+        if not header.is_transactional or partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+            return NONE
+        token = self.tokens.get(partition)
+        return NONE if token is not None and partition.log.producers.tokens.get(header.producer_id) is token else INVALID_TXN_STATE
+
+
+class TransactionGuard:
+    """Asks a producer's coordinator before the first records of a transaction go into a partition."""
+
+    def __init__(self, coordinators: Coordinators[TransactionMachine], settings: SettingsInForce) -> None:
+        self._coordinators = coordinators
+        self._settings = settings
+
+    def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
+        """Have the partitions that these records begin to write to verified, or added. A partition's records are bytes."""
+        admission = Admission()
+        begun = [
+            (partition, header)
+            for partition, records in parts
+            if (header := _header(records)) is not None
+            if not partition.log.producers.is_open(header.producer_id, header.producer_epoch)
+        ]
+        places = frozenset((partition.topic, partition.index) for partition, _ in begun)
+        producers = {(header.producer_id, header.producer_epoch) for _, header in begun}
+        if len({producer_id for producer_id, _ in producers}) > 1:
+            admission.errors = dict.fromkeys(places, INVALID_PRODUCER_ID_MAPPING)
+        if not places or admission.errors:
+            return admission
+        for partition, header in begun:
+            admission.tokens[partition] = partition.log.producers.token(header.producer_id)
+        adds = request.version >= ADDS_FROM
+        if not adds and not self._settings.value.transaction_partition_verification_enable:
+            return admission
+        for producer_id, producer_epoch in producers:
+            own = frozenset(
+                (partition.topic, partition.index) for partition, header in begun if header.producer_epoch == producer_epoch
+            )
+            wanted = AddPartitions(
+                request.body.transactional_id or "",
+                producer_id,
+                producer_epoch,
+                own,
+                transaction_version=2 if adds else 0,
+                verify_only=not adds,
+            )
+            added: Added = yield from self._coordinators.asked(wanted.transactional_id, wanted, request)
+            for place in own:
+                error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+                if error_code:
+                    admission.errors[place] = error_code
+        return admission
+
+
+def _header(records: Any) -> BatchHeader | None:
+    """The header of a transactional batch; None for anything else, which needs no transaction or is refused for what it is."""
+    if records is None or len(records) < HEADER_BYTES:
+        return None
+    header = read_header(records)
+    return header if header.is_transactional and header.producer_id >= 0 else None
+
+
+def _told(error_code: int, version: int) -> int:
+    """The code as this version of Produce knows it."""
+    if error_code == PRODUCER_FENCED:
+        return INVALID_PRODUCER_EPOCH
+    return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code

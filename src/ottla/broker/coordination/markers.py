@@ -1,0 +1,153 @@
+"""The ends of transactions, written into the partitions that they touched (KIP-98).
+
+Knows partitions and control batches; what ends, and how, a coordinator has decided.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import count
+from struct import Struct
+from typing import Final
+
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster.names import OFFSETS_TOPIC
+from ottla.coord.transactions.inputs import WriteMarkers
+from ottla.log.transactions import ABORT, COMMIT
+from ottla.ports import Now
+from ottla.records.batch import read_header
+from ottla.records.build import build
+from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+
+log = logging.getLogger("ottla.broker")
+
+KEY: Final = Struct(">hh")
+"""Version and kind."""
+VALUE: Final = Struct(">hi")
+"""Version, and the epoch of the coordinator."""
+RETRY_MS: Final = 100
+AT_ONCE: Final = 16
+"""So many partitions get a marker between two pauses."""
+
+Ended = Callable[[Partition, int, bool, Now], None]
+
+
+def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int, *, committed: bool) -> bytearray:
+    """A control batch that ends a producer's transaction."""
+    key = KEY.pack(0, COMMIT if committed else ABORT)
+    return build(
+        [key],
+        [VALUE.pack(0, coordinator_epoch)],
+        now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+class MarkerWriter:
+    """Writes markers. `ended(partition, producer_id, committed, now)` hears of those in `__consumer_offsets`."""
+
+    def __init__(self, partitions: Partitions, scheduler: Scheduler, ended: Ended) -> None:
+        self._partitions = partitions
+        self._scheduler = scheduler
+        self._ended = ended
+        self._names = count()
+
+    def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None]) -> None:
+        """Write a transaction's end into all its partitions, and say `done()` once all of it is durable.
+
+        A partition that cannot be written is tried again, for as long as it is there. `done` is not said where a newer coordinator
+        or producer has taken over: the transaction is theirs to end.
+        """
+
+        def finished(*, whole: bool) -> None:
+            if whole:
+                done()
+
+        name: Hashable = ("markers", order.transactional_id, order.producer_id, order.producer_epoch, next(self._names))
+        self._scheduler.begin(name, self._written(order, coordinator_epoch), lambda whole: finished(whole=whole), urgent=True)
+
+    def append(
+        self, topic: str, index: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, now: Now, *, committed: bool
+    ) -> tuple[int, Partition | None]:
+        """Append one marker: an error code, and the partition if it was written."""
+        partition = self._partitions.get(topic, index)
+        if partition is None:
+            return UNKNOWN_TOPIC_OR_PARTITION, None
+        error_code = partition.leader_error()
+        if error_code:
+            return error_code, None
+        batch = marker(producer_id, producer_epoch, coordinator_epoch, now.wall_ms, committed=committed)
+        error_code = partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
+        if error_code:
+            return error_code, None
+        if topic == OFFSETS_TOPIC:
+            self._ended(partition, producer_id, committed, now)
+        return NONE, partition
+
+    def _written(self, order: WriteMarkers, coordinator_epoch: int) -> Steps[bool]:
+        left = sorted(order.partitions)
+        while left:
+            written: list[Partition] = []
+            again: list[tuple[str, int]] = []
+            for number, (topic, index) in enumerate(left, 1):
+                error_code, partition = self.append(
+                    topic,
+                    index,
+                    order.producer_id,
+                    order.producer_epoch,
+                    coordinator_epoch,
+                    self._scheduler.now(),
+                    committed=order.committed,
+                )
+                if error_code in (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED):
+                    return False
+                if partition is not None:
+                    written.append(partition)
+                elif error_code != UNKNOWN_TOPIC_OR_PARTITION:
+                    sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"
+                    log.warning(
+                        sentence, topic, index, order.transactional_id, error_name(error_code), extra={"cause": "markers"}
+                    )
+                    again.append((topic, index))
+                if number % AT_ONCE == 0:
+                    yield None
+            failed = yield from synced(written)
+            again += [(partition.topic, partition.index) for partition in failed]
+            left = again
+            if left:
+                yield self._scheduler.rest(RETRY_MS)
+        return True
+
+
+def synced(partitions: list[Partition]) -> Steps[list[Partition]]:
+    """Wait until all that these partitions hold is durable; those of which it is not."""
+    failed: list[Partition] = []
+    missing = len(partitions)
+    waiting: list[Callable[[None], None]] = []
+
+    def told(partition: Partition, error_code: int) -> None:
+        nonlocal missing
+        missing -= 1
+        if error_code:
+            failed.append(partition)
+        if not missing and waiting:
+            waiting.pop()(None)
+
+    for partition in partitions:
+        partition.when_synced(partition.log.log_end_offset, partial(told, partition))
+    while missing:
+        yield waiting.append
+    return failed

@@ -1,0 +1,260 @@
+"""Transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
+
+Each goes to the coordinator of its transactional id; no rule about transactions is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.markers import MarkerWriter, synced
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices, awaited
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import OFFSETS_TOPIC
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.partitioning import partition_of
+from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    OPERATION_NOT_ATTEMPTED,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+TransactionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
+MarkerTopic = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
+MarkerPartition = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+
+FENCED_FROM = 2
+"""Since this version of the three requests of producers a fenced one hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
+MANY_FROM = 4
+"""Since this version AddPartitionsToTxn is for brokers, and names several transactions."""
+EPOCHS_FROM = 5
+"""Since this version of EndTxn each transaction has an epoch of its own (KIP-890)."""
+
+
+@serves(
+    AddPartitionsToTxnRequest,
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "v3_and_below_transactional_id"),
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactions.transactional_id"),
+    Need(Operation.WRITE, Resource.TOPIC, "v3_and_below_topics.name"),
+)
+def add_partitions_to_txn(
+    request: Request[AddPartitionsToTxnRequest],
+    cluster: ClusterImage,
+    coordinators: Coordinators[TransactionMachine],
+    later: LaterReplies,
+) -> Reply:
+    """Make partitions part of a transaction: all of them, or none if one does not exist."""
+    body = request.body
+    if request.version >= MANY_FROM:
+        return later.computed(_added_to_several(request, cluster, coordinators))
+    topics = body.v3_and_below_topics
+    unknown = _unknown(cluster, topics)
+    if unknown:
+        results = _results(topics, lambda place: UNKNOWN_TOPIC_OR_PARTITION if place in unknown else OPERATION_NOT_ATTEMPTED)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+    def finish(added: Added) -> AddPartitionsToTxnResponse:
+        error_code = _older(added.error_code, request.version)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, lambda place: error_code))
+
+    part = AddPartitions(
+        body.v3_and_below_transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, _places(topics)
+    )
+    return coordinators.ask_one(part.transactional_id, part, request, finish, blocking=True)
+
+
+def _added_to_several(
+    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, coordinators: Coordinators[TransactionMachine]
+) -> Steps[Reply]:
+    response = AddPartitionsToTxnResponse()
+    for transaction in request.body.transactions:
+        response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators)))
+        yield None
+    return response
+
+
+def _added_to_one(
+    transaction: Transaction,
+    request: Request[AddPartitionsToTxnRequest],
+    cluster: ClusterImage,
+    coordinators: Coordinators[TransactionMachine],
+) -> Steps[TransactionResult]:
+    unknown = frozenset() if transaction.verify_only else _unknown(cluster, transaction.topics)
+    if unknown:
+        results = _results(
+            transaction.topics, lambda place: UNKNOWN_TOPIC_OR_PARTITION if place in unknown else OPERATION_NOT_ATTEMPTED
+        )
+        return TransactionResult(transactional_id=transaction.transactional_id, topic_results=results)
+    part = AddPartitions(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        _places(transaction.topics),
+        verify_only=transaction.verify_only,
+    )
+    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+    results = _results(transaction.topics, lambda place: added.error_of(place, TRANSACTION_ABORTABLE))
+    return TransactionResult(transactional_id=transaction.transactional_id, topic_results=results)
+
+
+def _places(topics: Iterable[Topic]) -> Partitions:
+    return frozenset((topic.name, index) for topic in topics for index in topic.partitions)
+
+
+def _unknown(cluster: ClusterImage, topics: Iterable[Topic]) -> Partitions:
+    """Those partitions that there are not."""
+    found = set()
+    for topic in topics:
+        image = cluster.topics.get(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        found.update((topic.name, index) for index in topic.partitions if not 0 <= index < count)
+    return frozenset(found)
+
+
+def _results(topics: Iterable[Topic], error_of: Callable[[TopicPartition], int]) -> list[TopicResult]:
+    return [
+        TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                PartitionResult(partition_index=index, partition_error_code=error_of((topic.name, index)))
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _older(error_code: int, version: int) -> int:
+    return INVALID_PRODUCER_EPOCH if error_code == PRODUCER_FENCED and version < FENCED_FROM else error_code
+
+
+@serves(
+    AddOffsetsToTxnRequest,
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    Need(Operation.READ, Resource.GROUP, "group_id"),
+)
+def add_offsets_to_txn(
+    request: Request[AddOffsetsToTxnRequest],
+    coordinators: Coordinators[TransactionMachine],
+    groups: Coordinators[GroupMachine],
+) -> Reply:
+    """Make the partition that holds a group's offsets part of a transaction."""
+    body = request.body
+    groups.ensure(request.now)
+
+    def finish(added: Added) -> AddOffsetsToTxnResponse:
+        return AddOffsetsToTxnResponse(error_code=_older(added.error_code, request.version))
+
+    place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
+    part = AddPartitions(body.transactional_id, body.producer_id, body.producer_epoch, frozenset((place,)))
+    return coordinators.ask_one(part.transactional_id, part, request, finish, blocking=True)
+
+
+@serves(EndTxnRequest, Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"))
+def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[TransactionMachine]) -> Reply:
+    """Commit or abort. The reply leaves once that is decided for good; markers follow."""
+    body = request.body
+
+    def finish(ended: Ended) -> EndTxnResponse:
+        error_code = _older(ended.error_code, request.version)
+        return EndTxnResponse(error_code=error_code, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)
+
+    version = 2 if request.version >= EPOCHS_FROM else 0
+    part = EndTransaction(body.transactional_id, body.producer_id, body.producer_epoch, body.committed, version)
+    return coordinators.ask_one(body.transactional_id, part, request, finish, blocking=True)
+
+
+@serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER))
+def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, later: LaterReplies) -> Reply:
+    """Write the ends of transactions that another broker, or an operator, has decided."""
+    return later.computed(_written(request, markers))
+
+
+def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) -> Steps[Reply]:
+    response = WriteTxnMarkersResponse()
+    for wanted in request.body.markers:
+        result = MarkerResult(producer_id=wanted.producer_id)
+        response.markers.append(result)
+        for topic in wanted.topics:
+            parts: list[MarkerPartition] = []
+            result.topics.append(MarkerTopic(name=topic.name, partitions=parts))
+            for index in topic.partition_indexes:
+                error_code, partition = markers.append(
+                    topic.name,
+                    index,
+                    wanted.producer_id,
+                    wanted.producer_epoch,
+                    wanted.coordinator_epoch,
+                    request.now,
+                    committed=wanted.transaction_result,
+                )
+                if partition is not None and (yield from synced([partition])):
+                    error_code = KAFKA_STORAGE_ERROR
+                parts.append(MarkerPartition(partition_index=index, error_code=error_code))
+                yield None
+    return response
+
+
+@serves(
+    DescribeTransactionsRequest,
+    Need(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids"),
+    slices=Slices(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
+)
+def describe_transactions(
+    request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine]
+) -> Reply:
+    def combine(messages: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(transaction_states=[state for each in messages for state in each.transaction_states])
+
+    parts = ((name, DescribeTransactionsRequest(transactional_ids=[name])) for name in request.body.transactional_ids)
+    return coordinators.ask_several(parts, request, combine)
+
+
+@serves(ListTransactionsRequest)
+def list_transactions(
+    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], later: LaterReplies
+) -> Reply:
+    """All transactional ids: one coordinator after the other is asked."""
+    return later.computed(_listed(request, coordinators, later))
+
+
+def _unchanged(message: ListTransactionsResponse) -> ListTransactionsResponse:
+    return message
+
+
+def _listed(
+    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], later: LaterReplies
+) -> Steps[Reply]:
+    found: ListTransactionsResponse | None = None
+    for reply in coordinators.ask_each(request.body, request, _unchanged):
+        message = yield from awaited(later, reply)
+        if isinstance(message, ListTransactionsResponse):
+            if found is None:
+                found = message
+            else:
+                found.transaction_states += message.transaction_states
+        yield None
+    return found or ListTransactionsResponse()

@@ -1,0 +1,122 @@
+"""TxnOffsetCommit: offsets that count once the transaction is committed. Checks topics and the transaction; coordinators do the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import OFFSETS_TOPIC
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.partitioning import partition_of
+from ottla.coord.transactional import refused
+from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ottla.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    NONE,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+ABORTABLE_FROM = 4
+ADDS_FROM = 5
+"""Since this version the group's partition becomes part of the transaction by the commit itself (KIP-890)."""
+TOPIC_IDS_FROM = 6
+
+Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+TopicResult = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+PartitionResult = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+@serves(
+    TxnOffsetCommitRequest,
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    Need(Operation.READ, Resource.GROUP, "group_id"),
+    Need(Operation.READ, Resource.TOPIC, "topics.name"),
+    newest=5,
+)
+def txn_offset_commit(
+    request: Request[TxnOffsetCommitRequest],
+    cluster: ClusterImage,
+    groups: Coordinators[GroupMachine],
+    coordinators: Coordinators[TransactionMachine],
+    settings: SettingsInForce,
+    later: LaterReplies,
+) -> Reply:
+    """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
+    return later.computed(_steps(request, cluster, groups, coordinators, settings))
+
+
+def _steps(
+    request: Request[TxnOffsetCommitRequest],
+    cluster: ClusterImage,
+    groups: Coordinators[GroupMachine],
+    coordinators: Coordinators[TransactionMachine],
+    settings: SettingsInForce,
+) -> Steps[Reply]:
+    body = request.body
+    known, unknown = _split(cluster, body.topics)
+    if not known:
+        return TxnOffsetCommitResponse(topics=unknown)
+    part = replace(body, topics=known)
+    error_code = NONE
+    if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
+        place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
+        adds = request.version >= ADDS_FROM
+        wanted = AddPartitions(
+            body.transactional_id,
+            body.producer_id,
+            body.producer_epoch,
+            frozenset((place,)),
+            transaction_version=2 if adds else 0,
+            verify_only=not adds,
+        )
+        added: Added = yield from coordinators.asked(body.transactional_id, wanted, request)
+        error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+    if error_code:
+        response = refused(part, error_code)
+        response.topics += unknown
+        return response
+
+    def finish(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        response.topics += unknown
+        return response
+
+    return groups.ask_one(body.group_id, part, request, finish)
+
+
+def _told(error_code: int, version: int) -> int:
+    """The code as this version of the request knows it."""
+    if error_code == PRODUCER_FENCED:
+        return INVALID_PRODUCER_EPOCH
+    return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
+
+
+def _split(cluster: ClusterImage, topics: list[Topic]) -> tuple[list[Topic], list[TopicResult]]:
+    """The partitions that exist, with their topics' ids, and the errors of the others."""
+    known: list[Topic] = []
+    unknown: list[TopicResult] = []
+    for topic in topics:
+        image = cluster.topics.get(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+        if absent:
+            parts = [
+                PartitionResult(partition_index=each.partition_index, error_code=UNKNOWN_TOPIC_OR_PARTITION) for each in absent
+            ]
+            unknown.append(TopicResult(name=topic.name, partitions=parts))
+        present = [each for each in topic.partitions if 0 <= each.partition_index < count]
+        if present and image is not None:
+            known.append(replace(topic, topic_id=image.topic_id, partitions=present))
+    return known, unknown

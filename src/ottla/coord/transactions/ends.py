@@ -1,0 +1,75 @@
+"""Whether a client may end a transaction, and whether it has been ended before (KIP-98, KIP-890). Reads only."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.coord.transactions.inputs import EndTransaction
+from ottla.coord.transactions.transaction import IDLE, LAST_EPOCH, PREPARED, VERSION_WITH_EPOCHS, Status, Transaction
+from ottla.wire.errors import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TXN_STATE,
+    NONE,
+    PRODUCER_FENCED,
+)
+
+
+class Verdict(NamedTuple):
+    """An error code; or NONE, and whether there is anything left to do."""
+
+    error_code: int
+    is_done: bool = False
+
+
+PROCEED: Final = Verdict(NONE)
+DONE: Final = Verdict(NONE, is_done=True)
+
+_COMMITTED: Final = frozenset((Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT))
+
+
+def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
+    """Whether the transaction may be ended so."""
+    if not body.transactional_id:
+        return Verdict(INVALID_REQUEST)
+    if known is None:
+        return Verdict(INVALID_PRODUCER_ID_MAPPING)
+    if body.transaction_version >= VERSION_WITH_EPOCHS:
+        return _judge_with_epochs(known, body)
+    if known.producer_id != body.producer_id:
+        return Verdict(INVALID_PRODUCER_ID_MAPPING)
+    if known.producer_epoch != body.producer_epoch:
+        return Verdict(PRODUCER_FENCED)
+    if known.status is Status.ONGOING:
+        return PROCEED
+    return Verdict(INVALID_TXN_STATE) if known.status is Status.EMPTY else _judge_again(known, body)
+
+
+def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
+    """An end raises the epoch: one that comes with the epoch before is a retry, one with the same epoch is new.
+
+    A new end without any partition can only be an abort, by which a producer moves on to its next epoch.
+    """
+    missed_rotation = (
+        known.previous_producer_id == body.producer_id and body.producer_epoch == LAST_EPOCH and known.producer_epoch == 0
+    )
+    is_retry = known.producer_epoch == body.producer_epoch + 1
+    if known.producer_id != body.producer_id and not missed_rotation:
+        return Verdict(INVALID_PRODUCER_ID_MAPPING)
+    if known.status in PREPARED:
+        return _judge_again(known, body) if is_retry else Verdict(PRODUCER_FENCED)
+    if known.status in IDLE and known.status is not Status.EMPTY and (is_retry or missed_rotation):
+        return _judge_again(known, body)
+    if known.producer_epoch != body.producer_epoch:
+        return Verdict(PRODUCER_FENCED)
+    if known.status is Status.ONGOING or not body.committed:
+        return PROCEED
+    return Verdict(INVALID_TXN_STATE)
+
+
+def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
+    """The transaction was ended before: it cannot be ended otherwise now, and its markers may not all be written yet."""
+    if body.committed != (known.status in _COMMITTED):
+        return Verdict(INVALID_TXN_STATE)
+    return Verdict(CONCURRENT_TRANSACTIONS) if known.status in PREPARED else DONE

@@ -1,0 +1,288 @@
+"""The coordinator of transactions as a machine: the transactional ids of one partition of `__transaction_state`.
+
+Knows no logs, and no partitions but by name: `ottla.coord.runtime` runs it, and whoever runs it carries out its orders.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, Never
+
+from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
+from ottla.coord.transactions import look
+from ottla.coord.transactions.ends import judge_end
+from ottla.coord.transactions.inputs import (
+    Added,
+    AddPartitions,
+    Ended,
+    EndTransaction,
+    ExpiryKey,
+    MarkersWritten,
+    TimeoutsKey,
+    TransactionSettings,
+    WriteMarkers,
+)
+from ottla.coord.transactions.producers import NewProducerId, expectation_error, founded, renewed
+from ottla.coord.transactions.records import encode_record
+from ottla.coord.transactions.refusal import init_refused
+from ottla.coord.transactions.transaction import (
+    IDLE,
+    NO_PRODUCER_ID,
+    PREPARED,
+    VERSION_WITH_EPOCHS,
+    Forgotten,
+    Status,
+    Stored,
+    Transaction,
+)
+from ottla.ports import Now
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.api.list_transactions import ListTransactionsRequest
+from ottla.wire.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TRANSACTION_TIMEOUT,
+    NONE,
+    PRODUCER_FENCED,
+)
+
+log = logging.getLogger("ottla.coord")
+
+TransactionOutcome = Outcome[Stored]
+
+MOST_AT_ONCE: Final = 200
+"""So many open transactions are aborted in one step, the rest a moment later."""
+MOST_LOOKED_AT: Final = 5_000
+"""So many ids are looked at in one step of expiry, which takes one to two milliseconds."""
+PAUSE_MS: Final = 2
+"""Between two such steps, for others to have their turn."""
+
+
+class TransactionMachine:
+    """See `ottla.coord.transactions.inputs` for what goes in and comes out.
+
+    `new_producer_id` gives an id that no producer ever had, or None if none can be had now.
+    """
+
+    def __init__(self, settings: TransactionSettings, new_producer_id: NewProducerId) -> None:
+        self.settings = settings
+        self.by_id: dict[str, Transaction] = {}
+        self.ongoing: dict[str, None] = {}
+        """Whose transactions are open, and may time out."""
+        self._new_producer_id = new_producer_id
+
+    def configure(self, settings: TransactionSettings) -> None:
+        """Use these settings from now on."""
+        self.settings = settings
+
+    def encode(self, record: Stored) -> KeyAndValue:
+        """The record as `__transaction_state` stores it. Raises `Unencodable`."""
+        return encode_record(record, version=min(self.settings.transaction_version, 1))
+
+    def is_independent(self, body: object) -> bool:
+        """No: what is decided about an id rests on all that was decided before."""
+        return False
+
+    def leaves_at_once(self, body: object) -> bool:
+        """No: even a look may show what could still be lost."""
+        return False
+
+    def apply(self, record: Stored) -> None:
+        """Apply one record."""
+        transactional_id = record.transactional_id
+        if isinstance(record, Forgotten):
+            self.by_id.pop(transactional_id, None)
+        else:
+            self.by_id[transactional_id] = record
+        if isinstance(record, Transaction) and record.status is Status.ONGOING:
+            self.ongoing[transactional_id] = None
+        else:
+            self.ongoing.pop(transactional_id, None)
+
+    def recall(self, now: Now) -> TransactionOutcome:
+        """Have the markers written of all that was about to end, and begin to look for what is overdue."""
+        orders = tuple(_markers(known) for known in self.by_id.values() if known.status in PREPARED)
+        return Outcome(timers=(self._next_timeouts(now), self._next_expiry(now)), orders=orders)
+
+    def decide(self, asked: Asked[object], now: Now) -> TransactionOutcome:
+        """Decide one input. Nothing changes until the outcome's records are applied."""
+        return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table goes by the body's type
+
+    def _init_producer(self, asked: Asked[InitProducerIdRequest], now: Now) -> TransactionOutcome:
+        body = asked.body
+        error_code = self._init_error(body)
+        if error_code:
+            return _answer(asked, init_refused(error_code))
+        known = self.by_id.get(body.transactional_id or "")
+        if known is None:
+            producer_id = self._new_producer_id()
+            if producer_id is None:
+                return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
+            known = founded(body, producer_id, now.wall_ms)
+        elif error_code := expectation_error(known, body):
+            return _answer(asked, init_refused(error_code))
+        elif known.status in PREPARED:
+            return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
+        elif known.status is Status.ONGOING:
+            return self._aborted(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
+        found = renewed(known, body, self._new_producer_id, now.wall_ms)
+        if isinstance(found, int):
+            return _answer(asked, init_refused(found))
+        response = InitProducerIdResponse(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
+        return Outcome((found,), (Reply(asked.token, response),))
+
+    def _init_error(self, body: InitProducerIdRequest) -> int:
+        if not body.transactional_id or (body.producer_id == -1) != (body.producer_epoch == -1):
+            return INVALID_REQUEST
+        if not 0 < body.transaction_timeout_ms <= self.settings.transaction_max_timeout_ms:
+            return INVALID_TRANSACTION_TIMEOUT
+        return NONE
+
+    def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome:
+        """End an open transaction whose producer is fenced. Its epoch is raised once, for the fence, and not for the end."""
+        fenced = known.fenced()
+        ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now.wall_ms)
+        ended = ended._replace(transaction_version=self.settings.transaction_version)
+        return Outcome((ended,), replies, orders=(_markers(ended),))
+
+    def _add(self, asked: Asked[AddPartitions], now: Now) -> TransactionOutcome:
+        body = asked.body
+        known = self.by_id.get(body.transactional_id)
+        error_code = _membership_error(known, body)
+        if known is None or error_code:
+            return _answer(asked, Added(error_code))
+        absent = body.partitions - known.partitions
+        if body.verify_only:
+            return _answer(asked, Added(NONE, absent))
+        if known.status is Status.ONGOING and not absent:
+            return _answer(asked, Added(NONE))
+        record = known.with_partitions(body.partitions, body.transaction_version, now.wall_ms)
+        return Outcome((record,), (Reply(asked.token, Added(NONE)),))
+
+    def _end(self, asked: Asked[EndTransaction], now: Now) -> TransactionOutcome:
+        body = asked.body
+        known = self.by_id.get(body.transactional_id)
+        verdict = judge_end(known, body)
+        if known is None or verdict.error_code:
+            return _answer(asked, Ended(verdict.error_code))
+        if verdict.is_done:
+            return _answer(asked, Ended(NONE, known.producer_id, known.producer_epoch))
+        next_producer_id: int | None = NO_PRODUCER_ID
+        if body.transaction_version >= VERSION_WITH_EPOCHS and known.is_exhausted:
+            next_producer_id = self._new_producer_id()
+            if next_producer_id is None:
+                return _answer(asked, Ended(COORDINATOR_LOAD_IN_PROGRESS))
+        record = known.prepared(
+            committed=body.committed,
+            transaction_version=body.transaction_version,
+            next_producer_id=next_producer_id,
+            now_ms=now.wall_ms,
+        )
+        goes_on = record.completed(now.wall_ms)
+        reply = Ended(NONE, goes_on.producer_id, goes_on.producer_epoch)
+        return Outcome((record,), (Reply(asked.token, reply),), orders=(_markers(record),))
+
+    def _complete(self, asked: Asked[MarkersWritten], now: Now) -> TransactionOutcome:
+        body = asked.body
+        known = self.by_id.get(body.transactional_id)
+        if known is None or known.status not in PREPARED:
+            return NOTHING
+        if (known.producer_id, known.producer_epoch) != (body.producer_id, body.producer_epoch):
+            return NOTHING
+        return Outcome((known.completed(now.wall_ms),))
+
+    def _describe(self, asked: Asked[DescribeTransactionsRequest], now: Now) -> TransactionOutcome:
+        return _answer(asked, look.described(self.by_id, asked.body))
+
+    def _list(self, asked: Asked[ListTransactionsRequest], now: Now) -> TransactionOutcome:
+        return _answer(asked, look.listed(self.by_id.values(), asked.body, now.wall_ms))
+
+    def _due(self, asked: Asked[Due], now: Now) -> TransactionOutcome:
+        key = asked.body.key
+        if isinstance(key, ExpiryKey):
+            return self._expire(key, now)
+        assert isinstance(key, TimeoutsKey), "there are two timers"
+        return self._time_out(now)
+
+    def _time_out(self, now: Now) -> TransactionOutcome:
+        """Abort what is open for longer than its producer wanted it to be."""
+        overdue = [
+            known
+            for known in map(self.by_id.__getitem__, self.ongoing)
+            if known.started_ms + known.timeout_ms < now.wall_ms
+        ]
+        outcomes = [self._aborted(known, now) for known in overdue[:MOST_AT_ONCE]]
+        for known in overdue[:MOST_AT_ONCE]:
+            log.info(
+                "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted",
+                known.transactional_id,
+                known.producer_id,
+                known.timeout_ms,
+                extra={"cause": "transaction timed out"},
+            )
+        more = len(overdue) > MOST_AT_ONCE
+        timer = Timer(TimeoutsKey(), now.mono_ms + PAUSE_MS) if more else self._next_timeouts(now)
+        records = tuple(record for outcome in outcomes for record in outcome.records)
+        return Outcome(records, timers=(timer,), orders=tuple(order for outcome in outcomes for order in outcome.orders))
+
+    def _expire(self, key: ExpiryKey, now: Now) -> TransactionOutcome:
+        """Forget ids that nobody has used for long, some of them at a time."""
+        names = key.names or tuple(self.by_id)
+        before_ms = now.wall_ms - self.settings.transactional_id_expiration_ms
+        gone = tuple(
+            Forgotten(name)
+            for name in islice(names, key.at, key.at + MOST_LOOKED_AT)
+            if (known := self.by_id.get(name)) is not None and known.status in IDLE and known.updated_ms <= before_ms
+        )
+        following = key.at + MOST_LOOKED_AT
+        if following < len(names):
+            return Outcome(gone, timers=(Timer(ExpiryKey(names, following), now.mono_ms + PAUSE_MS),))
+        return Outcome(gone, timers=(self._next_expiry(now),))
+
+    def _next_timeouts(self, now: Now) -> Timer:
+        return Timer(TimeoutsKey(), now.mono_ms + self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms)
+
+    def _next_expiry(self, now: Now) -> Timer:
+        return Timer(ExpiryKey(), now.mono_ms + self.settings.transaction_remove_expired_transaction_cleanup_interval_ms)
+
+
+def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
+    """Why a producer cannot have partitions added or verified now, all of them."""
+    if not body.transactional_id:
+        return INVALID_REQUEST
+    if known is None or known.producer_id != body.producer_id:
+        return INVALID_PRODUCER_ID_MAPPING
+    if known.producer_epoch != body.producer_epoch:
+        return PRODUCER_FENCED
+    return CONCURRENT_TRANSACTIONS if known.status in PREPARED else NONE
+
+
+def _markers(known: Transaction) -> WriteMarkers:
+    return WriteMarkers(
+        known.transactional_id,
+        known.producer_id,
+        known.producer_epoch,
+        known.status is Status.PREPARE_COMMIT,
+        known.partitions,
+        known.transaction_version,
+    )
+
+
+def _answer(asked: Asked[object], message: object) -> TransactionOutcome:
+    return Outcome(replies=(Reply(asked.token, message),))
+
+
+_DECISIONS: dict[type, Callable[[TransactionMachine, Asked[Never], Now], TransactionOutcome]] = {
+    InitProducerIdRequest: TransactionMachine._init_producer,
+    AddPartitions: TransactionMachine._add,
+    EndTransaction: TransactionMachine._end,
+    MarkersWritten: TransactionMachine._complete,
+    DescribeTransactionsRequest: TransactionMachine._describe,
+    ListTransactionsRequest: TransactionMachine._list,
+    Due: TransactionMachine._due,
+}

@@ -1,0 +1,60 @@
+"""What InitProducerId decides about a transactional id: a new epoch, a new producer id, or a refusal (KIP-98, KIP-360).
+
+Knows states and error codes. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.coord.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Status, Transaction
+from ottla.wire.api.init_producer_id import InitProducerIdRequest
+from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, PRODUCER_FENCED
+
+NewProducerId = Callable[[], int | None]
+
+
+def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
+    """A transactional id that nobody has used before. It has yet to get its first epoch."""
+    return Transaction(
+        body.transactional_id or "",
+        producer_id=producer_id,
+        producer_epoch=NO_EPOCH,
+        timeout_ms=body.transaction_timeout_ms,
+        status=Status.EMPTY,
+        updated_ms=now_ms,
+    )
+
+
+def expectation_error(known: Transaction, body: InitProducerIdRequest) -> int:
+    """PRODUCER_FENCED if the producer brings an id that is no more the one in force.
+
+    One may come again with its last id, if that had no epochs left: it may not have heard of the new one.
+    """
+    if body.producer_id in (NO_PRODUCER_ID, known.producer_id):
+        return NONE
+    missed_rotation = body.producer_id == known.previous_producer_id and body.producer_epoch >= LAST_EPOCH
+    return NONE if missed_rotation else PRODUCER_FENCED
+
+
+def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: NewProducerId, now_ms: int) -> Transaction | int:
+    """The id with its next epoch, or with a new producer id where epochs have run out; or an error code.
+
+    A producer that brings its epoch gets the next one, and gets it again if it asks again.
+    """
+    expected = body.producer_epoch if body.producer_id != NO_PRODUCER_ID else None
+    if known.is_exhausted and expected in (None, known.producer_epoch):
+        producer_id = new_producer_id()
+        if producer_id is None:
+            return COORDINATOR_LOAD_IN_PROGRESS
+        last_epoch = NO_EPOCH if expected is None else known.producer_epoch
+        return known.begun_anew(producer_id, 0, last_epoch, body.transaction_timeout_ms, now_ms)
+    if expected is None:
+        epoch, last_epoch = known.producer_epoch + 1, NO_EPOCH
+    elif known.producer_epoch in (NO_EPOCH, expected):
+        epoch, last_epoch = known.producer_epoch + 1, known.producer_epoch
+    elif expected == known.last_producer_epoch:
+        epoch, last_epoch = known.producer_epoch, known.last_producer_epoch
+    else:
+        return PRODUCER_FENCED
+    return known.begun_anew(known.producer_id, epoch, last_epoch, body.transaction_timeout_ms, now_ms)

@@ -1,0 +1,97 @@
+"""The records of `__transaction_state` as values and as bytes, in Kafka's own formats. Knows nothing of what they mean.
+
+A key begins with its kind (0: a transactional id), a value with its version (0 and 1), both int16.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from struct import Struct
+from typing import Final
+
+from ottla.coord.runtime.machine import KeyAndValue
+from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.transactions.transaction import Forgotten, Partitions, Status, Stored, Transaction
+from ottla.wire import Malformed, decode, encode
+from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogValue
+
+KIND: Final = 0
+OLDEST_READ, NEWEST_READ = 0, 1
+FLEXIBLE: Final = 1
+"""The version of values whose tags hold what raising epochs needs (KIP-890)."""
+
+_SHORT: Final = Struct(">h")
+_Partitions = TransactionLogValue.PartitionsSchema
+
+
+def encode_record(record: Stored, version: int) -> KeyAndValue:
+    """Key and value as they are stored, the value in this version; a tombstone's value is None. Raises `Unencodable`."""
+    key = _SHORT.pack(KIND) + encode(TransactionLogKey(transactional_id=record.transactional_id), 0)
+    if isinstance(record, Forgotten):
+        return key, None
+    value = TransactionLogValue(
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        transaction_timeout_ms=record.timeout_ms,
+        transaction_status=record.status.value,
+        transaction_partitions=None if record.status is Status.EMPTY else _by_topic(record.partitions),
+        transaction_last_update_timestamp_ms=record.updated_ms,
+        transaction_start_timestamp_ms=record.started_ms,
+    )
+    if version >= FLEXIBLE:
+        value.previous_producer_id = record.previous_producer_id
+        value.next_producer_id = record.next_producer_id
+        value.next_producer_epoch = record.next_producer_epoch
+        value.client_transaction_version = record.transaction_version
+    return key, _SHORT.pack(version) + encode(value, version)
+
+
+def decode_record(key: bytes, value: bytes | None) -> Stored | None:
+    """The record that these bytes hold; None for kinds that are not known here. Raises `UnreadableRecord`."""
+    if _prefix(key) != KIND:
+        return None
+    try:
+        transactional_id = decode(TransactionLogKey, 0, key[2:]).transactional_id
+        return Forgotten(transactional_id) if value is None else _transaction(transactional_id, value)
+    except Malformed as malformed:
+        raise UnreadableRecord(str(malformed)) from malformed
+
+
+def _transaction(transactional_id: str, value: bytes) -> Transaction:
+    version = _prefix(value)
+    if not OLDEST_READ <= version <= NEWEST_READ:
+        raise UnreadableRecord(f"the state of transactional id {transactional_id!r} has version {version}, which is not known here")
+    stored = decode(TransactionLogValue, version, value[2:])
+    try:
+        status = Status(stored.transaction_status)
+    except ValueError:
+        sentence = f"the state of transactional id {transactional_id!r} has status {stored.transaction_status}, which there is not"
+        raise UnreadableRecord(sentence) from None
+    return Transaction(
+        transactional_id,
+        producer_id=stored.producer_id,
+        producer_epoch=stored.producer_epoch,
+        timeout_ms=stored.transaction_timeout_ms,
+        status=status,
+        updated_ms=stored.transaction_last_update_timestamp_ms,
+        partitions=frozenset((each.topic, index) for each in stored.transaction_partitions or () for index in each.partition_ids),
+        started_ms=stored.transaction_start_timestamp_ms,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        next_producer_epoch=stored.next_producer_epoch,
+        transaction_version=stored.client_transaction_version,
+    )
+
+
+def _by_topic(partitions: Partitions) -> list[_Partitions]:
+    return [
+        _Partitions(topic=topic, partition_ids=[index for _, index in members])
+        for topic, members in groupby(sorted(partitions), key=lambda partition: partition[0])
+    ]
+
+
+def _prefix(data: bytes) -> int:
+    if len(data) < _SHORT.size:
+        raise UnreadableRecord(f"a coordinator record of {len(data)} bytes has no kind or version")
+    number: int = _SHORT.unpack_from(data)[0]
+    return number

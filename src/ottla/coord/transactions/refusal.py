@@ -1,0 +1,38 @@
+"""How inputs to transactional ids are refused if their coordinator cannot decide them. Knows messages only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Never
+
+from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, MarkersWritten
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+
+def refused(body: object, error_code: int) -> object:
+    """The reply to this input that says `error_code`."""
+    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
+
+
+def init_refused(error_code: int) -> InitProducerIdResponse:
+    """The reply to an InitProducerId without an id."""
+    return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
+
+
+def _describe(body: DescribeTransactionsRequest, error_code: int) -> DescribeTransactionsResponse:
+    described = DescribeTransactionsResponse.TransactionState
+    return DescribeTransactionsResponse(
+        transaction_states=[described(transactional_id=name, error_code=error_code) for name in body.transactional_ids]
+    )
+
+
+_REFUSED: dict[type, Callable[[Never, int], object]] = {
+    InitProducerIdRequest: lambda body, error_code: init_refused(error_code),
+    AddPartitions: lambda body, error_code: Added(error_code),
+    EndTransaction: lambda body, error_code: Ended(error_code),
+    MarkersWritten: lambda body, error_code: error_code,
+    DescribeTransactionsRequest: _describe,
+    ListTransactionsRequest: lambda body, error_code: ListTransactionsResponse(error_code=error_code),
+}
