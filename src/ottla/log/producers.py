@@ -17,6 +17,7 @@ from ottla.log.transactions import ABORT, Aborted, Marker
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import (
     INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
     NONE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     TRANSACTION_COORDINATOR_FENCED,
@@ -114,6 +115,8 @@ class Producers:
             refused = known.refusal(first)
             if refused:
                 return refused
+            if known.txn_first_offset != NO_OFFSET and not first.is_transactional:
+                return INVALID_TXN_STATE
         for before, header in pairwise(headers):
             if header.producer_id != first.producer_id or header.base_sequence != next_sequence(last_sequence(before)):
                 return OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -107,8 +107,8 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self) -> Transaction:
-        """Its producer may write no more: whatever it sends from now on has an epoch of the past."""
-        return self._replace(producer_epoch=self.producer_epoch + 1, last_producer_epoch=NO_EPOCH)
+        """Its producer may write no more: whatever it sends from now on has an epoch of the past, unless it recovers (KIP-360)."""
+        return self._replace(producer_epoch=self.producer_epoch + 1, last_producer_epoch=self.producer_epoch)
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
         """Its end is decided."""
