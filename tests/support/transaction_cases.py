@@ -263,18 +263,14 @@ class Transactions:
         return [error_name(self.ask(body, _version(asked)).error_code)]
 
     def _endtxn(self, name: str, asked: str, who: Producer, known: Producer) -> list[Any]:
-        body = EndTxnRequest(
-            transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=asked.endswith("commit")
-        )
+        body = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=asked.endswith("commit"))
         response = self.ask(body, _version(asked))
         if response.error_code or _version(asked) < 5:
             return [error_name(response.error_code), response.producer_id, response.producer_epoch]
         return ["NONE", *_relative((response.producer_id, response.producer_epoch), known)]
 
     def _txnoffsetcommit(self, name: str, asked: str, who: Producer, known: Producer) -> list[Any]:
-        part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=1, committed_metadata=""
-        )
+        part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
         body = TxnOffsetCommitRequest(
             transactional_id=name,
             group_id=f"{GROUP}-{name}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.groups import GroupCoordinators
-from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity

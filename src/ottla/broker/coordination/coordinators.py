@@ -56,7 +56,7 @@ class PartitionLog:
     def is_usable(self) -> bool:
         return not self._partition.leader_error()
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None = None) -> int:
         """An error code that clients of coordinators understand, or NONE."""
         keys, values = [key for key, _ in records], [value for _, value in records]
         if producer is None:
@@ -255,7 +255,6 @@ class Coordinators(Generic[M]):
     def _load(self, partition: Partition, now: Now) -> Shard[M] | None:
         kind = self._kind
         machine, own = kind.new_machine(), PartitionLog(partition)
-
 
         def carry_out(shard: Shard[M], order: object) -> None:
             kind.carry_out(shard, partition, order)

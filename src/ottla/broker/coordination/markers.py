@@ -118,9 +118,7 @@ class MarkerWriter:
                     written.append(partition)
                 elif error_code != UNKNOWN_TOPIC_OR_PARTITION:
                     sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"
-                    log.warning(
-                        sentence, topic, index, order.transactional_id, error_name(error_code), extra={"cause": "markers"}
-                    )
+                    log.warning(sentence, topic, index, order.transactional_id, error_name(error_code), extra={"cause": "markers"})
                     again.append((topic, index))
                 if number % AT_ONCE == 0:
                     yield None

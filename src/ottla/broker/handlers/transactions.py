@@ -126,7 +126,7 @@ def _places(topics: Iterable[Topic]) -> Partitions:
 
 def _unknown(cluster: ClusterImage, topics: Iterable[Topic]) -> Partitions:
     """Those partitions that there are not."""
-    found = set()
+    found: set[TopicPartition] = set()
     for topic in topics:
         image = cluster.topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
@@ -223,9 +223,7 @@ def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) ->
     Need(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids"),
     slices=Slices(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
 )
-def describe_transactions(
-    request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine]
-) -> Reply:
+def describe_transactions(request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine]) -> Reply:
     def combine(messages: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(transaction_states=[state for each in messages for state in each.transaction_states])
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that count once the transaction is committed. Checks topics and the transaction; coordinators do the rest."""
+"""TxnOffsetCommit: offsets that count once their transaction is committed. Coordinators decide; topics are checked here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from ottla.wire.errors import (
     NONE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
-    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 

@@ -39,7 +39,7 @@ class RecordLog(Protocol):
         """Whether it can be read and written."""
         ...
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None, /) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None = None, /) -> int:
         """Append these as one batch, in the transaction of `producer` if there is one. An error code: nothing was written."""
         ...
 

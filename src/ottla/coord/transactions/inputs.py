@@ -93,7 +93,10 @@ class TimeoutsKey:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryKey:
-    """The next look for transactional ids that nobody has used for long; one that is under way goes on with number `at` of `names`."""
+    """The next look for transactional ids that nobody has used for long.
+
+    One that is under way goes on with number `at` of `names`.
+    """
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)

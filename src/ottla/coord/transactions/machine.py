@@ -172,11 +172,10 @@ class TransactionMachine:
             return _answer(asked, Ended(verdict.error_code))
         if verdict.is_done:
             return _answer(asked, Ended(NONE, known.producer_id, known.producer_epoch))
-        next_producer_id: int | None = NO_PRODUCER_ID
-        if body.transaction_version >= VERSION_WITH_EPOCHS and known.is_exhausted:
-            next_producer_id = self._new_producer_id()
-            if next_producer_id is None:
-                return _answer(asked, Ended(COORDINATOR_LOAD_IN_PROGRESS))
+        rotates = body.transaction_version >= VERSION_WITH_EPOCHS and known.is_exhausted
+        next_producer_id = self._new_producer_id() if rotates else NO_PRODUCER_ID
+        if next_producer_id is None:
+            return _answer(asked, Ended(COORDINATOR_LOAD_IN_PROGRESS))
         record = known.prepared(
             committed=body.committed,
             transaction_version=body.transaction_version,
@@ -212,9 +211,7 @@ class TransactionMachine:
     def _time_out(self, now: Now) -> TransactionOutcome:
         """Abort what is open for longer than its producer wanted it to be."""
         overdue = [
-            known
-            for known in map(self.by_id.__getitem__, self.ongoing)
-            if known.started_ms + known.timeout_ms < now.wall_ms
+            known for known in map(self.by_id.__getitem__, self.ongoing) if known.started_ms + known.timeout_ms < now.wall_ms
         ]
         outcomes = [self._aborted(known, now) for known in overdue[:MOST_AT_ONCE]]
         for known in overdue[:MOST_AT_ONCE]:

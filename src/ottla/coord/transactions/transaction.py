@@ -79,7 +79,9 @@ class Transaction(NamedTuple):
         """Whether each transaction has an epoch of its own."""
         return self.transaction_version >= VERSION_WITH_EPOCHS
 
-    def begun_anew(self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
+    def begun_anew(
+        self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> Transaction:
         """A producer was initialised: it has this id and epoch, and no transaction."""
         return self._replace(
             producer_id=producer_id,

@@ -1,0 +1,214 @@
+"""The machine of transactions: what it decides survives a restart, nothing ends twice, and whoever was fenced stays out."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ottla.coord.runtime.machine import Asked, Due, Outcome
+from ottla.coord.transactions.inputs import (
+    Added,
+    AddPartitions,
+    Ended,
+    EndTransaction,
+    ExpiryKey,
+    MarkersWritten,
+    TimeoutsKey,
+    TransactionSettings,
+    WriteMarkers,
+)
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.records import decode_record
+from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored
+from ottla.ports import Now
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.errors import CONCURRENT_TRANSACTIONS, NONE, PRODUCER_FENCED
+
+PLACES = frozenset({("t", 0), ("t", 1)})
+HOUR_MS = 3_600_000
+
+
+class Coordinator:
+    """A machine, and the records that it would have stored."""
+
+    def __init__(self) -> None:
+        self.ids = count(1_000)
+        self.machine = TransactionMachine(TransactionSettings(), lambda: next(self.ids))
+        self.stored: list[tuple[bytes, bytes | None]] = []
+        self.orders: list[WriteMarkers] = []
+        self.ms = 1_000
+
+    def ask(self, body: object) -> object:
+        """The reply to an input, whose records take effect; None if there is none."""
+        outcome: Outcome[Stored] = self.machine.decide(Asked(body, token=1), Now(self.ms, self.ms))
+        for record in outcome.records:
+            self.stored.append(self.machine.encode(record))
+            self.machine.apply(record)
+        self.orders += [order for order in outcome.orders if isinstance(order, WriteMarkers)]
+        return outcome.replies[0].message if outcome.replies else None
+
+    def restart(self) -> None:
+        """Lose all that is not stored."""
+        self.machine = TransactionMachine(TransactionSettings(), lambda: next(self.ids))
+        for key, value in self.stored:
+            record = decode_record(key, value)
+            assert record is not None
+            self.machine.apply(record)
+        self.orders = [order for order in self.machine.recall(Now(self.ms, self.ms)).orders if isinstance(order, WriteMarkers)]
+
+    def init(self, name: str = "a", producer_id: int = -1, producer_epoch: int = -1) -> InitProducerIdResponse:
+        body = InitProducerIdRequest(
+            transactional_id=name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        response = self.ask(body)
+        assert isinstance(response, InitProducerIdResponse)
+        return response
+
+    def carry_out(self) -> None:
+        """Write all markers that were ordered."""
+        orders, self.orders = self.orders, []
+        for order in orders:
+            self.ask(MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch))
+
+
+def test_what_was_decided_is_carried_out_after_a_restart() -> None:
+    coordinator = Coordinator()
+    known = coordinator.init()
+    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+    assert coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True)) == Ended(NONE, known.producer_id, 0)
+    coordinator.restart()
+    assert coordinator.orders == [WriteMarkers("a", known.producer_id, 0, True, PLACES, 0)]
+    assert coordinator.init().error_code == CONCURRENT_TRANSACTIONS
+    coordinator.carry_out()
+    assert coordinator.machine.by_id["a"].status is Status.COMPLETE_COMMIT
+    assert coordinator.init().producer_epoch == 1
+
+
+def test_markers_of_a_transaction_that_is_over_complete_nothing() -> None:
+    coordinator = Coordinator()
+    known = coordinator.init()
+    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES, 2))
+    coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True, transaction_version=2))
+    coordinator.carry_out()
+    coordinator.ask(AddPartitions("a", known.producer_id, 1, PLACES, 2))
+    coordinator.ask(EndTransaction("a", known.producer_id, 1, committed=False, transaction_version=2))
+    coordinator.ask(MarkersWritten("a", known.producer_id, 1))
+    assert coordinator.machine.by_id["a"].status is Status.PREPARE_ABORT
+
+
+def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced() -> None:
+    coordinator = Coordinator()
+    known = coordinator.init()
+    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+    coordinator.ms += 60_000
+    coordinator.ask(Due(TimeoutsKey()))
+    assert not coordinator.orders, "its time is just over"
+    coordinator.ms += 1
+    coordinator.ask(Due(TimeoutsKey()))
+    assert coordinator.orders == [WriteMarkers("a", known.producer_id, 1, False, PLACES, 2)]
+    coordinator.carry_out()
+    assert coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES)) == Added(PRODUCER_FENCED)
+
+
+def test_an_id_that_nobody_uses_is_forgotten_unless_its_transaction_is_open() -> None:
+    coordinator = Coordinator()
+    for name in ("idle", "open"):
+        known = coordinator.init(name)
+    coordinator.ask(AddPartitions("open", known.producer_id, 0, PLACES))
+    coordinator.ms += 7 * 24 * HOUR_MS
+    coordinator.ask(Due(ExpiryKey()))
+    assert list(coordinator.machine.by_id) == ["open"]
+    coordinator.restart()
+    assert list(coordinator.machine.by_id) == ["open"]
+
+
+def test_a_producer_whose_epochs_run_out_goes_on_with_a_new_id() -> None:
+    coordinator = Coordinator()
+    first = coordinator.init()
+    known = coordinator.machine.by_id["a"]
+    coordinator.machine.apply(known._replace(producer_epoch=LAST_EPOCH))
+    ended = coordinator.ask(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
+    assert isinstance(ended, Ended)
+    assert ended.error_code == NONE
+    assert ended.producer_id != first.producer_id
+    assert ended.producer_epoch == 0
+    coordinator.carry_out()
+    again = coordinator.ask(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
+    assert again == ended, "a retry of who has not heard of the new id"
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Producers, zombies, restarts and markers in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coordinator = Coordinator()
+        self.producers: list[tuple[int, int]] = []
+        self.epochs: dict[int, int] = {}
+
+    @rule(recovers=st.booleans(), which=st.integers(0, 9))
+    def init(self, recovers: bool, which: int) -> None:
+        known = self.producers[which % len(self.producers)] if recovers and self.producers else (-1, -1)
+        response = self.coordinator.init("a", *known)
+        if not response.error_code:
+            self.producers.append((response.producer_id, response.producer_epoch))
+
+    @rule(which=st.integers(0, 9), version=st.sampled_from((0, 2)))
+    def add(self, which: int, version: int) -> None:
+        if self.producers:
+            self.coordinator.ask(AddPartitions("a", *self.producers[which % len(self.producers)], PLACES, version))
+
+    @rule(which=st.integers(0, 9), committed=st.booleans(), version=st.sampled_from((0, 2)))
+    def end(self, which: int, committed: bool, version: int) -> None:
+        if not self.producers:
+            return
+        before = self.coordinator.machine.by_id["a"]
+        producer = self.producers[which % len(self.producers)]
+        ended = self.coordinator.ask(EndTransaction("a", *producer, committed, version))
+        assert isinstance(ended, Ended)
+        if not ended.error_code and version:
+            self.producers.append((ended.producer_id, ended.producer_epoch))
+        if ended.error_code:
+            assert self.coordinator.machine.by_id["a"] == before, "a refusal changes nothing"
+
+    @rule()
+    def carry_out(self) -> None:
+        self.coordinator.carry_out()
+
+    @rule(ms=st.sampled_from((1, 30_000, 70_000)))
+    def wait(self, ms: int) -> None:
+        self.coordinator.ms += ms
+        self.coordinator.ask(Due(TimeoutsKey()))
+
+    @rule()
+    def restart(self) -> None:
+        before = {name: known._replace(last_producer_epoch=-1) for name, known in self.coordinator.machine.by_id.items()}
+        self.coordinator.restart()
+        assert self.coordinator.machine.by_id == before
+
+    @invariant()
+    def epochs_never_go_back(self) -> None:
+        known = self.coordinator.machine.by_id.get("a")
+        if known is not None:
+            assert known.producer_epoch >= self.epochs.get(known.producer_id, 0)
+            self.epochs[known.producer_id] = known.producer_epoch
+
+    @invariant()
+    def what_is_about_to_end_has_its_order(self) -> None:
+        known = self.coordinator.machine.by_id.get("a")
+        if known is not None and known.status in PREPARED:
+            assert (known.producer_id, known.producer_epoch) in [
+                (each.producer_id, each.producer_epoch) for each in self.coordinator.orders
+            ]
+
+    @invariant()
+    def only_open_transactions_can_time_out(self) -> None:
+        machine = self.coordinator.machine
+        assert set(machine.ongoing) == {name for name, known in machine.by_id.items() if known.status is Status.ONGOING}
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
