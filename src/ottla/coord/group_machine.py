@@ -50,7 +50,7 @@ from ottla.coord.records import (
     TransactionEnded,
     encode_record,
 )
-from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Producer, Reply, Timer
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -242,7 +242,7 @@ class GroupMachine:
         if error_code:
             return Outcome(replies=(Reply(asked.token, transactional.refused(body, error_code)),))
         records, response = transactional.commit(body, now.wall_ms, self.settings.offset_metadata_max_bytes)
-        producer = Producer(body.producer_id, body.producer_epoch)
+        producer = WrittenBy(body.producer_id, body.producer_epoch)
         return Outcome(tuple(records), (Reply(asked.token, response),), producer=producer)
 
     def _end_transaction(self, asked: Asked[TransactionEnded], now: Now) -> GroupOutcome:

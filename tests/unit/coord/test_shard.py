@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from ottla.coord.runtime.machine import Asked, KeyAndValue, Outcome, Producer
+from ottla.coord.runtime.machine import Asked, KeyAndValue, Outcome, WrittenBy
 from ottla.coord.runtime.shard import RETRY_MS, Shard
 from ottla.ports import Now
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
@@ -31,7 +31,7 @@ class ListLog:
         self.refusal = NONE
         self._waiting: list[Callable[[int], None]] = []
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None = None) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None) -> int:
         if self.refusal == NONE:
             self.records += records
         return self.refusal

@@ -14,7 +14,7 @@ from ottla.coord.transactions.inputs import (
     AddPartitions,
     Ended,
     EndTransaction,
-    ExpiryKey,
+    IdExpiryKey,
     MarkersWritten,
     TimeoutsKey,
     TransactionSettings,
@@ -119,7 +119,7 @@ def test_an_id_that_nobody_uses_is_forgotten_unless_its_transaction_is_open() ->
         known = coordinator.init(name)
     coordinator.ask(AddPartitions("open", known.producer_id, 0, PLACES))
     coordinator.ms += 7 * 24 * HOUR_MS
-    coordinator.ask(Due(ExpiryKey()))
+    coordinator.ask(Due(IdExpiryKey()))
     assert list(coordinator.machine.by_id) == ["open"]
     coordinator.restart()
     assert list(coordinator.machine.by_id) == ["open"]

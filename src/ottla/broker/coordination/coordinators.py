@@ -20,7 +20,7 @@ from ottla.broker.serving.request import Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.coord.partitioning import partition_of
-from ottla.coord.runtime.machine import KeyAndValue, Producer
+from ottla.coord.runtime.machine import KeyAndValue, WrittenBy
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
@@ -56,7 +56,7 @@ class PartitionLog:
     def is_usable(self) -> bool:
         return not self._partition.leader_error()
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None = None) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None) -> int:
         """An error code that clients of coordinators understand, or NONE."""
         keys, values = [key for key, _ in records], [value for _, value in records]
         if producer is None:

@@ -29,9 +29,8 @@ from ottla.wire.errors import (
 )
 
 ABORTABLE_FROM = 4
-ADDS_FROM = 5
+ADDS_FROM = NEWEST = 5
 """Since this version the group's partition becomes part of the transaction by the commit itself (KIP-890)."""
-TOPIC_IDS_FROM = 6
 
 Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 TopicResult = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -43,7 +42,7 @@ PartitionResult = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.READ, Resource.GROUP, "group_id"),
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    newest=5,
+    newest=NEWEST,
 )
 def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],

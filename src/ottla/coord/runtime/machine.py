@@ -19,7 +19,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 """A record as it is stored; a tombstone's value is None."""
 
 
-class Producer(NamedTuple):
+class WrittenBy(NamedTuple):
     """In whose transaction records are written."""
 
     producer_id: int
@@ -70,7 +70,7 @@ class Outcome(Generic[Decided]):
     replies: tuple[Reply, ...] = ()
     timers: tuple[Timer, ...] = ()
     orders: tuple[object, ...] = ()
-    producer: Producer | None = None
+    producer: WrittenBy | None = None
 
 
 NOTHING: Final[Outcome[Never]] = Outcome()

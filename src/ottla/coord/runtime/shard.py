@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Generic, Never, Protocol, TypeVar
 
-from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Machine, Outcome, Producer, Reply, Timer
+from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Machine, Outcome, Reply, Timer, WrittenBy
 from ottla.ports import Now
 from ottla.wire import Unencodable
 from ottla.wire.errors import NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
@@ -39,7 +39,7 @@ class RecordLog(Protocol):
         """Whether it can be read and written."""
         ...
 
-    def append(self, records: Sequence[KeyAndValue], now: Now, producer: Producer | None = None, /) -> int:
+    def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
         """Append these as one batch, in the transaction of `producer` if there is one. An error code: nothing was written."""
         ...
 

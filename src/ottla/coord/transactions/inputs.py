@@ -92,7 +92,7 @@ class TimeoutsKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpiryKey:
+class IdExpiryKey:
     """The next look for transactional ids that nobody has used for long.
 
     One that is under way goes on with number `at` of `names`.

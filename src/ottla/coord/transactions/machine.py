@@ -18,7 +18,7 @@ from ottla.coord.transactions.inputs import (
     AddPartitions,
     Ended,
     EndTransaction,
-    ExpiryKey,
+    IdExpiryKey,
     MarkersWritten,
     TimeoutsKey,
     TransactionSettings,
@@ -203,7 +203,7 @@ class TransactionMachine:
 
     def _due(self, asked: Asked[Due], now: Now) -> TransactionOutcome:
         key = asked.body.key
-        if isinstance(key, ExpiryKey):
+        if isinstance(key, IdExpiryKey):
             return self._expire(key, now)
         assert isinstance(key, TimeoutsKey), "there are two timers"
         return self._time_out(now)
@@ -227,7 +227,7 @@ class TransactionMachine:
         records = tuple(record for outcome in outcomes for record in outcome.records)
         return Outcome(records, timers=(timer,), orders=tuple(order for outcome in outcomes for order in outcome.orders))
 
-    def _expire(self, key: ExpiryKey, now: Now) -> TransactionOutcome:
+    def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
         """Forget ids that nobody has used for long, some of them at a time."""
         names = key.names or tuple(self.by_id)
         before_ms = now.wall_ms - self.settings.transactional_id_expiration_ms
@@ -238,14 +238,14 @@ class TransactionMachine:
         )
         following = key.at + MOST_LOOKED_AT
         if following < len(names):
-            return Outcome(gone, timers=(Timer(ExpiryKey(names, following), now.mono_ms + PAUSE_MS),))
+            return Outcome(gone, timers=(Timer(IdExpiryKey(names, following), now.mono_ms + PAUSE_MS),))
         return Outcome(gone, timers=(self._next_expiry(now),))
 
     def _next_timeouts(self, now: Now) -> Timer:
         return Timer(TimeoutsKey(), now.mono_ms + self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms)
 
     def _next_expiry(self, now: Now) -> Timer:
-        return Timer(ExpiryKey(), now.mono_ms + self.settings.transaction_remove_expired_transaction_cleanup_interval_ms)
+        return Timer(IdExpiryKey(), now.mono_ms + self.settings.transaction_remove_expired_transaction_cleanup_interval_ms)
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
