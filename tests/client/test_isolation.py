@@ -16,10 +16,8 @@ from tests.support.peers import Peer
 
 
 @pytest.fixture
-def open_transaction(broker: Peer, peer_name: str, topic: str) -> Iterator[ottla.TopicPartition]:
+def open_transaction(broker: Peer, topic: str) -> Iterator[ottla.TopicPartition]:
     """A partition that holds two records, the second in a transaction that is not ended."""
-    if peer_name == "ottla":
-        pytest.skip("Ottla has no transactions yet; --peer=apache-kafka shows what a broker with some says")
     with ottla.Producer(broker.address) as plain:
         plain.send(topic, b"before", partition=0).result(20)
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})

@@ -16,8 +16,8 @@ from ottla.wire.errors import (
     INVALID_REQUEST,
     MISMATCHED_ENDPOINT_TYPE,
     NONE,
+    NOT_COORDINATOR,
     REBOOTSTRAP_REQUIRED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNSUPPORTED_ENDPOINT_TYPE,
     UNSUPPORTED_VERSION,
 )
@@ -142,7 +142,7 @@ def test_producer_ids_are_never_given_twice_not_even_over_restarts() -> None:
         ({"producer_id": 5}, INVALID_REQUEST),
         ({"producer_epoch": 5}, INVALID_REQUEST),
         ({"transactional_id": ""}, INVALID_REQUEST),
-        ({"transactional_id": "t"}, TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ({"transactional_id": "t"}, NOT_COORDINATOR),
     ],
 )
 def test_a_producer_id_is_refused_with_a_code_and_no_id(fields: dict[str, Any], code: int) -> None:

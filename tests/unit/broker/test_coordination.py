@@ -32,7 +32,6 @@ from ottla.wire.errors import (
     NON_EMPTY_GROUP,
     NONE,
     NOT_COORDINATOR,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -335,25 +334,13 @@ def test_offsets_are_deleted_by_partition(machine: Machine) -> None:
     assert committed(machine, "g") == {("t", 0): 5, ("t", 2): 5}
 
 
-def test_this_broker_coordinates_groups_and_nothing_else_yet(machine: Machine) -> None:
+def test_this_broker_coordinates_groups_and_transactions(machine: Machine) -> None:
     for version in range(4):
         found = machine.ask(FIND, version, FindCoordinatorRequest(key="g"))
         assert (found.error_code, found.node_id, found.host, found.port) == (NONE, 1, "127.0.0.1", 9092)
-    for key_type, error_code in ((0, NONE), (1, TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, INVALID_REQUEST), (9, INVALID_REQUEST)):
+    for key_type, error_code in ((0, NONE), (1, NONE), (2, INVALID_REQUEST), (9, INVALID_REQUEST)):
         found = machine.ask(FIND, 6, FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"]))
         assert [(each.key, each.error_code) for each in found.coordinators] == [("a", error_code), ("b", error_code)]
-
-
-def test_who_asks_for_transactions_is_told_that_there_are_none_and_the_log_says_it_once(
-    machine: Machine, caplog: pytest.LogCaptureFixture
-) -> None:
-    for version in (1, 3, 4, 6):
-        asked = FindCoordinatorRequest(key_type=1, **({"key": "t"} if version < 4 else {"coordinator_keys": ["t"]}))
-        answer = machine.ask(FIND, version, asked)
-        for told in answer.coordinators or [answer]:
-            assert (told.error_code, told.node_id) == (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
-            assert "produce without a transactional id" in told.error_message
-    assert caplog.text.count("does not serve transactions yet") == 1
 
 
 @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])

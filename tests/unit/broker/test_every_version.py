@@ -68,6 +68,15 @@ def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:
         21: {"topics": [{"name": topic, "partitions": [{"partition_index": index, "offset": 0} for index in (0, 9)]}]},
         22: {"transaction_timeout_ms": 1000},
         23: {"topics": [{"topic": topic, "partitions": [{"partition": index, "leader_epoch": 0} for index in (0, 9)]}]},
+        24: {
+            "v3_and_below_transactional_id": "t",
+            "v3_and_below_topics": [{"name": topic, "partitions": [0, 9]}],
+            "transactions": [{"transactional_id": "t", "topics": [{"name": topic, "partitions": [0]}]}],
+        },
+        25: {"transactional_id": "t", "group_id": "g"},
+        26: {"transactional_id": "t"},
+        27: {"markers": [{"producer_id": 1, "topics": [{"name": topic, "partition_indexes": [0, 9]}]}]},
+        28: {"transactional_id": "t", "group_id": "g", "topics": [{**names, "partitions": offsets}]},
         32: {
             "resources": [{"resource_type": 2, "resource_name": topic}, {"resource_type": 4, "resource_name": "1"}],
             "include_synonyms": True,
@@ -76,6 +85,7 @@ def ordinary(key: int, topic: str, topic_id: bytes) -> dict[str, Any]:
         35: {"topics": [{"topic": topic, "partitions": [0, 9]}]},
         37: {"topics": [{"name": topic, "count": 3}], "timeout_ms": 10, "validate_only": True},
         61: {"topics": [{"name": topic, "partition_indexes": [0, 9]}]},
+        65: {"transactional_ids": ["t"]},
     }
     return requests.get(key, {})
 

@@ -40,7 +40,7 @@ def error_codes(found: Any, version: int) -> list[int]:
     if not isinstance(found, Struct):
         return []
     parts = {field.name: getattr(found, field.name) for field in found.WIRE.fields if version in field.present}
-    own = [parts["error_code"]] if "error_code" in parts else []
+    own = [parts[name] for name in ("error_code", "partition_error_code") if name in parts]
     return own + [code for part in parts.values() for code in error_codes(part, version)]
 
 

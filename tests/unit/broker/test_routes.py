@@ -69,12 +69,13 @@ def test_a_need_that_names_no_field_is_refused_when_it_is_declared(path: str) ->
 
 
 def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filters_by_itself() -> None:
-    """Metadata of all topics, the cluster's description and coordinators of any kind are filtered where they are made."""
+    """The cluster's description, coordinators of any kind and lists of transactions are filtered where they are made."""
     free = {route.message.__name__ for route in all_routes() if not route.needs}
     assert free == {
         "ApiVersionsRequest",
         "DescribeClusterRequest",
         "FindCoordinatorRequest",
+        "ListTransactionsRequest",
         "SaslAuthenticateRequest",
         "SaslHandshakeRequest",
     }

@@ -46,6 +46,8 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 MarkerTopic = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 MarkerPartition = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
+MOST_PARTITIONS = 10_000
+"""A transaction is stored as a whole, and so is what is added to it: more partitions at a time are refused."""
 FENCED_FROM = 2
 """Since this version of the three requests of producers a fenced one hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
 MANY_FROM = 4
@@ -59,6 +61,7 @@ EPOCHS_FROM = 5
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "v3_and_below_transactional_id"),
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactions.transactional_id"),
     Need(Operation.WRITE, Resource.TOPIC, "v3_and_below_topics.name"),
+    most=MOST_PARTITIONS,
 )
 def add_partitions_to_txn(
     request: Request[AddPartitionsToTxnRequest],
@@ -187,7 +190,7 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
     return coordinators.ask_one(body.transactional_id, part, request, finish, blocking=True)
 
 
-@serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER))
+@serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), most=MOST_PARTITIONS)
 def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, later: LaterReplies) -> Reply:
     """Write the ends of transactions that another broker, or an operator, has decided."""
     return later.computed(_written(request, markers))
@@ -235,7 +238,7 @@ def describe_transactions(request: Request[DescribeTransactionsRequest], coordin
 def list_transactions(
     request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], later: LaterReplies
 ) -> Reply:
-    """All transactional ids: one coordinator after the other is asked."""
+    """All transactional ids: one coordinator after the other is asked. Who may see which is filtered where they are listed."""
     return later.computed(_listed(request, coordinators, later))
 
 

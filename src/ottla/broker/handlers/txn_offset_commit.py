@@ -10,6 +10,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
@@ -25,12 +26,15 @@ from ottla.wire.errors import (
     NONE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 ABORTABLE_FROM = 4
-ADDS_FROM = NEWEST = 5
+ADDS_FROM = 5
 """Since this version the group's partition becomes part of the transaction by the commit itself (KIP-890)."""
+TOPIC_IDS_FROM = 6
+"""Since this version topics are named by their ids (KIP-1319)."""
 
 Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 TopicResult = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -42,7 +46,7 @@ PartitionResult = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.READ, Resource.GROUP, "group_id"),
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    newest=NEWEST,
+    slices=Slices(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
 )
 def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
@@ -64,7 +68,7 @@ def _steps(
     settings: SettingsInForce,
 ) -> Steps[Reply]:
     body = request.body
-    known, unknown = _split(cluster, body.topics)
+    known, unknown = _split(cluster, body.topics, request.version)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)
     part = replace(body, topics=known)
@@ -101,19 +105,21 @@ def _told(error_code: int, version: int) -> int:
     return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
 
 
-def _split(cluster: ClusterImage, topics: list[Topic]) -> tuple[list[Topic], list[TopicResult]]:
-    """The partitions that exist, with their topics' ids, and the errors of the others."""
+def _split(cluster: ClusterImage, topics: list[Topic], version: int) -> tuple[list[Topic], list[TopicResult]]:
+    """The partitions that exist, with their topics' names and ids, and the errors of the others."""
     known: list[Topic] = []
     unknown: list[TopicResult] = []
     for topic in topics:
+        missing = UNKNOWN_TOPIC_OR_PARTITION
+        if version >= TOPIC_IDS_FROM:
+            topic.name = cluster.name_of(topic.topic_id) or ""
+            missing = missing if topic.name else UNKNOWN_TOPIC_ID
         image = cluster.topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
         absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
         if absent:
-            parts = [
-                PartitionResult(partition_index=each.partition_index, error_code=UNKNOWN_TOPIC_OR_PARTITION) for each in absent
-            ]
-            unknown.append(TopicResult(name=topic.name, partitions=parts))
+            parts = [PartitionResult(partition_index=each.partition_index, error_code=missing) for each in absent]
+            unknown.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partitions=parts))
         present = [each for each in topic.partitions if 0 <= each.partition_index < count]
         if present and image is not None:
             known.append(replace(topic, topic_id=image.topic_id, partitions=present))

@@ -14,6 +14,7 @@ from ottla.wire.apis import Api
 from ottla.wire.schema import Field, Message, Struct
 
 ERROR, MESSAGE = "error_code", "error_message"
+ERRORS: Final = frozenset({ERROR, "partition_error_code"})
 ALIASES: Final = {"partition_index": ("partition", "index")}
 """What requests call a field of responses, where the two differ."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
@@ -53,9 +54,9 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
     for name in fields:
         if name in UNKNOWN_OFFSETS:
             setattr(answer, name, NO_OFFSET)
-        elif name in error:
-            setattr(answer, name, error[name])
-    if ERROR in fields:
+        elif name in ERRORS or name == MESSAGE:
+            setattr(answer, name, error[MESSAGE if name == MESSAGE else ERROR])
+    if not ERRORS.isdisjoint(fields):
         return named or isinstance(answer, Message)
     for field in fields.values():
         if field.array and field.kind == "struct" and _tells(field.struct, version):
@@ -70,7 +71,9 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
 def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
     """Say in the answer what it is about; whether there was anything to say."""
     if not isinstance(asked, Struct):
-        fits = [field.name for field in fields if not field.array and field.name != ERROR and type(field.default) is type(asked)]
+        fits = [
+            field.name for field in fields if not field.array and field.name not in ERRORS and type(field.default) is type(asked)
+        ]
         setattr(answer, fits[0], asked)
         return True
     theirs = [field.name for field in asked.WIRE.fields if not field.array]
@@ -87,7 +90,7 @@ def _tells(cls: type[Struct], version: int) -> bool:
     """Whether there is a place for an error code in it, or in what it lists."""
     fields = [field for field in cls.WIRE.fields if version in field.present]
     lists = [field.struct for field in fields if field.array and field.kind == "struct"]
-    return any(field.name == ERROR for field in fields) or any(_tells(listed, version) for listed in lists)
+    return any(field.name in ERRORS for field in fields) or any(_tells(listed, version) for listed in lists)
 
 
 def _first_list(asked: Asked, version: int) -> list[Asked]:
