@@ -43,10 +43,13 @@ def committed_values(address: str, topic: str, level: str = "read_committed") ->
     while len(ended) < len(partitions):
         message = reader.poll(PATIENCE_S)
         assert message is not None, "the broker answers"
+        index, value = message.partition(), message.value()
+        assert index is not None
         if message.error():
-            ended.add(message.partition())
+            ended.add(index)
         else:
-            values.append(message.value())
+            assert value is not None
+            values.append(value)
     reader.close()
     return values
 
