@@ -23,12 +23,13 @@ from ottla.log.checkpoints import (
     known_offsets,
 )
 from ottla.log.damaged import Vanished
-from ottla.ports import Disk, Now, StorageFailed, TryAgain
+from ottla.ports import Disk, Now, StorageFailed, SyncFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
 FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 NOTHING = format_offsets({})
+CAUSE = {"cause": "checkpoint"}
 MOST_STALE = 10_000
 """How many deleted topics the files may still name."""
 
@@ -229,7 +230,9 @@ class Checkpoints:
                     failed = yield partial(self._disk.sync_soon, [self._disk.directory("")])
             except StorageFailed as failure:
                 failed = failure
-                log.error("a checkpoint could not be written: %s; it is written with the next one", failure)
+                log.error(
+                    "a checkpoint could not be written: %s; %s", failure, _what_comes_of(failure), extra={"cause": "checkpoint"}
+                )
             except GeneratorExit:
                 self._waiting[name] += waiting  # whoever dropped this job writes the file at once
                 raise
@@ -267,8 +270,8 @@ class Checkpoints:
 
     def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
         self.touched[partition] = None
-        sentence = "%s: its checkpoint could not be written: %s; it is written with the next one"
-        log.error(sentence, partition, failure, extra={"cause": "checkpoint"})
+        sentence = "%s: its checkpoint could not be written: %s; %s"
+        log.error(sentence, partition, failure, _what_comes_of(failure), extra=CAUSE)
 
 
 def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
@@ -279,3 +282,8 @@ def _inner_start(partition: Partition) -> int:
     """Where a log begins if that is within a segment, which the segments' names do not tell; 0 otherwise."""
     start = partition.log.log_start_offset
     return start if start > partition.log.segments[0].base_offset else 0
+
+
+def _what_comes_of(failure: StorageFailed) -> str:
+    """What to expect after a checkpoint was not written: a failed sync of names is never begun again."""
+    return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"
