@@ -132,13 +132,21 @@ class Segment:
         return self._max_timestamp
 
     def check_times(self) -> None:
-        """Have the indexes built anew if the newest entry of the time index, found on disk, is not what its batch says."""
+        """Have the indexes built anew if the newest entry of the time index, found on disk, is not what its batch says, or gone."""
         if self._times_are_checked:
             return
         self._times_are_checked = True
         last = self.times.last()
-        if last is not None and not self._is_true(last):
+        if not self.times.is_whole() or (last is not None and not self._is_true(last)) or self._ends_newer():
             self.reindex()
+
+    def _ends_newer(self) -> bool:
+        """Whether a batch behind the last index entry is newer than all that the time index knows: it lost its last entry."""
+        if self._max_timestamp == UNKNOWN:
+            self._load_max_timestamp()
+        entry = self.index.last()
+        tail = headers(self.file, entry[1] if entry else 0, self.size)
+        return any(header.max_timestamp > self._max_timestamp for _, header in islice(tail, REINDEXED_AT_ONCE))
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
         """Whether an entry of the time index has the greatest timestamp of the batch that it leads to."""
@@ -299,7 +307,7 @@ class Segment:
         Raises as `locate`.
         """
         self.need_indexes()
-        entry = self.times.floor(timestamp)
+        entry = self.times.floor(timestamp - 1)  # one of this very time may lead behind others of the same
         if entry is not None and self.unproven is not None and not self._was_reindexed and not self._is_true(entry):
             self.reindex()
             self.need_indexes()
