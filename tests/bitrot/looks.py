@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -105,6 +106,7 @@ class _Reader:
     def __init__(self, life: Life, seen: Look, hints: Mapping[Key, Iterable[int]]) -> None:
         self._life = life
         self._seen = seen
+        self._empty: Counter[Key] = Counter()
         self._hints = {key: sorted(offsets) for key, offsets in hints.items()}
 
     def read_all(self) -> None:
@@ -125,18 +127,26 @@ class _Reader:
                 following = self._after(key, offset)
             else:
                 seen.end, seen.stable = part.high_watermark, part.last_stable_offset
-                following = self._take(seen, offset, bytes(part.records or b""))
+                following = self._take(key, offset, bytes(part.records or b""))
                 if offset >= seen.end:
                     continue
             if following is not None:
                 yield key, following
 
-    def _take(self, seen: Partition, offset: int, data: bytes) -> int | None:
-        """Take in what one fetch brought; the offset to go on with, or None."""
+    def _take(self, key: Key, offset: int, data: bytes) -> int | None:
+        """Take in what one fetch brought; the offset to go on with, or None.
+
+        A few answers may be empty, while the broker looks at what it has not looked at since it started.
+        """
+        seen = self._seen.partitions[key]
         if not data:
+            self._empty[key] += 1
+            if offset < seen.end and self._empty[key] < MOST_EMPTY:
+                return offset
             if offset < seen.end:
                 seen.wrong.append(f"nothing is read from {offset} on, and readers may see everything below {seen.end}")
             return None
+        self._empty[key] = 0
         try:
             opened = open_batches(data, from_offset=offset, check_crcs=True)
             records, following = opened.records(), opened.next_offset
