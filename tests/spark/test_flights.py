@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -29,33 +31,53 @@ def _java() -> None:
         pytest.skip(str(missing))
 
 
-def start(tmp_path: Path) -> subprocess.Popen[str]:
+def heed_ctrl_c() -> None:
+    """As in a terminal: what a script starts with `&` ignores SIGINT, and so would all that tests start in there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The example in a process of its own. A test that fails leaves nothing of it to those after it."""
     words = [sys.executable, "-m", "examples.flights", "--picture", str(tmp_path / "delays.png")]
     environment = os.environ | {MARK: str(tmp_path), "TMPDIR": str(tmp_path)}
-    return subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+    ) as run:
+        try:
+            yield run
+        finally:
+            for process in left_behind(tmp_path):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
-def left_behind(tmp_path: Path) -> list[str]:
+def left_behind(tmp_path: Path) -> list[psutil.Process]:
     """Processes that were started by a run, however far they have gone from it."""
     found = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error):
             if process.environ().get(MARK) == str(tmp_path) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline())[:200])
-        except psutil.Error:
-            continue
+                found.append(process)
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_example_agrees_with_the_csv_files(tmp_path: Path) -> None:
-    run = start(tmp_path)
-    said = run.communicate(timeout=220)[0]
+    with running(tmp_path) as run:
+        said = run.communicate(timeout=220)[0]
+        remained = left_behind(tmp_path)
     assert run.returncode == 0, said
     assert "The same as computed straight from the CSV files, in all 19,502 groups." in said
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
-    assert left_behind(tmp_path) == []
+    assert remained == []
     assert list(tmp_path.glob("ottla-flights-*")) == []
 
 
@@ -63,13 +85,14 @@ def test_the_example_agrees_with_the_csv_files(tmp_path: Path) -> None:
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("line", ["Broker at", "2 confluent-kafka"], ids=["while loading", "while Spark runs"])
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
-    run = start(tmp_path)
-    assert run.stdout is not None
-    seen = iter(run.stdout.readline, "")
-    assert any(said.startswith(line) for said in seen)
-    time.sleep(1)
-    run.send_signal(signal.SIGINT)
-    said = run.communicate(timeout=30)[0]
+    with running(tmp_path) as run:
+        assert run.stdout is not None
+        seen = iter(run.stdout.readline, "")
+        assert any(said.startswith(line) for said in seen)
+        time.sleep(1)
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=30)[0]
+        remained = left_behind(tmp_path)
     assert run.returncode == 130, said
-    assert left_behind(tmp_path) == []
+    assert remained == []
     assert list(tmp_path.glob("ottla-flights-*")) == []
