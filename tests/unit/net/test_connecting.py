@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import select
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,12 +83,45 @@ def test_many_who_leave_at_once_are_closed_some_each_turn(monkeypatch: pytest.Mo
     with ottla.Broker() as broker, Raw(broker.address) as other:
         assert broker._running is not None
         server = broker._running.server
-        with closing(connect(broker.address, 40)):
+        with closing(connect(broker.address, 40)) as many:
             eventually(lambda: len(server._connections) == 41)
+            ours = {one.getsockname() for one in many}
+            theirs = [peer for peer in sockets_of(server) if peer.getpeername() in ours]
+            with held(server):
+                for one in many:
+                    one.close()
+                eventually(lambda: all(map(has_heard_all, theirs)))
         eventually(lambda: len(server._connections) == 1)
-        assert sum(turns) == 40
-        assert max(turns) == 3
+        assert turns == [3] * 13 + [1]
         assert other.is_served()
+
+
+def sockets_of(server: server_module.Server) -> list[socket.socket]:
+    return [one._transport.get_extra_info("socket") for one in server._connections]
+
+
+def has_heard_all(peer: socket.socket) -> bool:
+    """Whether the system knows that the other side has left."""
+    poll = select.poll()
+    poll.register(peer.fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+@contextlib.contextmanager
+def held(server: server_module.Server) -> Iterator[None]:
+    """The server's loop stands still: whatever happens meanwhile it meets in one turn."""
+    is_held, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        may_go_on.wait()
+
+    server._loop.call_soon_threadsafe(hold)
+    try:
+        assert is_held.wait(20)
+        yield
+    finally:
+        may_go_on.set()
 
 
 def test_kafkas_own_default_sets_no_limit_and_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
