@@ -197,6 +197,7 @@ class SimDisk:
         self.lacks_handles = False
         self._root = Folder()
         self._failing: dict[int, str] = {}
+        self._failing_names: str | None = None
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
         self._removals: list[tuple[Folder, str]] = []
         self._handles: weakref.WeakKeyDictionary[Inode, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
@@ -208,14 +209,19 @@ class SimDisk:
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
+    def fail_names(self, reason: str = IO_ERROR) -> None:
+        """Let the next sync of a directory fail."""
+        self._failing_names = reason
+
     def heal(self) -> None:
         """Cancel the failures that were ordered and have not happened yet."""
         self._failing.clear()
+        self._failing_names = None
 
     def crash(self, random: random.Random) -> None:
         """Cut the power: what was not synced is lost, in any part; open files are dead."""
         self._die()
-        self._failing.clear()
+        self.heal()
         self._root = self._root.survivor(random, {})
 
     def kill(self) -> None:
@@ -410,6 +416,8 @@ class SimDisk:
         """Count an operation, and raise `StorageFailed` if it was ordered to fail or there is no room."""
         self.operations += 1
         reason = self._failing.pop(self.operations, None)
+        if operation == "sync_dir" and self._failing_names is not None:
+            reason, self._failing_names = self._failing_names, None
         if self.lacks_handles and operation in OPENING:
             raise TryAgain(path, f"{TOO_MANY_FILES} ({operation})")
         if reason == TOO_MANY_FILES:

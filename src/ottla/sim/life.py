@@ -260,14 +260,21 @@ class LogLife:
     # Suffering
 
     def meet_faults(self) -> None:
-        """Let the disk refuse something. What was reported durable stays, whatever the log has to give up."""
+        """Let the disk refuse something. What was reported durable stays, whatever the log has to give up.
+
+        Half of the time that is the next sync of names: a segment that is begun waits for one, and whoever is refused tries again.
+        """
         syncing = [self.sync, self.compact, self.checkpoint, self.sync_beside_work, self.retain_beside_work]
         act = self.random.choice([self.append, self.transact, self.roll, self.pass_time, *syncing])
         if act == self.compact and not self.config.compacts:
             act = self.append
+        if self.random.random() < 0.5:
+            act = self.random.choice([act, self.roll])
+            self.disk.fail_names(self.random.choice([IO_ERROR, NO_SPACE]))
+        else:
+            reason = self.random.choice([IO_ERROR, NO_SPACE, TOO_MANY_FILES])
+            self.disk.fail(self.random.randrange(12), reason, count=self.random.choice([1, 1, 5]))
         end = self.log.log_end_offset
-        reason = self.random.choice([IO_ERROR, NO_SPACE, TOO_MANY_FILES])
-        self.disk.fail(self.random.randrange(12), reason, count=self.random.choice([1, 1, 5]))
         try:
             act()
         except StorageFailed as failure:
