@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ottla.log.check import check_directory
-from ottla.ports import StorageFailed
+from ottla.ports import RegistryDamaged, StorageFailed
 from ottla.sim.broker_clients import SimClients, each
 from ottla.sim.broker_groups import GROUPS, SimGroups
 from ottla.sim.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
@@ -397,11 +397,15 @@ class BrokerLife:
     def _start_on_rot(self) -> None:
         """Start after a bit of the registry has rotted, which the start mends."""
         path = flip_in_registry(self.host.disk, self._rots)
+        flipped = f"nothing rots unseen: a bit of {path} was flipped"
         self._say(f"a bit of {path} rots")
         self._suffers = True
-        self._start()
+        try:
+            self._start()
+        except RegistryDamaged as refused:
+            raise Violation(f"{flipped}, and the start does not mend it: {refused}") from refused
         if not any(path in entry for entry in self._entries.warnings):
-            raise Violation(f"nothing rots unseen: a bit of {path} was flipped, and the start says nothing of it")
+            raise Violation(f"{flipped}, and the start says nothing of it")
         self._suffers = False
         self._look_closely()
 

@@ -19,6 +19,7 @@ from ottla.records.record import Record
 from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES, journal_name, numbers
 from ottla.sim.broker_clients import FETCH, FETCH_BYTES, FETCH_VERSION, PEER, each
+from ottla.sim.broker_ledger import PartitionLedger
 from ottla.sim.broker_topics import SimTopic
 from ottla.sim.disk import SimDisk
 from ottla.sim.host import Host
@@ -114,10 +115,16 @@ class BitRot:
                 raise Violation(f"nothing rots unseen: nothing is read of {past.name} from {offset} on; {self._path} is damaged")
             offset = following
         for record in found.values():
-            past.sender(record)
+            self._must_be_sent(past, record)
         lost = [each for each in wanted if each not in found and each not in refused]
         if lost and not past.compacted:
             raise Violation(f"nothing rots unseen: offsets {lost[:5]} of {past.name} are passed over; {self._path} is damaged")
+
+    def _must_be_sent(self, past: PartitionLedger, record: Record) -> None:
+        try:
+            past.sender(record)
+        except Violation as violation:
+            raise Violation(f"nothing rots unseen: {violation}, and {self._path} is damaged") from violation
 
     def _take(self, name: str, data: bytes, offset: int, found: dict[int, Record]) -> int:
         try:
