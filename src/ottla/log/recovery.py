@@ -37,7 +37,7 @@ from ottla.log.producers import Producers
 from ottla.log.retention import RemovedSegment
 from ottla.log.scan import LENGTH_FROM, headers
 from ottla.log.segment import Segment, begin_segment
-from ottla.log.snapshots import load_producers, remove_snapshots
+from ottla.log.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.soundness import ANY_EPOCH, ENDLESS, Bounds, find_sound
 from ottla.log.swap import recover_swaps
 from ottla.ports import Disk, File, StorageFailed
@@ -124,6 +124,7 @@ class Opening:
             begins = min(begins, noted_start)
         found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
         self._settle_epochs()
+        drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self._ended_transactions:
             # The snapshots may be newer than the indexes of aborted transactions: read again what those may lack.
             newer = [offset for offset in found.snapshots if offset > self.recovery_point]

@@ -41,10 +41,16 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
 
 
 def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
-    """Remove, at leisure, the snapshot of a deleted segment: it misleads nobody if it stays."""
+    """Remove, at leisure, the snapshot of a deleted segment: if it stays, the next start drops it."""
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)
+
+
+def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:
+    """Drop the snapshots from before the first segment: what became of their producers until then stood in what is deleted."""
+    remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset < first_offset])
+    offsets[:] = [offset for offset in offsets if offset >= first_offset]
 
 
 def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:

@@ -131,3 +131,25 @@ def test_a_producer_is_forgotten_by_a_start_that_comes_long_after_its_last_batch
     disk.kill()
     late = Now(NOW.wall_ms + CONFIG.producer_id_expiration_ms + 1, 0)
     assert not Log.open(disk, "t-0", CONFIG, late).producers.by_id
+
+
+def test_that_of_a_deleted_segment_tells_nothing_about_the_segments_that_are_left() -> None:
+    """It names a transaction as open which ended among what is deleted: nobody could read committed records any more."""
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    append(log, build([b"k"], [b"v"], 0, producer_id=2, producer_epoch=0, base_sequence=0, transactional=True))
+    log.roll()
+    key, value = b"\0\0\0\1", bytes(6)
+    append(log, build([key], [value], 0, producer_id=2, producer_epoch=0, transactional=True, control=True), origin_client=False)
+    log.roll()
+    append(log, make_batch(3))
+    sync(log)
+    log.delete_records(4)
+    assert log.retain(NOW) == 2
+    disk.kill()  # it was to be removed soon
+    assert snapshots(disk) == ["00000000000000000001.snapshot", "00000000000000000002.snapshot"]
+    disk.remove("t-0/00000000000000000002.snapshot")  # it is not synced: a power cut may take it
+    log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=2, log_start_offset=4)
+    assert (log.log_start_offset, log.last_stable_offset, log.log_end_offset) == (4, 5, 5)
+    assert not log.producers.by_id
+    assert snapshots(disk) == []
