@@ -72,12 +72,12 @@ class MarkerWriter:
         or producer has taken over: the transaction is theirs to end.
         """
 
-        def finished(*, whole: bool) -> None:
+        def over(whole: bool) -> None:
             if whole:
                 done()
 
         name: Hashable = ("markers", order.transactional_id, order.producer_id, order.producer_epoch, next(self._names))
-        self._scheduler.begin(name, self._written(order, coordinator_epoch), lambda whole: finished(whole=whole), urgent=True)
+        self._scheduler.begin(name, self._written(order, coordinator_epoch), over, urgent=True)
 
     def append(
         self, topic: str, index: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, now: Now, *, committed: bool

@@ -29,6 +29,7 @@ from ottla.wire.api.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.wire.errors import (
+    COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     KAFKA_STORAGE_ERROR,
     OPERATION_NOT_ATTEMPTED,
@@ -166,7 +167,8 @@ def add_offsets_to_txn(
 ) -> Reply:
     """Make the partition that holds a group's offsets part of a transaction."""
     body = request.body
-    groups.ensure(request.now)
+    if groups.ensure(request.now):
+        return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
 
     def finish(added: Added) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=_older(added.error_code, request.version))

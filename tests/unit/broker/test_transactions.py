@@ -1,0 +1,217 @@
+"""Transactions in one broker: what was decided is carried out whatever comes in between, and its partitions never stay open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.log.log import Log
+from ottla.ports import StorageFailed
+from ottla.records.build import build
+from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.api.end_txn import EndTxnRequest
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.init_producer_id import InitProducerIdRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
+from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, NONE, TRANSACTION_COORDINATOR_FENCED, UNSTABLE_OFFSET_COMMIT
+from tests.support.machine import Machine
+from tests.support.producing import create, delete
+from tests.unit.broker.test_coordination import refuse
+
+PRODUCE, OFFSET_FETCH, FIND, INIT, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, DESCRIBE = 0, 9, 10, 22, 25, 26, 27, 28, 65
+ID = "t"
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)
+    for key_type in (0, 1):
+        machine.ask(FIND, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[ID]))
+    create(machine, "a", 2)
+    return machine
+
+
+class Transactional:
+    """A producer with a transactional id, by hand."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        response = machine.ask(INIT, 4, InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000))
+        assert response.error_code == NONE
+        self.producer_id, self.epoch, self.sequence = response.producer_id, response.producer_epoch, 0
+
+    def write(self, topic: str = "a", index: int = 0, version: int = 12) -> int:
+        records = build(
+            None,
+            [b"x"],
+            self.machine.clock.now().wall_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+            transactional=True,
+        )
+        data = ProduceRequest.PartitionProduceData(index=index, records=records)
+        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+        body = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
+        code = self.machine.ask(PRODUCE, version, body).responses[0].partition_responses[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    def commit_offset(self, group: str, offset: int) -> int:
+        part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        body = TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="a", partitions=[part])],
+        )
+        code = self.machine.ask(TXN_COMMIT, 5, body).topics[0].partitions[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    def end(self, *, committed: bool = True) -> int:
+        body = EndTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
+        response = self.machine.ask(END, 5, body)
+        if not response.error_code:
+            self.producer_id, self.epoch, self.sequence = response.producer_id, response.producer_epoch, 0
+        code = response.error_code
+        assert isinstance(code, int)
+        return code
+
+
+def state(machine: Machine) -> str:
+    described = machine.ask(DESCRIBE, 0, DescribeTransactionsRequest(transactional_ids=[ID])).transaction_states[0]
+    return str(described.transaction_state)
+
+
+def hidden(machine: Machine, topic: str = "a", index: int = 0) -> int:
+    """How many offsets of a partition readers of committed records may not see."""
+    log = machine.broker.partitions.get(topic, index).log  # type: ignore[union-attr]  # it is there
+    return int(log.log_end_offset - log.last_stable_offset)
+
+
+def committed_offset(machine: Machine, group: str) -> Any:
+    topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name="a", partition_indexes=[0])]
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)
+    answered = machine.ask(OFFSET_FETCH, 8, OffsetFetchRequest(groups=[wanted], require_stable=True))
+    part = answered.groups[0].topics[0].partitions[0]
+    return part.error_code or part.committed_offset
+
+
+@pytest.mark.parametrize("ends", ["kill", "cut_power"])
+def test_what_was_decided_is_carried_out_by_the_next_life(machine: Machine, ends: str) -> None:
+    producer = Transactional(machine)
+    assert [producer.write(index=index) for index in (0, 1)] == [NONE, NONE]
+    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign, assignment]  # none is written in this life
+    assert producer.end() == NONE
+    assert state(machine) == "PrepareCommit"
+    assert hidden(machine) == 1
+    if ends == "kill":
+        machine.kill()
+    else:
+        machine.cut_power(1)
+    machine.pass_time(1000)
+    assert state(machine) == "CompleteCommit"
+    assert [hidden(machine, index=index) for index in (0, 1)] == [0, 0]
+
+
+@pytest.mark.expects_errors("No space left on device")
+def test_a_partition_that_takes_no_marker_gets_it_when_it_can(machine: Machine) -> None:
+    producer = Transactional(machine)
+    producer.write()
+    append = Log.append
+
+    def full(log: Log, *rest: Any, **more: Any) -> Any:
+        if log.path == "a-0":
+            raise StorageFailed("a-0", "No space left on device")
+        return append(log, *rest, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "append", full)
+        assert producer.end() == NONE
+        machine.pass_time(1000)
+        assert state(machine) == "PrepareCommit"
+    for _ in range(10):
+        machine.pass_time(100)
+    assert state(machine) == "CompleteCommit"
+    assert hidden(machine) == 0
+
+
+def test_a_topic_that_is_deleted_keeps_no_transaction_from_its_end(machine: Machine) -> None:
+    create(machine, "gone")
+    producer = Transactional(machine)
+    assert producer.write() == NONE
+    assert producer.write("gone") == NONE
+    delete(machine, "gone")
+    assert producer.end() == NONE
+    machine.pass_time(1000)
+    assert state(machine) == "CompleteCommit"
+    assert hidden(machine) == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_offsets_in_a_transaction_count_once_it_is_committed_and_never_if_it_is_aborted(machine: Machine, restarts: bool) -> None:
+    producer = Transactional(machine)
+    for offset, committed in ((5, True), (9, False)):
+        assert producer.commit_offset("g", offset) == NONE
+        if restarts:
+            machine.kill()
+        assert committed_offset(machine, "g") == UNSTABLE_OFFSET_COMMIT
+        assert producer.end(committed=committed) == NONE
+        machine.pass_time(1000)
+        assert committed_offset(machine, "g") == 5
+
+
+def test_a_transaction_of_a_producer_that_is_gone_ends_by_itself(machine: Machine) -> None:
+    producer = Transactional(machine)
+    producer.write()
+    machine.pass_time(59_000)
+    machine.pass_time(1_000)
+    assert state(machine) == "Ongoing"
+    for _ in range(11):
+        machine.pass_time(1_000)
+    assert state(machine) == "CompleteAbort"
+    assert hidden(machine) == 0
+
+
+@pytest.mark.expects_errors("No space left on device", "cannot be made")
+def test_who_adds_offsets_where_no_group_can_be_coordinated_is_told_so() -> None:
+    machine = Machine(transaction_state_log_num_partitions=1)
+    machine.ask(FIND, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]))
+    producer = Transactional(machine)
+    machine.registry.commit = refuse  # type: ignore[method-assign]  # the one port whose faults can't be ordered
+    body = AddOffsetsToTxnRequest(
+        transactional_id=ID, producer_id=producer.producer_id, producer_epoch=producer.epoch, group_id="g"
+    )
+    assert machine.ask(ADD_OFFSETS, 4, body).error_code == COORDINATOR_NOT_AVAILABLE
+
+
+def test_markers_of_an_older_coordinator_are_refused(machine: Machine) -> None:
+    producer = Transactional(machine)
+    producer.write()
+
+    def written(coordinator_epoch: int) -> int:
+        topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="a", partition_indexes=[0])
+        marker = WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transaction_result=False,
+            topics=[topic],
+            coordinator_epoch=coordinator_epoch,
+        )
+        response = machine.ask(MARKERS, 1, WriteTxnMarkersRequest(markers=[marker]))
+        code = response.markers[0].topics[0].partitions[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    assert written(7) == NONE
+    assert hidden(machine) == 0
+    assert written(6) == TRANSACTION_COORDINATOR_FENCED
