@@ -110,7 +110,7 @@ def committed_offset(machine: Machine, group: str) -> Any:
 def test_what_was_decided_is_carried_out_by_the_next_life(machine: Machine, ends: str) -> None:
     producer = Transactional(machine)
     assert [producer.write(index=index) for index in (0, 1)] == [NONE, NONE]
-    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign, assignment]  # none is written in this life
+    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign]  # none is written in this life
     assert producer.end() == NONE
     assert state(machine) == "PrepareCommit"
     assert hidden(machine) == 1
