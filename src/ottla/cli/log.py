@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
-against them. Nothing is changed without --repair, which builds anew what is derived, and cuts out the bytes that cannot be
-read: they are kept beside the log as *.damaged. No broker may run on the directory. Exit code 1: something is the matter."""
+against them. Nothing is changed without --repair, which builds anew what is derived, cuts out the bytes that cannot be read,
+and writes leader epochs again as leader-epoch-checkpoint has them: what it replaces is kept beside the log as *.damaged. No
+broker may run on the directory. Exit code 1: something is the matter."""
 DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
 indexes, producers, checkpoints. Exit code 1: some of it could not be read; what could is printed all the same."""
 
@@ -45,20 +46,20 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     from ottla.cli.exits import fail
-    from ottla.net.datadir import DataDirectoryError, hold
+    from ottla.net.datadir import DataDirectoryError, hold, was_killed
     from ottla.ports import StorageFailed
 
     data_dir, wanted = _place(options.directory)
     try:
         with hold(data_dir), _disk(data_dir) as disk:
-            return _check(disk, wanted, options)
+            return _check(disk, wanted, options, killed=was_killed(data_dir))
     except DataDirectoryError as error:
         return fail(str(error))
     except StorageFailed as failure:
         return fail(f"{data_dir}/{failure}: what follows was not checked; mend that and call this again.")
 
 
-def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> int:
+def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:
     from ottla.cli.exits import fail
     from ottla.log import check
     from ottla.net.clock import RealClock
@@ -70,12 +71,12 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace) -> i
     faults = _tell(check.check_directory(disk), say) if wanted is None else 0
     faults += _tell(_gone(disk, {path: known for path, known in noted.items() if wanted in (None, path)}), say)
     for path in check.partitions(disk) if wanted is None else [wanted] if disk.exists(wanted) else []:
-        known = noted.get(path, check.NOTHING_KNOWN)
+        known = noted.get(path, check.NOTHING_KNOWN)._replace(was_killed=killed)
         found = _tell(check.check_partition(disk, path, known), say)
         if found and options.repair:
             for sentence in check.repair_partition(disk, path, RealClock().now(), known):
                 say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
-            found = _faults(check.check_partition(disk, path, check.known(disk, path)))
+            found = _faults(check.check_partition(disk, path, check.known(disk, path)._replace(was_killed=killed)))
         faults += found
     if not options.json:
         print(_verdict(faults, options.repair))

@@ -1,8 +1,8 @@
 """Checks partitions' directories without changing them, and repairs what can be repaired. Knows Kafka's files; asks nobody.
 
 Derived files (indexes, snapshots, epochs) are rebuilt. Bytes that cannot be read are given up, but never deleted: they are kept
-beside the log as `*.damaged`, and what is sound behind them stays. The caller holds the data directory, so that no broker writes
-to it.
+beside the log as `*.damaged`, and what is sound behind them stays. A batch of which only the leader epoch is wrong gets the right
+one. The caller holds the data directory, so that no broker writes to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.log import checkpoints, scan
+from ottla.log.changed_epochs import ChangedEpoch, find_changed_epochs, write_noted_epochs
 from ottla.log.compacted import note_sizes, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
@@ -40,7 +41,7 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producers import Producers
-from ottla.log.recovery import good_batches
+from ottla.log.recovery import changed_epoch, good_batches
 from ottla.log.scan import headers
 from ottla.log.soundness import ANY_EPOCH, ENDLESS, SEARCHED_BYTES, Bounds, DamagedRange, Place, Walked, find_sound, walk
 from ottla.ports import Disk, File, Now
@@ -80,10 +81,11 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the checkpoints say of a partition."""
+    """What the checkpoints say of a partition; `was_killed`: the machine ran on when its broker ended without a stop."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
+    was_killed: bool = False
 
 
 NOTHING_KNOWN = Known()
@@ -152,8 +154,14 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
     if newer is not None:
         return [newer]
     findings = list(_odd_names(path, names))
+    changed = _changed_epochs(disk, path, known)
+    findings += [
+        Finding(DAMAGED, _log_name(path, each), each.position, changed_epoch(each.leader_epoch, each.noted_epoch))
+        for each in changed
+    ]
     scanned = _check_segments(disk, path, names, findings)
-    if scanned.bad or scanned.end_offset < known.recovery_point:
+    is_told = scanned.bad and any((scanned.base_offset, scanned.position) == each[:2] for each in changed)
+    if not is_told and (scanned.bad or scanned.end_offset < known.recovery_point):
         findings.append(_damage(path, scanned, known))
     findings += _missing(disk, path, names, known)
     moved = None if scanned.bad else _moved(disk, path, _bases(names), known)
@@ -175,12 +183,13 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     findings = check_partition(disk, path, known)
     if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
         return []
-    done = []
     bases = _bases(disk.list(path))
+    done = list(_write_epochs(disk, path, known))
     scanned = _scan(disk, path, bases)
     while scanned.bad and (scanned.resume >= 0 or scanned.base_offset != bases[-1]):
         done.append(_cut_out(disk, path, scanned))
         scanned = _scan(disk, path, bases)
+    done += _write_epochs(disk, path, known)  # what was cut out may have hidden some
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
     elif (moved := _moved(disk, path, bases, known)) is not None:
@@ -263,6 +272,27 @@ def _find_behind(file: File, walked: Walked, bounds: Bounds) -> int:
         if found is not None:
             return found.position
     return -1
+
+
+def _changed_epochs(disk: Disk, path: str, known: Known) -> list[ChangedEpoch]:
+    return find_changed_epochs(disk, path, _bases(disk.list(path)), known.recovery_point, was_killed=known.was_killed)
+
+
+def _log_name(path: str, changed: ChangedEpoch) -> str:
+    return f"{path}/{file_name(changed.segment_offset, LOG)}"
+
+
+def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
+    """Let batches have the leader epochs again that the checkpoint says; yields a sentence for each segment."""
+    while changed := _changed_epochs(disk, path, known):
+        for segment_offset in sorted({each.segment_offset for each in changed}):
+            ours = [each for each in changed if each.segment_offset == segment_offset]
+            name = _log_name(path, ours[0])
+            kept = _free(disk, name)
+            _copy_parts(disk, name, kept, [(each.position, each.position + each.size) for each in ours])
+            write_noted_epochs(disk, path, segment_offset, ours)
+            noted = f"the leader epoch again that {LEADER_EPOCHS} says"
+            yield f"{name}: {len(ours)} of its batches got {noted}; what they were is kept as {kept}."
 
 
 def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -63,6 +63,11 @@ def is_as_sealed(data: bytes) -> bool:
     return not found or found == _seal(text + b"\n")
 
 
+def is_sealed(data: bytes) -> bool:
+    """Whether a file has the seal that belongs to it: it is as Ottla wrote it."""
+    return data[-2:-1] in (b" ", b"\t") and is_as_sealed(data)
+
+
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
     """Split each line into words, with numbers where numbers belong; None if this is no whole checkpoint of a known version.
 

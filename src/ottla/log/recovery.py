@@ -88,6 +88,7 @@ class Opening:
         self._names: set[str] = set()
         self._ended_transactions = False
         self._is_strange = False
+        self._changed = ""
         self._compacted: set[Compact] | None = None
 
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
@@ -338,8 +339,11 @@ class Opening:
             is_first = 0 < at == begun  # the index led there, which says only where that batch ends
             if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
                 break
-            if self._knows_epochs() and header.leader_epoch != self.found.epochs.at(header.base_offset, header.leader_epoch):
-                break
+            if self._knows_epochs():
+                noted = self.found.epochs.at(header.base_offset, header.leader_epoch)
+                if header.leader_epoch != noted:
+                    self._changed = changed_epoch(header.leader_epoch, noted)
+                    break
             segment.note(header, at, interval)
             self._ended_transactions |= header.is_control
             next_offset = header.next_offset
@@ -383,8 +387,9 @@ class Opening:
         segment = segments[number]
         if newer := newer_format(segment.file, end):
             raise newer_batches(self.path, segment, end, newer)
-        if next_offset < self.recovery_point:
-            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, "no whole batch with the right CRC-32C begins here.")
+        if self._changed or next_offset < self.recovery_point:
+            sentence = self._changed or "no whole batch with the right CRC-32C begins here."
+            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
         if self.was_killed and (segment is not segments[-1] or not self._is_cut_short(segment.file, end, next_offset)):
             sentence = "what was written here is not what the file holds, though the machine ran on when the broker was killed."
             raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
@@ -460,6 +465,11 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
         and header.base_offset >= next_offset
         and header.last_offset_delta >= 0
     )
+
+
+def changed_epoch(leader_epoch: int, noted_epoch: int) -> str:
+    """Say that a batch is not as it was written, though its CRC, which does not cover the epoch, is right."""
+    return f"this batch has leader epoch {leader_epoch}, though {LEADER_EPOCHS} says {noted_epoch}."
 
 
 def newer_format(file: File, position: int) -> int:

@@ -43,7 +43,8 @@ MOST_INTERVALS = 64
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 GONE = "batches are gone."
-NO_OFFSET = "the offset or the leader epoch of this batch does not fit those beside it."
+NO_OFFSET = "the offset of this batch does not fit those beside it."
+UNKNOWN_EPOCH = "the leader epoch of this batch is none that the log knows."
 
 
 class Bounds(NamedTuple):
@@ -252,8 +253,10 @@ def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: 
     if magic != MAGIC or length < SHORTEST or delta < 0 or length > room - LENGTH_FROM:
         return NO_CRC
     last_offset = base_offset + delta
-    if not (next_offset <= base_offset and last_offset < bounds.until_offset and -1 <= epoch <= bounds.latest_epoch):
+    if not (next_offset <= base_offset and last_offset < bounds.until_offset):
         return NO_OFFSET
+    if not -1 <= epoch <= bounds.latest_epoch:
+        return UNKNOWN_EPOCH
     return None if wanted_last in (-1, last_offset) else NO_OFFSET
 
 

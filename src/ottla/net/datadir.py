@@ -52,7 +52,7 @@ class DataDirectory:
         self.node_id = int(properties["node.id"])
         self.directory_id = properties["directory.id"]
         self.clean = clean
-        self.was_killed = not clean and bool(boot_id()) and self._boot() == boot_id()
+        self.was_killed = not clean and _ran_on(path)
         self._lock = lock
 
     @classmethod
@@ -81,14 +81,9 @@ class DataDirectory:
 
     def note_boot(self) -> None:
         """Note under which boot of the machine this broker runs, now that its logs are good. Not synced: a power cut ends it."""
-        if boot_id() and self._boot() != boot_id():
+        if boot_id() and not _ran_on(self.path):
             with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
                 Path(self.path, BOOT).write_text(boot_id())
-
-    def _boot(self) -> str:
-        with contextlib.suppress(OSError):
-            return Path(self.path, BOOT).read_text(errors="replace").strip("\0")
-        return ""
 
     def close(self) -> None:
         """Mark the stop as orderly, then let go. To be called when every log is closed."""
@@ -102,6 +97,19 @@ class DataDirectory:
         if self._lock >= 0:
             _let_go(self.path, self._lock)
             self._lock = -1
+
+
+def was_killed(path: str) -> bool:
+    """Whether the last life of a data directory that nobody has opened since ended without a stop, and the machine has run on."""
+    return not Path(path, CLEAN_SHUTDOWN).exists() and _ran_on(path)
+
+
+def _ran_on(path: str) -> bool:
+    """Whether the machine has not been started again since the logs were last known to be good."""
+    with contextlib.suppress(OSError):
+        noted = Path(path, BOOT).read_text(errors="replace").strip("\0")
+        return bool(boot_id()) and noted == boot_id()
+    return False
 
 
 @contextlib.contextmanager

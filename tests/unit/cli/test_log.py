@@ -68,6 +68,30 @@ def test_everything_is_in_order(capsys: pytest.CaptureFixture[str], data_dir: Pa
     assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_a_leader_epoch_that_changed_is_written_again_where_the_checkpoint_is_no_older(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, was_killed: bool
+) -> None:
+    (data_dir / RECOVERY_POINTS).unlink()
+    directory = DataDirectory.open(str(data_dir))
+    if was_killed:
+        directory.note_boot()
+    directory.release()
+    before = (data_dir / LOG).read_bytes()
+    data = bytearray(before)
+    last = len(data) * 2 // 3
+    data[last + 15] ^= 64
+    (data_dir / LOG).write_bytes(data)
+    code, out, _ = run(capsys, "check", data_dir)
+    if not was_killed:  # a power cut may have taken the newest epoch from the checkpoint
+        assert (code, out) == (0, "Everything is in order.\n")
+        return
+    said = f"damaged: {LOG}, byte {last}: this batch has leader epoch 64, though leader-epoch-checkpoint says 0."
+    assert (code, out.splitlines()[0]) == (1, said)
+    assert run(capsys, "check", "--repair", data_dir)[0] == 0
+    assert (data_dir / LOG).read_bytes() == before
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_directory_that_is_gone_is_missed_and_nothing_is_given_up_for_it(
     capsys: pytest.CaptureFixture[str], data_dir: Path, is_known: bool

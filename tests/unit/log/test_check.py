@@ -8,7 +8,7 @@ import pytest
 
 from ottla.log import check
 from ottla.log.check import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
-from ottla.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
+from ottla.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, format_checkpoint, read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.dump import dump
 from ottla.log.log import Log
@@ -266,6 +266,147 @@ def test_an_index_that_somebody_emptied_is_built_anew_at_the_start(disk: SimDisk
     disk.write_file(FIRST + suffix, b"")
     assert offsets(disk, clean=clean) == list(range(19))
     assert disk.read_file(FIRST + suffix) == before
+
+
+EPOCHS = "t-0/leader-epoch-checkpoint"
+
+
+@pytest.fixture
+def epochs() -> SimDisk:
+    """Segments of 6 records each, twice, and one record more, of epochs that begin at offsets 0, 4 and 8; closed in order."""
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for number in range(13):
+        append(log, make_batch(1, 90), leader_epoch=3 + number // 4)
+    log.close()
+    write_offsets(disk, RECOVERY_POINTS, {("t", 0): 13})
+    return disk
+
+
+def place(offset: int) -> tuple[str, int]:
+    """The file and the byte where the batch of this offset begins."""
+    return f"t-0/{offset // 6 * 6:020d}.log", offset % 6 * 151
+
+
+def set_epoch(disk: SimDisk, offset: int, epoch: int) -> bytes:
+    """Change the epoch of a batch on disk; returns what its file was."""
+    name, position = place(offset)
+    before = disk.read_file(name)
+    disk.open(name).write(position + 12, epoch.to_bytes(4, "big", signed=True))
+    return before
+
+
+def read_after_a_kill(disk: SimDisk) -> list[int]:
+    log = Log.open(disk, "t-0", CONFIG, NOW, recovery_point=0, is_noted=True, was_killed=True)
+    return [header.base_offset for header, _ in read_all(log)]
+
+
+@pytest.mark.parametrize("was_killed", [False, True])
+@pytest.mark.parametrize("offset", [0, 3, 4, 7, 11, 12])
+@pytest.mark.parametrize("epoch", [0, 2, 64, 2**31 - 1, -1, -2, -(2**31)])
+def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was_killed: bool, offset: int, epoch: int) -> None:
+    name, position = place(offset)
+    before, noted = set_epoch(epochs, offset, epoch), 3 + offset // 4
+    changed = epochs.read_file(name)
+    known = Known(0, 0, was_killed=True) if was_killed else check.known(epochs, "t-0")
+    if was_killed:
+        epochs.remove(RECOVERY_POINTS)
+        with pytest.raises(StorageFailed, match=f"has leader epoch {epoch}, though leader-epoch-checkpoint says {noted}"):
+            read_after_a_kill(epochs)
+    elif offset == 12 and -1 <= epoch <= 6:
+        assert found(epochs) == []
+        assert offsets(epochs, clean=True) == list(range(13))
+        return
+    sentence = f"this batch has leader epoch {epoch}, though leader-epoch-checkpoint says {noted}."
+    assert check.check_partition(epochs, "t-0", known) == [(DAMAGED, name, position, sentence)]
+    done = check.repair_partition(epochs, "t-0", NOW, known)
+    noted_again = "got the leader epoch again that leader-epoch-checkpoint says"
+    assert done == [f"{name}: 1 of its batches {noted_again}; what they were is kept as {name}.damaged."]
+    assert epochs.read_file(name) == before
+    assert epochs.read_file(f"{name}.damaged") == changed[position : position + 151]
+    assert [finding.kind for finding in check.check_partition(epochs, "t-0", known)] == [NOTE]
+    assert read_after_a_kill(epochs) == list(range(13))
+    write_offsets(epochs, RECOVERY_POINTS, {("t", 0): 13})
+    assert offsets(epochs, clean=True) == list(range(13))
+
+
+@pytest.mark.parametrize("epoch", [7, 64, -2])
+@pytest.mark.expects_errors("the leader epoch of this batch is none that the log knows")
+def test_a_batch_that_no_read_gets_for_its_epoch_is_read_after_a_repair(epochs: SimDisk, epoch: int) -> None:
+    set_epoch(epochs, 7, epoch)
+    with pytest.raises(StorageFailed, match="is none that the log knows: offsets 7 to 7 cannot be read"):
+        offsets(epochs, clean=True)
+    repair(epochs)
+    assert offsets(epochs, clean=True) == list(range(13))
+
+
+def test_a_repair_writes_epochs_beside_what_it_cuts_out(epochs: SimDisk) -> None:
+    for offset in (1, 2, 5, 9):
+        set_epoch(epochs, offset, 77)
+    flip(epochs, place(3)[0], place(3)[1] + 100)
+    flip(epochs, place(9)[0], place(9)[1] + 100)
+    repair(epochs)
+    assert [kind for kind, _, _ in found(epochs)] == [NOTE] * 3
+    assert epochs.size(f"{FIRST}.log.damaged") == 3 * 151
+    assert offsets(epochs, clean=True) == read_after_a_kill(epochs) == [each for each in range(13) if each not in (3, 9)]
+    assert disk_epochs(epochs) == [[3, 0], [4, 4], [5, 8], [6, 12]]
+
+
+def disk_epochs(disk: SimDisk) -> list[list[int]]:
+    return [[row["leader_epoch"], row["start_offset"]] for row in dump(disk, EPOCHS)]
+
+
+@pytest.mark.parametrize("offset", [4, 12])
+@pytest.mark.parametrize("end", [b"\n", b"\t \n"])
+def test_a_checkpoint_without_its_seal_is_not_believed(epochs: SimDisk, offset: int, end: bytes) -> None:
+    epochs.write_file(EPOCHS, epochs.read_file(EPOCHS).rstrip() + end)
+    set_epoch(epochs, offset, 64)
+    changed = epochs.read_file(place(offset)[0])
+    assert found(epochs) == ([] if end == b"\n" else [(DERIVED, EPOCHS, -1)])
+    repair(epochs)
+    assert epochs.read_file(place(offset)[0]) == changed
+
+
+def test_offsets_before_those_of_the_checkpoint_are_not_held_against_it(epochs: SimDisk) -> None:
+    epochs.write_file(EPOCHS, format_checkpoint(["4 4", "5 8", "6 12"]))
+    set_epoch(epochs, 1, -1)
+    assert found(epochs) == []
+
+
+@pytest.mark.parametrize("last", [6, 77, 3, -5])
+def test_a_checkpoint_older_than_the_log_after_a_power_cut_is_not_believed_of_newer_batches(epochs: SimDisk, last: int) -> None:
+    """Nobody knows which is right then; but what is synced, and what batches of a known epoch follow, is told."""
+    epochs.write_file(EPOCHS, format_checkpoint(["3 0", "4 4"]))
+    set_epoch(epochs, 12, last)
+    set_epoch(epochs, 5, 77)
+    before = epochs.read_file(place(12)[0])
+    known = Known(3)
+    first = next(finding[:3] for finding in check.check_partition(epochs, "t-0", known))
+    assert first == (DAMAGED, *place(5))
+    if last >= 0:
+        check.repair_partition(epochs, "t-0", NOW, known)
+        assert epochs.read_file(place(12)[0]) == before
+        assert check.check_partition(epochs, "t-0", known)[0].kind == NOTE
+        assert [header.base_offset for header, _ in read_all(Log.open(epochs, "t-0", CONFIG, NOW))] == list(range(13))
+    epochs.write_file(EPOCHS, format_checkpoint(["3 0", "4 4"]))
+    is_right = Known(3, was_killed=True)
+    assert (DAMAGED, *place(12)) in [finding[:3] for finding in check.check_partition(epochs, "t-0", is_right)]
+
+
+@pytest.mark.parametrize("after", range(30))
+def test_a_repair_of_epochs_that_is_interrupted_can_be_repeated(epochs: SimDisk, after: int) -> None:
+    before = {offset: set_epoch(epochs, offset, 64) for offset in (2, 7)}
+    epochs.fail(after, count=1000)
+    try:
+        repair(epochs)
+    except StorageFailed:
+        epochs.heal()
+        epochs.kill()
+        repair(epochs)
+    epochs.heal()
+    epochs.kill()
+    assert all(epochs.read_file(place(offset)[0]) == data for offset, data in before.items())
+    assert read_after_a_kill(epochs) == list(range(13))
 
 
 def test_every_file_of_a_log_can_be_printed(disk: SimDisk) -> None:

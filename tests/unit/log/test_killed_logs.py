@@ -68,6 +68,18 @@ def test_a_batch_that_changed_is_damage_wherever_it_is(batch: int, field: int) -
         assert reopen(disk, was_killed=False).log_end_offset == batch
 
 
+@pytest.mark.parametrize("batch", [8, 17, 24])
+@pytest.mark.parametrize("preallocate", [False, True])
+def test_of_a_leader_epoch_that_changed_both_are_named_and_not_the_crc(batch: int, preallocate: bool) -> None:
+    disk = SimDisk()
+    written(disk)
+    disk.flip_bit(f"t-0/{batch // 10 * 10:020d}.log", 8 * (batch % 10 * BATCH_BYTES + 15) + 6)
+    noted = batch // 22 + 4
+    config = LogConfig(segment_bytes=1000, index_interval_bytes=2000, preallocate=preallocate)
+    with pytest.raises(Damaged, match=f"has leader epoch {noted + 64}, though leader-epoch-checkpoint says {noted}"):
+        Log.open(disk, "t-0", config, NOW, recovery_point=7, is_noted=True, was_killed=True)
+
+
 def test_a_length_that_leads_beyond_the_end_is_damage_where_batches_follow() -> None:
     disk = SimDisk()
     written(disk)

@@ -193,6 +193,14 @@ def test_a_segment_that_lost_its_last_batches_is_a_hole() -> None:
     assert read_on(opened(disk), 0) == ([each for each in EVERY if not 34 <= each < 40], list(range(34, 40)))
 
 
+@pytest.mark.expects_errors("the leader epoch of this batch is none that the log knows")
+def test_of_a_leader_epoch_that_changed_a_read_does_not_blame_the_crc() -> None:
+    disk = SimDisk()
+    written(disk)
+    flip(disk, FIRST, 3 * BATCH_BYTES + 13)
+    assert read_on(opened(disk), 0)[1] == [6, 7]
+
+
 @pytest.mark.expects_errors("does not fit those beside it")
 @pytest.mark.parametrize("number", range(8, 12))
 def test_a_look_up_by_time_comes_to_an_end_where_the_last_batch_of_a_segment_is_astray(number: int) -> None:
