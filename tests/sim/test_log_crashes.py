@@ -22,10 +22,6 @@ def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
     assert sum(map(crashes.survive, range(first, first + 10))) == 10 * crashes.CUTS_PER_SEED
 
 
-def test_a_life_in_which_a_roll_without_a_sync_of_its_directory_lost_what_had_been_synced() -> None:
-    assert crashes.survive(736) == crashes.CUTS_PER_SEED
-
-
 def test_a_deleted_segment_whose_files_are_still_to_be_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(self: Log, segments: Sequence[Segment]) -> Sequence[Segment]:
         first = self.segments.index(segments[0])
