@@ -22,7 +22,6 @@ class Difference(NamedTuple):
 
 
 OF_0_8_AND_0_9, OF_0_10_AND_0_11, WITH_BATCHES = "0.8.2 0.9.0", "0.10.2 0.11.0", "0.11.0 2.8"
-TRANSACTIONS = "AddPartitionsToTxn|AddOffsetsToTxn|EndTxn|WriteTxnMarkers|TxnOffsetCommit"
 ACCESS = "CreateAcls|DeleteAcls|DescribeAcls"
 TOKENS = "(Create|Renew|Expire|Describe)DelegationToken"
 QUOTAS = "DescribeClientQuotas|AlterClientQuotas"
@@ -51,7 +50,6 @@ ALL_TOPICS = "0.9 answers with all topics where none are asked about."
 FIRST_CHECK = "The records are as wrong as the acks: Kafka since 2.4 looks at the records first, Ottla at the acks."
 
 DIFFERENCES = (
-    Difference("0.11.0 2.8", f"({TRANSACTIONS}) v[0-9]+: nothing", NOT_SERVED),
     Difference("0.11.0 2.8", f"({ACCESS}) v[0-9]+: nothing", NOT_SERVED),
     Difference("2.8", f"({TOKENS}|{QUOTAS}|AlterReplicaLogDirs) v[0-9]+: nothing", NOT_SERVED),
     Difference("0.8.2", "(JoinGroup|Heartbeat) v[0-9]+: nothing", DRAFT),
