@@ -90,18 +90,23 @@ def flip(log: Path, position: int) -> None:
     log.write_bytes(data)
 
 
+def hurt(broker: BrokerProcess, data_dir: Path) -> None:
+    """Write fifty records in five batches, and start the broker again with a byte flipped in the midst of them."""
+    for first in range(0, 50, 10):
+        produce(broker.address, "hurt", first, 10)
+    assert broker.stop() == 0
+    log = data_dir / "hurt-0" / "00000000000000000000.log"
+    flip(log, len(log.read_bytes()) // 2)
+    broker.start()
+
+
 @pytest.mark.expects_errors("cannot be read")
 @pytest.mark.interop
 def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
     """Nobody loops, nobody is told less than there is: librdkafka and Ottla's own client."""
     data_dir = tmp_path / "data"
     with BrokerProcess(data_dir, SETTINGS) as broker:
-        for first in range(0, 50, 10):
-            produce(broker.address, "hurt", first, 10)
-        assert broker.stop() == 0
-        log = data_dir / "hurt-0" / "00000000000000000000.log"
-        flip(log, len(log.read_bytes()) // 2)
-        broker.start()
+        hurt(broker, data_dir)
         with ottla.Consumer(bootstrap_servers=broker.address) as own:
             own.assign([("hurt", 0)])
             own.seek(("hurt", 0), 0)
@@ -124,12 +129,7 @@ def test_javas_console_consumer_says_which_offset_cannot_be_read(tmp_path: Path)
         pytest.skip(f"there is no Apache Kafka here: {reason}")
     data_dir = tmp_path / "data"
     with BrokerProcess(data_dir, SETTINGS) as broker:
-        for first in range(0, 50, 10):
-            produce(broker.address, "hurt", first, 10)
-        assert broker.stop() == 0
-        log = data_dir / "hurt-0" / "00000000000000000000.log"
-        flip(log, len(log.read_bytes()) // 2)
-        broker.start()
+        hurt(broker, data_dir)
         tool = [java(), "-Xmx200m", "-cp", classes, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--from-beginning"]
         command = [*tool, "--bootstrap-server", broker.address, "--topic", "hurt", "--timeout-ms", "20000"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)

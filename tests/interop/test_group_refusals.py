@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from bench.groups import find_coordinator
 from tests.support.bad_groups import JOIN, VERSIONS, Case, Questioner, cases
 from tests.support.clients.confluent import Confluent
 from tests.support.peers import start_peer
+from tests.support.recorded import recorded
 
 SEEN = Path(__file__).with_name("group_refusals.json")
 RUN = f"{time.time_ns():x}"
@@ -36,12 +36,7 @@ def questioner(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, Any]]:
     """What Apache Kafka answered."""
-    rewrites = peer_name == "apache-kafka" and request.config.getoption("--rewrite-scenarios")
-    found: dict[str, Any] = {} if rewrites else json.loads(SEEN.read_text(encoding="utf-8"))
-    yield found
-    if rewrites:
-        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(answer)}" for name, answer in found.items())
-        SEEN.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    yield from recorded(SEEN, request, peer_name)
 
 
 def is_garbage(case: Case) -> bool:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support.clients.confluent import Confluent
 from tests.support.peers import start_peer
+from tests.support.recorded import recorded
 from tests.support.transaction_cases import STATES, TOPIC, Case, Transactions, cases
 
 SEEN = Path(__file__).with_name("transaction_refusals.json")
@@ -32,12 +32,7 @@ def transactions(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="module")
 def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, Any]]:
     """What Apache Kafka answered, and how the transactional id stood afterwards."""
-    rewrites = peer_name == "apache-kafka" and request.config.getoption("--rewrite-scenarios")
-    found: dict[str, Any] = {} if rewrites else json.loads(SEEN.read_text(encoding="utf-8"))
-    yield found
-    if rewrites:
-        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(answer)}" for name, answer in found.items())
-        SEEN.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    yield from recorded(SEEN, request, peer_name)
 
 
 @pytest.mark.timeout(300)

@@ -24,6 +24,7 @@ def test_age_may_take_what_size_had_left() -> None:
     """The young went for their size, and behind them the old for their age: less is left than size leaves."""
     past = ledger(0, 0, 10 * DAY_MS, 10 * DAY_MS, 0)
     past.look(ObservedPartition(4, 5, 900, NOW_MS))
+    assert (past.start, past.end) == (4, 5), "it is taken for what is there now"
 
 
 @pytest.mark.parametrize(
@@ -38,4 +39,6 @@ def test_the_young_stay_where_size_did_not_take_them(start: int, size_bytes: int
 
 
 def test_the_old_may_go_whatever_is_left() -> None:
-    ledger(10 * DAY_MS, 10 * DAY_MS, 0).look(ObservedPartition(2, 3, 100, NOW_MS))
+    past = ledger(10 * DAY_MS, 10 * DAY_MS, 0)
+    past.look(ObservedPartition(2, 3, 100, NOW_MS))
+    assert (past.start, past.end) == (2, 3)

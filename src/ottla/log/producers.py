@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct, error
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from crc32c import crc32c
 
@@ -82,10 +83,17 @@ class ProducerState:
         return OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+class TransactionToken:
+    """Stands for a transaction that is about to begin. It is forgotten with whoever holds it: many never begin."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Producers:
     """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first.
 
-    `tokens` stand for transactions that are about to begin; the end of one takes its token away (KIP-890).
+    `tokens` stand for transactions that are about to begin, for as long as somebody holds one; the end of a transaction takes its
+    token away (KIP-890).
     """
 
     __slots__ = ("by_id", "open_transactions", "tokens")
@@ -93,16 +101,16 @@ class Producers:
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
-        self.tokens: dict[int, object] = {}
+        self.tokens: WeakValueDictionary[int, TransactionToken] = WeakValueDictionary()
 
     def is_open(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
         known = self.by_id.get(producer_id)
         return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
 
-    def token(self, producer_id: int) -> object:
+    def token(self, producer_id: int) -> TransactionToken:
         """What stands for the transaction that this producer is about to begin here."""
-        return self.tokens.setdefault(producer_id, object())
+        return self.tokens.setdefault(producer_id, TransactionToken())
 
     def check(self, headers: Sequence[BatchHeader]) -> int | ProducerBatch:
         """Return 0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""

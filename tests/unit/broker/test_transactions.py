@@ -18,7 +18,13 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
-from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, NONE, TRANSACTION_COORDINATOR_FENCED, UNSTABLE_OFFSET_COMMIT
+from ottla.wire.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_ID_MAPPING,
+    NONE,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNSTABLE_OFFSET_COMMIT,
+)
 from tests.support.machine import Machine
 from tests.support.producing import create, delete
 from tests.unit.broker.test_coordination import refuse
@@ -192,6 +198,17 @@ def test_who_adds_offsets_where_no_group_can_be_coordinated_is_told_so() -> None
         transactional_id=ID, producer_id=producer.producer_id, producer_epoch=producer.epoch, group_id="g"
     )
     assert machine.ask(ADD_OFFSETS, 4, body).error_code == COORDINATOR_NOT_AVAILABLE
+
+
+def test_nothing_is_kept_of_producers_that_no_coordinator_knows(machine: Machine) -> None:
+    producer = Transactional(machine)
+    for stranger in range(1_000, 1_050):
+        producer.producer_id = stranger
+        assert producer.write() == INVALID_PRODUCER_ID_MAPPING
+    partition = machine.broker.partitions.get("a", 0)
+    assert partition is not None
+    assert not partition.log.producers.tokens
+    assert not partition.log.producers.by_id
 
 
 def test_markers_of_an_older_coordinator_are_refused(machine: Machine) -> None:

@@ -20,7 +20,7 @@ from ottla.coord.transactions.inputs import (
     TransactionSettings,
     WriteMarkers,
 )
-from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import decode_record
 from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored
 from ottla.ports import Now
@@ -111,6 +111,25 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
     assert coordinator.orders == [WriteMarkers("a", known.producer_id, 1, False, PLACES, 2)]
     coordinator.carry_out()
     assert coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES)) == Added(PRODUCER_FENCED)
+
+
+def test_of_many_that_are_open_for_too_long_some_are_aborted_at_a_time() -> None:
+    coordinator = Coordinator()
+    for number in range(2 * MOST_AT_ONCE + 1):
+        known = coordinator.init(f"t{number}")
+        coordinator.ask(AddPartitions(f"t{number}", known.producer_id, 0, PLACES))
+    coordinator.ms += 60_001
+    key, aborted = TimeoutsKey(), []
+    for _ in range(3):
+        outcome = coordinator.machine.decide(Asked(Due(key)), Now(coordinator.ms, coordinator.ms))
+        coordinator.ask(Due(key))
+        aborted.append(len(outcome.orders))
+        (timer,) = outcome.timers
+        assert isinstance(timer.key, TimeoutsKey)
+        key = timer.key
+    assert aborted == [MOST_AT_ONCE, MOST_AT_ONCE, 1]
+    assert not coordinator.machine.ongoing
+    assert key.at == 0, "the next look begins anew"
 
 
 def test_an_id_that_nobody_uses_is_forgotten_unless_its_transaction_is_open() -> None:

@@ -17,6 +17,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import TopicPartition
+from ottla.log.producers import TransactionToken
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import (
@@ -38,7 +39,7 @@ class Admission:
     """Which partitions of a request may be appended to: those without an error whose `tokens` are still in force then."""
 
     errors: dict[TopicPartition, int] = field(default_factory=dict)
-    tokens: dict[Partition, object] = field(default_factory=dict)
+    tokens: dict[Partition, TransactionToken] = field(default_factory=dict)
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
         """Whether the transaction is still the one that was admitted: its end may have come in between."""

@@ -88,7 +88,10 @@ class WriteMarkers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsKey:
-    """The next look for transactions that are open for too long."""
+    """The next look for transactions that are open for too long; one that is under way goes on with number `at` of `names`."""
+
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ log = logging.getLogger("ottla.coord")
 TransactionOutcome = Outcome[Stored]
 
 MOST_AT_ONCE: Final = 200
-"""So many open transactions are aborted in one step, the rest a moment later."""
+"""So many open transactions are looked at, and aborted if need be, in one step; the rest a moment later."""
 MOST_LOOKED_AT: Final = 5_000
 """So many ids are looked at in one step of expiry, which takes one to two milliseconds."""
 PAUSE_MS: Final = 2
@@ -206,26 +206,26 @@ class TransactionMachine:
         if isinstance(key, IdExpiryKey):
             return self._expire(key, now)
         assert isinstance(key, TimeoutsKey), "there are two timers"
-        return self._time_out(now)
+        return self._time_out(key, now)
 
-    def _time_out(self, now: Now) -> TransactionOutcome:
-        """Abort what is open for longer than its producer wanted it to be."""
-        overdue = [
-            known for known in map(self.by_id.__getitem__, self.ongoing) if known.started_ms + known.timeout_ms < now.wall_ms
-        ]
-        outcomes = [self._aborted(known, now) for known in overdue[:MOST_AT_ONCE]]
-        for known in overdue[:MOST_AT_ONCE]:
-            log.info(
-                "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted",
-                known.transactional_id,
-                known.producer_id,
-                known.timeout_ms,
-                extra={"cause": "transaction timed out"},
-            )
-        more = len(overdue) > MOST_AT_ONCE
-        timer = Timer(TimeoutsKey(), now.mono_ms + PAUSE_MS) if more else self._next_timeouts(now)
-        records = tuple(record for outcome in outcomes for record in outcome.records)
-        return Outcome(records, timers=(timer,), orders=tuple(order for outcome in outcomes for order in outcome.orders))
+    def _time_out(self, key: TimeoutsKey, now: Now) -> TransactionOutcome:
+        """Abort what is open for longer than its producer wanted it to be, some of it at a time."""
+        names = key.names or tuple(self.ongoing)
+        following = key.at + MOST_AT_ONCE
+        records: list[Stored] = []
+        orders: list[object] = []
+        for name in islice(names, key.at, following):
+            known = self.by_id.get(name)
+            if known is None or known.status is not Status.ONGOING or known.started_ms + known.timeout_ms >= now.wall_ms:
+                continue
+            outcome = self._aborted(known, now)
+            records += outcome.records
+            orders += outcome.orders
+            sentence = "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted"
+            log.info(sentence, name, known.producer_id, known.timeout_ms, extra={"cause": "transaction timed out"})
+        more = following < len(names)
+        timer = Timer(TimeoutsKey(names, following), now.mono_ms + PAUSE_MS) if more else self._next_timeouts(now)
+        return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
     def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
         """Forget ids that nobody has used for long, some of them at a time."""
