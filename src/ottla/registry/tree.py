@@ -16,6 +16,9 @@ class StoredEntry(NamedTuple):
     ephemeral: bool
 
 
+BETWEEN = StoredEntry(b"", 0, False)
+"""What stands above an entry that was made without the entries on its way."""
+
 Undo = list[tuple[str, StoredEntry | None]]
 """What was there before each change, in their order; to be gone through backwards."""
 
@@ -82,7 +85,7 @@ class Tree:
             for above in _above(path):
                 if above in self._nodes:
                     break
-                self._set(above, StoredEntry(b"", 0, False), undo)
+                self._set(above, BETWEEN, undo)
             self._set(path, StoredEntry(value, 0, ephemeral), undo)
         else:
             self._set(path, StoredEntry(value, present.version + 1, present.ephemeral), undo)

@@ -92,29 +92,23 @@ def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
     assert len(entries(caplog)) == 1
 
 
-def produce(broker: ottla.Broker) -> None:
+def produce(_broker: ottla.Broker, client: Raw) -> None:
     """What the mistakes below are met by; most of them come before its answer."""
-    with Raw(broker.address) as client:
-        try:
-            client.create_topic("t")
-            client.produce("t", Batch().encode())
-        except EOFError:
-            return
+    client.create_topic("t")
+    client.produce("t", Batch().encode())
 
 
-def call(broker: ottla.Broker) -> None:
+def call(broker: ottla.Broker, _client: Raw) -> None:
     assert broker._loop is not None
     broker._loop.call_soon_threadsafe(mistaken)
 
 
-def delete(broker: ottla.Broker) -> None:
-    with Raw(broker.address) as client:
-        client.create_topic("t")
-        with suppress(EOFError):  # the mistake may come before the answer
-            client.ask(DELETE_TOPICS, 1, array(string("t")) + struct.pack(">i", 1000))
+def delete(_broker: ottla.Broker, client: Raw) -> None:
+    client.create_topic("t")
+    client.ask(DELETE_TOPICS, 1, array(string("t")) + struct.pack(">i", 1000))
 
 
-MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker], None]]] = {
+MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker, Raw], None]]] = {
     "after an append": (Partition, "must_sync", produce),
     "in a bundle": (LaterReplies, "settle", produce),
     "in a completion": (Partition, "synced", produce),
@@ -126,11 +120,9 @@ MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker], None]]] = {
 }
 
 
-def end(broker: ottla.Broker, provoke: Callable[[ottla.Broker], None], caplog: pytest.LogCaptureFixture) -> None:
-    """Let a mistake end the broker, and see that everybody who should hear of it does."""
-    with Raw(broker.address) as idle:
-        provoke(broker)
-        assert idle.is_closed()
+def see_the_end(broker: ottla.Broker, idle: Raw, caplog: pytest.LogCaptureFixture) -> None:
+    """See that everybody hears of a mistake that ends the broker."""
+    assert idle.is_closed()
     (entry,) = entries(caplog)
     assert entry.exc_info is not None
     assert isinstance(entry.exc_info[1], Mistake)
@@ -153,10 +145,12 @@ def test_a_mistake_that_could_lose_data_ends_the_broker(
         client.create_topic("kept")
         assert client.produce("kept", Batch().encode()) == (0, 0)
     broker = ottla.Broker(str(tmp_path), log_retention_check_interval_ms=100).start()
-    with monkeypatch.context() as patch:
+    with Raw(broker.address) as idle, Raw(broker.address) as client, monkeypatch.context() as patch:
         if owner is not None:
             patch.setattr(owner, name, mistaken)
-        end(broker, provoke, caplog)
+        with suppress(EOFError, ConnectionError):  # the broker may end before it answers
+            provoke(broker, client)
+        see_the_end(broker, idle, caplog)
     caplog.clear()
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     with ottla.Broker(str(tmp_path)) as again, Raw(again.address) as client:
