@@ -163,10 +163,9 @@ def with_room(content: bytes) -> bytes:
 
 def compose(tree: Tree, commits: int) -> tuple[bytes, int]:
     """(the bytes of a new journal that holds this, the checksum of its last line)."""
-    entries = tree.entries()
-    text, chain = lines.write(lines.head(commits, len(entries)), 0)
+    text, chain = lines.write(lines.head(commits, len(tree)), 0)
     parts = [text]
-    for path, node in entries:
+    for path, node in tree.entries():
         text, chain = lines.write(lines.entry(path, node), chain)
         parts.append(text)
     return b"".join(parts), chain

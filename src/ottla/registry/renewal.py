@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import islice
 
 from ottla.ports import Change, Disk, File, StorageFailed
 from ottla.registry import lines
 from ottla.registry.generations import DIRECTORIES, ROOM_BYTES, journal_name
-from ottla.registry.tree import StoredEntry, Tree
+from ottla.registry.tree import Tree
 
 log = logging.getLogger("ottla.registry")
 
@@ -26,17 +27,17 @@ STEP_ENTRIES = 128
 class NewJournal:
     """A journal that is being written. `number` is how many commits came before its entries were taken."""
 
-    def __init__(self, disk: Disk, number: int, entries: list[tuple[str, StoredEntry]]) -> None:
+    def __init__(self, disk: Disk, number: int, tree: Tree) -> None:
+        """`tree` must not be changed by anybody."""
         self.number = number
         self.chain = 0
         self.end = 0
         self.base = 0
         self.is_published = False
         self.commits: list[tuple[int, Sequence[Change]]] = []
-        self._entries = entries
-        self._written = 0
+        self._entries = tree.entries()
         self._files: list[File] = [disk.open(f"{directory}/{self.name}.tmp", create=True) for directory in DIRECTORIES]
-        self._add([lines.head(number, len(entries))])
+        self._add([lines.head(number, len(tree))])
 
     @property
     def name(self) -> str:
@@ -48,11 +49,10 @@ class NewJournal:
 
     def step(self) -> bool:
         """Write some entries; True when all are written. Raises `StorageFailed`."""
-        some = self._entries[self._written : self._written + STEP_ENTRIES]
-        self._add([lines.entry(path, node) for path, node in some])
-        self._written += len(some)
+        some = [lines.entry(path, node) for path, node in islice(self._entries, STEP_ENTRIES)]
+        self._add(some)
         self.base = self.end
-        return self._written == len(self._entries)
+        return len(some) < STEP_ENTRIES
 
     def publish(self, disk: Disk) -> None:
         """Add the commits made meanwhile, and let this be the newest journal. Raises `StorageFailed`."""
@@ -124,7 +124,7 @@ class Renewal:
     def _go_on(self, number: int, changes: Sequence[Change]) -> NewJournal | None:
         if self._new is None:
             if self._end > self._limit:
-                self._new = NewJournal(self._disk, number, self._tree.entries())
+                self._new = NewJournal(self._disk, number, self._tree.fork())
                 self._is_written = self._is_synced = False
             return None
         self._new.commits.append((number, changes))

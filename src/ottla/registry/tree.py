@@ -1,4 +1,8 @@
-"""The entries of a registry in memory, and what one commit does to them. Knows no files."""
+"""The entries of a registry in memory, and what one commit does to them. Knows no files.
+
+An entry holds those directly below it, so that removing ten thousand of them with the one above is a single step. Two trees may
+share entries: each changes only those that it owns, and makes others its own first.
+"""
 
 from __future__ import annotations
 
@@ -16,43 +20,99 @@ class StoredEntry(NamedTuple):
     ephemeral: bool
 
 
+FREED_AT_ONCE = 500
 BETWEEN = StoredEntry(b"", 0, False)
 """What stands above an entry that was made without the entries on its way."""
 
-Undo = list[tuple[str, StoredEntry | None]]
+
+class _Owner:
+    """Who may change an entry: one tree, until it is forked."""
+
+    __slots__ = ()
+
+
+class _Branch:
+    """An entry with all below it; `size` is how many these are, with itself."""
+
+    __slots__ = ("below", "entry", "owner", "size")
+
+    def __init__(self, entry: StoredEntry, owner: _Owner) -> None:
+        self.entry = entry
+        self.owner = owner
+        self.size = 1
+        self.below: dict[str, _Branch] | None = None
+
+    def own(self, owner: _Owner) -> _Branch:
+        """This one if it is that owner's, or a copy that is; what is below it is still shared."""
+        if self.owner is owner:
+            return self
+        copy = _Branch(self.entry, owner)
+        copy.size = self.size
+        copy.below = None if self.below is None else dict(self.below)
+        return copy
+
+
+class _Step(NamedTuple):
+    """What was at a place before it was changed: `way` leads from the root to the entry above."""
+
+    way: list[_Branch]
+    name: str
+    before: _Branch | None
+    is_removal: bool = False
+
+
+Undo = list[_Step]
 """What was there before each change, in their order; to be gone through backwards."""
 
 
 class Tree:
-    """Entries by path. A commit is made as a whole or not at all, and costs what it changes."""
+    """Entries by path. A commit is made as a whole or not at all; what it costs does not grow with what it removes."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, StoredEntry] = {}
-        self._below: dict[str, dict[str, None]] = {}
+        self._owner = _Owner()
+        self._root = _Branch(BETWEEN, self._owner)
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return self._root.size - 1
 
     def get(self, path: str) -> Entry | None:
-        node = self._nodes.get(path)
-        return None if node is None else Entry(node.value, node.version)
+        found = self._find(path)
+        return None if found is None else Entry(found.entry.value, found.entry.version)
 
     def children(self, path: str) -> list[str]:
-        parent = path.rstrip("/")
-        return sorted(name[len(parent) + 1 :] for name in self._below.get(parent, ()))
+        found = self._find(path.rstrip("/"))
+        return [] if found is None or found.below is None else sorted(found.below)
 
-    def entries(self) -> list[tuple[str, StoredEntry]]:
-        """All there are, as they are now: later commits do not change what was returned."""
-        return list(self._nodes.items())
+    def fork(self) -> Tree:
+        """A tree that holds what this one holds now, whatever is committed to either of them later."""
+        other = Tree()
+        other._root = self._root
+        self._owner = _Owner()
+        return other
+
+    def entries(self) -> Iterator[tuple[str, StoredEntry]]:
+        """All there are, each after the one above it. A tree that is changed meanwhile must be forked first."""
+        levels = [("", iter(() if self._root.below is None else self._root.below.items()))]
+        while levels:
+            above, rest = levels[-1]
+            name, branch = next(rest, (None, None))
+            if branch is None:
+                levels.pop()
+                continue
+            path = f"{above}/{name}"
+            yield path, branch.entry
+            if branch.below is not None:
+                levels.append((path, iter(branch.below.items())))
 
     def ephemeral(self) -> list[str]:
         """The topmost ephemeral entries, sorted: removing an entry removes everything below it."""
-        paths = {path for path, node in self._nodes.items() if node.ephemeral}
+        paths = {path for path, entry in self.entries() if entry.ephemeral}
         return sorted(path for path in paths if not any(above in paths for above in _above(path)))
 
-    def put(self, path: str, node: StoredEntry) -> None:
+    def put(self, path: str, entry: StoredEntry) -> None:
         """Set an entry as it is, when it is read from a file."""
-        self._set(path, node, [])
+        way, name = self._way(path, [])
+        self._set(way, name, entry, [])
 
     def commit(self, changes: Sequence[Change]) -> Undo:
         """Make all changes or none; returns what `undo` takes back. Raises `EntryExists`, `NoEntry`, `VersionConflict`."""
@@ -67,47 +127,88 @@ class Tree:
 
     def undo(self, undo: Undo) -> None:
         """Take a commit back; it must be the last one."""
-        for path, node in reversed(undo):
-            if node is None:
-                self._drop(path)
+        for step in reversed(undo):
+            _link(step.way, step.name, step.before)
+
+    def let_go(self, done: Undo) -> Iterator[None]:
+        """Free what a commit has removed, which nobody takes back any more, with a pause after each few hundred entries."""
+        removed = [step.before for step in done if step.is_removal and step.before is not None]
+        done.clear()
+        count = 0
+        while removed:
+            last = removed[-1]
+            if last.owner is self._owner and last.below:  # what a fork still holds is its own to free
+                removed.append(last.below.popitem()[1])
             else:
-                self._set(path, node, [])
+                removed.pop()
+                count += 1
+                if not count % FREED_AT_ONCE:
+                    yield
+
+    def _find(self, path: str) -> _Branch | None:
+        branch = self._root
+        for name in path.split("/")[1:]:
+            found = None if branch.below is None else branch.below.get(name)
+            if found is None:
+                return None
+            branch = found
+        return branch
+
+    def _way(self, path: str, undo: Undo) -> tuple[list[_Branch], str]:
+        """(the entries above that of a path from the root on, made where there are none, and all this tree's own; its name)."""
+        *above, name = path.split("/")[1:]
+        self._root = self._root.own(self._owner)
+        way = [self._root]
+        for step in above:
+            below = way[-1].below
+            found = None if below is None else below.get(step)
+            if found is None:
+                self._set(way, step, BETWEEN, undo)
+            elif found.owner is not self._owner:
+                _link(way, step, found.own(self._owner))
+            branch = way[-1].below
+            assert branch is not None, "one was found or set in it"
+            way = [*way, branch[step]]
+        return way, name
 
     def _apply(self, change: Change, undo: Undo) -> None:
         path, value, version, ephemeral = change
-        present = self._nodes.get(path)
+        found = self._find(path)
+        present = None if found is None else found.entry
         _check(path, present, version)
+        if value is None and found is None:
+            raise NoEntry(path)
+        way, name = self._way(path, undo)
         if value is None:
-            if present is None:
-                raise NoEntry(path)
-            self._remove(path, undo)
+            undo.append(_Step(way, name, found, is_removal=True))
+            _link(way, name, None)
         elif present is None:
-            for above in _above(path):
-                if above in self._nodes:
-                    break
-                self._set(above, BETWEEN, undo)
-            self._set(path, StoredEntry(value, 0, ephemeral), undo)
+            self._set(way, name, StoredEntry(value, 0, ephemeral), undo)
         else:
-            self._set(path, StoredEntry(value, present.version + 1, present.ephemeral), undo)
+            self._set(way, name, StoredEntry(value, present.version + 1, present.ephemeral), undo)
 
-    def _set(self, path: str, node: StoredEntry, undo: Undo) -> None:
-        undo.append((path, self._nodes.get(path)))
-        self._nodes[path] = node
-        self._below.setdefault(path.rpartition("/")[0], {})[path] = None
+    def _set(self, way: list[_Branch], name: str, entry: StoredEntry, undo: Undo) -> None:
+        below = way[-1].below
+        before = None if below is None else below.get(name)
+        undo.append(_Step(way, name, before))
+        branch = _Branch(entry, self._owner)
+        if before is not None:
+            own = before.own(self._owner)
+            branch.size, branch.below = own.size, own.below
+        _link(way, name, branch)
 
-    def _remove(self, path: str, undo: Undo) -> None:
-        for child in tuple(self._below.get(path, ())):
-            self._remove(child, undo)
-        undo.append((path, self._nodes[path]))
-        self._drop(path)
 
-    def _drop(self, path: str) -> None:
-        del self._nodes[path]
-        parent = path.rpartition("/")[0]
-        siblings = self._below[parent]
-        del siblings[path]
-        if not siblings:
-            del self._below[parent]
+def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
+    """Let this be what has a name below the last entry of a way, or with None let nothing have it."""
+    last = way[-1]
+    below = {} if last.below is None else last.below
+    before = below.pop(name, None) if branch is None else below.get(name)
+    if branch is not None:
+        below[name] = branch
+    last.below = below or None
+    grown = (0 if branch is None else branch.size) - (0 if before is None else before.size)
+    for one in way:
+        one.size += grown
 
 
 def _above(path: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, VersionConflict
@@ -55,8 +55,8 @@ class MemoryRegistry:
 
     def close(self) -> None:
         """End the session."""
-        gone = [path for path, node in self.tree.nodes.items() if node.owner == self._session]
-        self.commit([Change(path, None) for path in gone])
+        own = {path for path, node in self.tree.nodes.items() if node.owner == self._session}
+        self.commit([Change(path, None) for path in own if own.isdisjoint(_above(path))])
 
 
 def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
@@ -88,8 +88,12 @@ def _check(path: str, node: _Node | None, version: int | None) -> None:
         raise VersionConflict(f"{path} has version {node.version}, not {version}")
 
 
+def _above(path: str) -> Iterator[str]:
+    """The paths above this one, the nearest first: removing an entry removes what is below it."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
 def _make_parents(nodes: dict[str, _Node], path: str) -> None:
-    parent = path.rpartition("/")[0]
-    while parent and parent not in nodes:
-        nodes[parent] = _Node(b"", 0, None)
-        parent = parent.rpartition("/")[0]
+    for parent in _above(path):
+        nodes.setdefault(parent, _Node(b"", 0, None))
