@@ -15,6 +15,7 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/spark/session.py::QUICK": "for users' programs, as in examples/flights",
     "src/ottla/spark/session.py::prepare_environment": "for users' programs, as in README.md",
+    "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_response": "clients of Kafka 0.7 are what tests play",
     "src/ottla/wire/kafka07.py::encode_request": "clients of Kafka 0.7 are what tests play",

@@ -174,6 +174,8 @@ class SparseIndex:
         Consecutive batches are much alike, so the entry is mostly where a straight line says: that takes one read.
         """
         low, high = 0, self.stored
+        if not high:
+            return 0, None
         guess = self._guess(column, value) if high > PAGE else 0
         while high - low > PAGE:
             start = min(max(low, guess - PAGE // 2), high - PAGE)

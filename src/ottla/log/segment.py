@@ -221,7 +221,10 @@ class Segment:
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
-            or self._is_old(newest_timestamp, config)
+            or (
+                newest_timestamp - self._first_timestamp > config.segment_ms - config.segment_jitter_ms
+                and self._is_old(newest_timestamp, config)
+            )
         )
 
     def _is_old(self, newest_timestamp: int, config: LogConfig) -> bool:
@@ -247,7 +250,8 @@ class Segment:
 
         Raises `Damaged`: `Astray` if the index leads to no such batch; `Unfinished` while it is built anew.
         """
-        self.need_indexes()
+        if self._reindexed is not None:
+            self.need_indexes()
         start, last_offset = 0, ANY
         entry = self.index.floor(offset - self.base_offset)
         if entry is not None:
@@ -263,7 +267,8 @@ class Segment:
 
         `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown. Raises as `locate`.
         """
-        self.need_indexes()
+        if self._reindexed is not None:
+            self.need_indexes()
         entry = self.index.floor_second(limit)
         position = start
         if entry is not None and entry[1] > start:

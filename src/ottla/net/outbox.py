@@ -66,9 +66,11 @@ class Outbox:
     def put(self, parts: Sequence[Part]) -> None:
         self._parts.extend(parts)
         for part in parts:
-            size = len(part)
-            self._size += size
-            if not isinstance(part, FileSlice):
+            if isinstance(part, FileSlice):
+                self._size += part.size
+            else:
+                size = len(part)
+                self._size += size
                 self._bytes += size
 
     def clear(self) -> None:
@@ -105,16 +107,17 @@ class Outbox:
         size = 0
         while self._parts and size < JOIN_BYTES:
             part = self._parts[0]
-            if gathered and size + len(part) > JOIN_BYTES:
+            part_size = part.size if isinstance(part, FileSlice) else len(part)
+            if gathered and size + part_size > JOIN_BYTES:
                 break
             self._parts.popleft()
-            self._size -= len(part)
+            self._size -= part_size
             if isinstance(part, FileSlice):
                 part = part.read()
             else:
-                self._bytes -= len(part)
+                self._bytes -= part_size
             gathered.append(part)
-            size += len(part)
+            size += part_size
         if len(gathered) > 1:
             return b"".join(gathered)
         return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])

@@ -120,6 +120,8 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
+_new_header: Final = tuple.__new__  # `_make` is Python, and takes three times as long
+
 NO_HEADER: Final = BatchHeader(
     0, 0, NO_PARTITION_LEADER_EPOCH, MAGIC, 0, 0, -1, 0, NO_TIMESTAMP, NO_PRODUCER_ID, -1, NO_SEQUENCE, 0
 )
@@ -153,7 +155,7 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
     """
     if len(view) < HEADER_BYTES:
         return _too_small(view), None
-    header = BatchHeader._make(HEADER.unpack_from(view))
+    header = _new_header(BatchHeader, HEADER.unpack_from(view))
     if header[1] + LOG_OVERHEAD_BYTES != len(view) or header[3] != MAGIC:
         return _misframed(view, header), None
     if crc32c(view[CRC_FROM:]) != header[4]:

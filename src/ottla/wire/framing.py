@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ottla.wire.apis import API, REQUEST_HEADERS, Api
 from ottla.wire.codec.blocks import MOST_WITHIN
-from ottla.wire.codec.messages import DECODING, Buffer, Part, decode, decode_first, join_between, new_codec, write_parts
+from ottla.wire.codec.messages import DECODING, Buffer, M, Part, decode, decode_first, join_between, new_codec, write_parts
 from ottla.wire.codec.primitives import Stop, varint
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Message
@@ -89,18 +89,22 @@ def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
     api = API.get(header.api_key)
     if api is None or header.api_version not in api.versions:
         raise Unsupported(header)
-    cls = api.request
+    return header, decode_body(api.request, header.api_version, frame, position)
+
+
+def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
+    """The body of a request frame, from where its header ends; bytes after the last field are ignored. Raises `Malformed`."""
     if len(frame) > BOUNDED_BYTES:
-        return header, decode_first(cls, header.api_version, frame, position, MOST_WITHIN)
-    read = cls.WIRE.readers.get(header.api_version)
+        return decode_first(cls, version, frame, position, MOST_WITHIN)
+    read = cls.WIRE.readers.get(version)
     if read is None:
-        new_codec(cls, header.api_version)  # only the first time
-        return decode_request(frame)
+        new_codec(cls, version)  # only the first time
+        return decode_body(cls, version, frame, position)
     try:
-        return header, read(frame, position)
+        return read(frame, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except DECODING:
         # A real broker reads no further than the last field, so clients that send more must be served here too.
-        return header, decode_first(cls, header.api_version, frame, position)
+        return decode_first(cls, version, frame, position)
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:

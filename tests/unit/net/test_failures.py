@@ -84,7 +84,7 @@ def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
 ) -> None:
     with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
         with monkeypatch.context() as patch:
-            patch.setattr(router, "decode_request", mistaken)
+            patch.setattr(router, "decode_body", mistaken)
             client.send(request(API_VERSIONS, 0, 1))
             assert client.is_closed()
         assert broker.unexpected == 1

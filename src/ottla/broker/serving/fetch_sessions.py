@@ -172,9 +172,11 @@ class FetchSessions:
 
     def changed(self, key: PartitionKey) -> None:
         """Something about a partition is not as it was: sessions look at it again."""
-        for held, session in self._watched.get(key, {}).items():
-            session.due[held] = None
-            self._wake(session.key)
+        watched = self._watched.get(key)
+        if watched:
+            for held, session in watched.items():
+                session.due[held] = None
+                self._wake(session.key)
 
     def begin(self, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
         """A new session for so many partitions, or None where `slots` are taken by sessions that are worth more."""

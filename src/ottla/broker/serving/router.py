@@ -23,7 +23,7 @@ from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.codec.messages import decode_first
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
-from ottla.wire.framing import decode_request, decode_request_header, encode_response, frame_response
+from ottla.wire.framing import decode_body, decode_request_header, encode_response, frame_response
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -86,15 +86,15 @@ class Router:
         if version != asked:
             frame, owned = _with_version(frame, version), True
         try:
+            header, position = decode_request_header(frame)
             if len(frame) > whole_bytes:
-                header, position = decode_request_header(frame)
                 request = Request(route.api, version, asked, correlation_id, header.client_id, route.message(), peer, release, now)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
                     return self._kept(request, self._ask(request, handler, route))
                 steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
                 return self._kept(request, self._later.computed(steps))
-            header, body = decode_request(frame)
+            body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
