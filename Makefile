@@ -1,7 +1,8 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | suites | asan; of one part alone:
-# make bench-log | bench-wire | bench-fetch-sessions
-.PHONY: sim bitrot soak siege torture torture-groups suites asan bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
+# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | suites | asan;
+# of one part alone: make bench-log | bench-wire | bench-fetch-sessions
+.PHONY: sim bitrot soak siege torture torture-groups torture-transactions suites asan
+.PHONY: bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -60,6 +61,11 @@ torture: .venv/ready
 torture-groups: .venv/ready
 	$(BIN)/python -m tests.torture.groups --seconds 60
 	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed
+
+# Broker and copiers killed in turn, with a group of either protocol: some ten minutes on two cores with nothing else to do.
+torture-transactions: .venv/ready
+	$(BIN)/python -m tests.torture.transactions --rounds 200
+	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer
 
 # What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).
 # aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites

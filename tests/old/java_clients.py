@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from bench.apache_kafka import Unavailable, java
-from tests.support.old_kafka import JVM, fetch_jars
+from tests.support.jars import compile_java, fetch_jars
+from tests.support.old_kafka import JVM
 
 SOURCES = Path(__file__).with_name("java")
 CLIENTS = {
@@ -29,16 +29,11 @@ class JavaClients:
 
     def __init__(self, release: str, home: Path) -> None:
         artifact = "kafka_2.11" if release in SCALA else "kafka-clients"
-        self.java, self.home = java(), home
+        self.java = java()
         logging = [] if release in SCALA else [("org.slf4j", "slf4j-nop", "1.7.36")]
-        jars = fetch_jars(f"{artifact}-{release}", [("org.apache.kafka", artifact, release), *logging])
-        self.class_path = f"{home}:{jars}"
-        compiler = Path(self.java).with_name("javac")
-        if not compiler.exists() and not shutil.which("javac"):
-            raise Unavailable("javac is not installed")
-        sources = [str(SOURCES / f"{name}.java") for name in CLIENTS[release]]
-        command = [str(compiler if compiler.exists() else "javac"), "-nowarn", "-Xlint:none", "--release", "8"]
-        subprocess.run([*command, "-cp", jars, "-d", str(home), *sources], check=True, capture_output=True, timeout=120)
+        jars = fetch_jars(f"apache-kafka-old/{artifact}-{release}", [("org.apache.kafka", artifact, release), *logging])
+        sources = [SOURCES / f"{name}.java" for name in CLIENTS[release]]
+        self.class_path = compile_java(sources, jars, home, release=8)
 
     def run(self, program: str, *arguments: str) -> list[list[str]]:
         """The fields of each line that it printed. Fails the test when the program fails, and shows what it said."""

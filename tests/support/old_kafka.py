@@ -7,7 +7,6 @@ what Java has since dropped.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import time
@@ -19,7 +18,8 @@ from typing import Self
 
 import pytest
 
-from bench.apache_kafka import Unavailable, cache_dir, free_port, java
+from bench.apache_kafka import Unavailable, free_port, java
+from tests.support.jars import fetch_jars
 
 JVM = (
     "-Xmx256m",
@@ -29,10 +29,6 @@ JVM = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
-DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>ottla.tests</groupId><artifactId>old-kafka</artifactId><version>1</version><dependencies>{}</dependencies></project>
-"""
 LOGGING = """log4j.rootLogger=WARN, C
 log4j.appender.C=org.apache.log4j.ConsoleAppender
 log4j.appender.C.layout=org.apache.log4j.PatternLayout
@@ -64,30 +60,13 @@ RELEASES: Mapping[str, Release] = {
 """The releases that tests start, by the name under which Ottla emulates them."""
 
 
-def fetch_jars(name: str, jars: list[tuple[str, str, str]]) -> str:
-    """The class path of `jars` and of all that they need, kept in the cache under `name`. Raises `Unavailable`."""
-    lib = cache_dir() / "apache-kafka-old" / name
-    if not (lib / ".complete").exists():
-        mvn = shutil.which("mvn")
-        if not mvn:
-            raise Unavailable(f"mvn is not installed, and the jars of {name} are not in the cache")
-        lib.mkdir(parents=True, exist_ok=True)
-        (lib / "pom.xml").write_text(POM.format("".join(DEPENDENCY.format(*jar) for jar in jars)))
-        copy = [mvn, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={lib}"]
-        done = subprocess.run(copy, cwd=lib, capture_output=True, text=True, check=False, timeout=600)
-        if done.returncode:
-            raise Unavailable(f"mvn could not fetch the jars of {name}: {(done.stdout + done.stderr).strip()[:300]}")
-        (lib / ".complete").touch()
-    return f"{lib}/*"
-
-
 class OldKafka:
     """A broker of an old release and its ZooKeeper, over empty directories below `home`; raises `Unavailable`."""
 
     def __init__(self, release: str, home: Path, settings: Mapping[str, object] | None = None) -> None:
         self.release, self.home, self.settings = release, home, dict(settings or {})
         self.java = java()
-        self.class_path = fetch_jars(f"kafka-{RELEASES[release].version}", RELEASES[release].jars())
+        self.class_path = fetch_jars(f"apache-kafka-old/kafka-{RELEASES[release].version}", RELEASES[release].jars())
         self.port, self.zookeeper_port = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
