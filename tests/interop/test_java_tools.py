@@ -110,3 +110,14 @@ def test_performance_tools_run_to_their_end(broker: Peer, unique: Unique) -> Non
     java.run(java.CONSUMER_PERFORMANCE, *reading, "--messages", "20000")
     offsets = java.run(java.OFFSETS, "--bootstrap-server", broker.address, "--topic", topic)
     assert sum(int(line.rsplit(":", 1)[1]) for line in offsets.split()) == 20000
+
+
+def test_feature_command_describes_lowers_and_raises_levels(broker: Peer) -> None:
+    def features(*arguments: str) -> str:
+        return java.run(java.FEATURES, "--bootstrap-server", broker.address, *arguments)
+
+    assert "transaction.version was downgraded to 1" in features("downgrade", "--feature", "transaction.version=1")
+    described = features("describe")
+    assert re.search(r"transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 1", described)
+    assert "transaction.version can be upgraded to 2" in features("upgrade", "--feature", "transaction.version=2", "--dry-run")
+    assert "transaction.version was upgraded to 2" in features("upgrade", "--feature", "transaction.version=2")

@@ -15,6 +15,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GROUPS_OF_EVERY_KIND = "org.apache.kafka.tools.GroupsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LIGHT = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 

@@ -141,6 +141,11 @@ class Transactions:
         answer = getattr(self, f"_{case.asked.split()[0].lower()}")(name, case.asked, WHO[case.who](known), known)
         return [answer, self._stands(name, known)]
 
+    def ongoing(self, name: str, *, with_epochs: bool) -> Producer:
+        """Begin a transaction under a transactional id that nobody has used."""
+        self._find(name)
+        return self._brought_to("ongoing with epochs" if with_epochs else "ongoing", name)
+
     def _find(self, name: str) -> None:
         def found() -> int:
             coordinators = self.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4).coordinators

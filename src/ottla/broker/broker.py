@@ -30,6 +30,7 @@ from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories
+from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
@@ -80,6 +81,7 @@ class BrokerMachine:
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         commits = Commits(registry, self.image, self.changes)
+        self.features = Features(registry, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
@@ -144,6 +146,7 @@ class BrokerMachine:
             self.scheduler,
             self.changes,
             self.settings_in_force,
+            self.features,
             self.producer_ids.next,
             self.markers,
         )
@@ -163,6 +166,7 @@ class BrokerMachine:
             Topics: self.topics,
             LogReconciler: self.logs,
             DynamicConfigs: self.configs,
+            Features: self.features,
             ProducerIds: self.producer_ids,
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.cluster import layout
+from ottla.cluster import features, layout
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.ports import Change, Entries, RegistryDamaged
 
@@ -57,6 +57,8 @@ class ClusterImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.features = dict(features.NEWEST)
+        """The level of each feature that is not off."""
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
@@ -107,15 +109,12 @@ class ClusterImage:
                 self._apply_topic(name, value)
             case ["brokers", "topics", name, "partitions", index, "state"]:
                 self._apply_state(name, int(index), value)
-            case ["config", "topics", name]:
-                if name in self.topics:
-                    self.topics[name].configs = _configs(value)
+            case ["config", kind, who]:
+                self._apply_configs(kind, who, value)
             case ["brokers", "ids", node_id]:
                 self._apply_broker(int(node_id), value)
-            case ["config", "brokers", who]:
-                self.broker_configs[None if who == layout.DEFAULT_BROKER else int(who)] = _configs(value)
-            case ["config", "groups", entry]:
-                self.group_configs[layout.group_of(entry)] = _configs(value)
+            case ["feature"]:
+                self.features = _levels(value)
             case ["controller"]:
                 self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
             case ["controller_epoch"]:
@@ -148,6 +147,14 @@ class ClusterImage:
         partition.leader_epoch = stored["leader_epoch"]
         partition.isr = tuple(stored["isr"])
 
+    def _apply_configs(self, kind: str, who: str, value: bytes | None) -> None:
+        if kind == "topics" and who in self.topics:
+            self.topics[who].configs = _configs(value)
+        elif kind == "brokers":
+            self.broker_configs[None if who == layout.DEFAULT_BROKER else int(who)] = _configs(value)
+        elif kind == "groups":
+            self.group_configs[layout.group_of(who)] = _configs(value)
+
     def _apply_broker(self, node_id: int, value: bytes | None) -> None:
         if value is None:
             self.brokers.pop(node_id, None)
@@ -159,6 +166,12 @@ class ClusterImage:
 
 def _configs(value: bytes | None) -> dict[str, str]:
     return {} if value is None else {str(name): str(text) for name, text in layout.read(value)["config"].items()}
+
+
+def _levels(value: bytes | None) -> dict[str, int]:
+    if value is None:
+        return dict(features.NEWEST)
+    return {str(name): int(levels["max_version_level"]) for name, levels in layout.read(value)["features"].items()}
 
 
 def _endpoint(text: str) -> tuple[str, str, int]:
@@ -184,6 +197,7 @@ def _paths(registry: Entries) -> Iterator[str]:
     """Every path that an image is made of, topics before what is said about them."""
     yield layout.CONTROLLER
     yield layout.CONTROLLER_EPOCH
+    yield layout.FEATURES
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
     yield from (f"{layout.GROUP_CONFIGS}/{entry}" for entry in registry.children(layout.GROUP_CONFIGS))

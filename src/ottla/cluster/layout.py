@@ -20,6 +20,7 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 CONSUMERS = "/consumers"
+FEATURES = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 SEPARATORS = (",", ":")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -136,6 +137,12 @@ def controller_json(node_id: int, wall_ms: int) -> bytes:
 def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
     """The bounds of a block are strings, as Kafka writes them."""
     return _json({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
+
+
+def features_json(levels: Mapping[str, int]) -> bytes:
+    """The features that are not off."""
+    features = {name: {"max_version_level": level} for name, level in levels.items()}
+    return _json({"features": features, "version": 2, "status": 1})
 
 
 def read(value: bytes) -> Any:

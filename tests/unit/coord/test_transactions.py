@@ -87,6 +87,31 @@ def test_what_was_decided_is_carried_out_after_a_restart() -> None:
     assert coordinator.init().producer_epoch == 1
 
 
+def test_the_oldest_format_is_used_at_level_0_unless_a_client_uses_epochs() -> None:
+    coordinator = Coordinator()
+    coordinator.machine.configure(TransactionSettings(transaction_version=0))
+    known = coordinator.init()
+    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+    coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True))
+    coordinator.carry_out()
+    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES, 2))
+    coordinator.machine.configure(TransactionSettings(transaction_version=1))
+    coordinator.init("b")
+    formats = [value[1] for _, value in coordinator.stored if value is not None]
+    assert formats == [0, 0, 0, 0, 1, 1]
+
+
+def test_below_level_2_a_fenced_producer_does_not_recover() -> None:
+    for level, error_code in ((2, NONE), (1, PRODUCER_FENCED)):
+        coordinator = Coordinator()
+        coordinator.machine.configure(TransactionSettings(transaction_version=level))
+        known = coordinator.init()
+        coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+        assert coordinator.init().error_code == CONCURRENT_TRANSACTIONS
+        coordinator.carry_out()
+        assert coordinator.init("a", known.producer_id, 0).error_code == error_code
+
+
 def test_markers_of_a_transaction_that_is_over_complete_nothing() -> None:
     coordinator = Coordinator()
     known = coordinator.init()

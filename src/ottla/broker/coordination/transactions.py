@@ -17,6 +17,8 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.features import Features
+from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.reading import RecordReader
@@ -42,6 +44,7 @@ class TransactionCoordinators:
         scheduler: Scheduler,
         changes: Changes,
         settings: SettingsInForce,
+        features: Features,
         new_producer_id: Callable[[], int | None],
         markers: MarkerWriter,
     ) -> None:
@@ -51,9 +54,11 @@ class TransactionCoordinators:
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self._scheduler = scheduler
         self._settings = settings
+        self._features = features
         self._new_producer_id = new_producer_id
         self._markers = markers
         settings.told.append(self._settings_changed)
+        features.told.append(self._settings_changed)
 
     def load(self, now: Now) -> None:
         """Replay every partition of `__transaction_state`, and go on with what was about to end."""
@@ -87,6 +92,7 @@ class TransactionCoordinators:
             transaction_abort_timed_out_transaction_cleanup_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             transaction_remove_expired_transaction_cleanup_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+            transaction_version=self._features.level(TRANSACTION_VERSION),
         )
 
 

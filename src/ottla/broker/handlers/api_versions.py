@@ -10,6 +10,8 @@ from ottla.broker.releases import TODAY, find
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Served, serves
+from ottla.broker.topics.features import Features
+from ottla.cluster.features import OFF
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
@@ -18,8 +20,6 @@ PRODUCE = ProduceRequest.WIRE.key
 NAMED_FROM = 3
 FEATURES_FROM_0_FROM = 4
 ADDRESSED_FROM = 5
-FEATURES_EPOCH = 0
-"""How often what is finalized has changed."""
 
 UNKNOWN_NODE = -1
 
@@ -27,7 +27,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
 @serves(ApiVersionsRequest)
-def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served) -> Reply:
+def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served, features: Features) -> Reply:
     """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
     body, told = request.body, _told(served, request.release.name)
     if request.asked_version != request.version:
@@ -38,26 +38,27 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
         return ApiVersionsResponse(error_code=error_code)
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
-    return _features_told(ApiVersionsResponse(api_keys=told), request)
+    return _features_told(ApiVersionsResponse(api_keys=told), request, features)
 
 
-def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest]) -> ApiVersionsResponse:
-    """Add the features, which nobody can change; a range from 0 on is left out of what older clients hear (KIP-1022)."""
-    features = request.release.features
-    if not features:
+def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
+    """Add the features and the levels of those that are not off; older clients hear of no range from 0 on (KIP-1022)."""
+    offered = request.release.features
+    if not offered:
         return response
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=feature.name, min_version=feature.lowest, max_version=feature.highest)
-        for feature in features
+        for feature in offered
         if feature.lowest or request.version >= FEATURES_FROM_0_FROM
     ]
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(
-            name=feature.name, min_version_level=feature.highest, max_version_level=feature.highest
+            name=feature.name, min_version_level=features.level(feature), max_version_level=features.level(feature)
         )
-        for feature in features
+        for feature in offered
+        if features.level(feature) != OFF
     ]
-    response.finalized_features_epoch = FEATURES_EPOCH
+    response.finalized_features_epoch = features.epoch
     return response
 
 

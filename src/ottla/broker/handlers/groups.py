@@ -20,6 +20,8 @@ from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.features import Features
+from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -119,16 +121,19 @@ def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupM
 
 @serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
 def consumer_group_heartbeat(
-    request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
+    request: Request[ConsumerGroupHeartbeatRequest],
+    groups: Coordinators[GroupMachine],
+    settings: SettingsInForce,
+    features: Features,
 ) -> Reply:
-    """Served if the settings allow the consumer protocol (KIP-848)."""
-    if not _serves_consumers(settings):
+    """Served if the settings and the level of the feature allow the consumer protocol (KIP-848)."""
+    if not _serves_consumers(settings, features):
         return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
-def _serves_consumers(settings: SettingsInForce) -> bool:
-    return "consumer" in settings.value.group_coordinator_rebalance_protocols
+def _serves_consumers(settings: SettingsInForce, features: Features) -> bool:
+    return "consumer" in settings.value.group_coordinator_rebalance_protocols and features.level(GROUP_VERSION) != OFF
 
 
 def _unchanged(message: Message) -> Message:
@@ -182,10 +187,13 @@ def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinator
     slices=Slices(((("group_ids",), ("groups",)),), things=20, whole_bytes=512),
 )
 def consumer_group_describe(
-    request: Request[ConsumerGroupDescribeRequest], groups: Coordinators[GroupMachine], settings: SettingsInForce
+    request: Request[ConsumerGroupDescribeRequest],
+    groups: Coordinators[GroupMachine],
+    settings: SettingsInForce,
+    features: Features,
 ) -> Reply:
     body = request.body
-    if not _serves_consumers(settings):
+    if not _serves_consumers(settings, features):
         group = ConsumerGroupDescribeResponse.DescribedGroup
         refused = [group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)

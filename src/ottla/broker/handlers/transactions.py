@@ -21,7 +21,7 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
@@ -117,6 +117,7 @@ def _added_to_one(
         transaction.producer_id,
         transaction.producer_epoch,
         _places(transaction.topics),
+        transaction_version=VERSION_WITH_EPOCHS,
         verify_only=transaction.verify_only,
     )
     added: Added = yield from coordinators.asked(part.transactional_id, part, request)
@@ -187,7 +188,7 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
         error_code = _older(ended.error_code, request.version)
         return EndTxnResponse(error_code=error_code, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)
 
-    version = 2 if request.version >= EPOCHS_FROM else 0
+    version = VERSION_WITH_EPOCHS if request.version >= EPOCHS_FROM else 0
     part = EndTransaction(body.transactional_id, body.producer_id, body.producer_epoch, body.committed, version)
     return coordinators.ask_one(body.transactional_id, part, request, finish, blocking=True)
 

@@ -12,7 +12,8 @@ from functools import cache
 from typing import Final
 
 from ottla.broker.releases import traits
-from ottla.broker.releases.traits import CommitsChecked, Feature, MoreAcks, Since, T, TooNew, Unreadable
+from ottla.broker.releases.traits import CommitsChecked, MoreAcks, Since, T, TooNew, Unreadable
+from ottla.cluster.features import OFFERED, Feature
 from ottla.records import codecs
 from ottla.records.arrivals import Inside, Terms
 from ottla.wire import releases
@@ -37,7 +38,7 @@ class Release:
     too_new: TooNew = TooNew.ALL
     more_acks: MoreAcks = MoreAcks.AS_ALL
     first_topic_error: int = NONE
-    features: tuple[Feature, ...] = (traits.GROUP_VERSION, traits.TRANSACTION_VERSION)
+    features: tuple[Feature, ...] = tuple(OFFERED.values())
     offsets_of_unknown_topics: bool = False
     commits_checked: CommitsChecked = CommitsChecked.PARTITIONS
     failed_generation: int = -1

@@ -6,8 +6,9 @@ Seen in recorded answers and in the releases' own sources; `ottla.broker.release
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
+from ottla.cluster.features import GROUP_VERSION, TRANSACTION_VERSION, Feature
 from ottla.records import codecs
 from ottla.records.arrivals import Inside
 from ottla.wire.errors import (
@@ -55,14 +56,6 @@ class CommitsChecked(Enum):
     PARTITIONS = "the partition"
 
 
-class Feature(NamedTuple):
-    """A feature of the cluster (KIP-584), finalized at its highest level."""
-
-    name: str
-    lowest: int
-    highest: int
-
-
 UNREADABLE: Final[Since[Unreadable]] = (
     ("0.8.0", Unreadable.CLOSED),
     ("0.9.0", Unreadable.SILENCE),
@@ -95,8 +88,6 @@ FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0",
 UNSEEN_MS: Final = 50
 """How long it does so: Kafka 0.9 to 4.3 were seen to take 15 to 50 ms. sarama asks again twice, 10 ms apart."""
 
-GROUP_VERSION: Final = Feature("group.version", 0, 1)
-TRANSACTION_VERSION: Final = Feature("transaction.version", 0, 2)
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION, TRANSACTION_VERSION)))
 """The features that ApiVersions announces: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
 

@@ -25,7 +25,7 @@ from ottla.coord.transactions.inputs import (
     WriteMarkers,
 )
 from ottla.coord.transactions.producers import NewProducerId, expectation_error, founded, renewed
-from ottla.coord.transactions.records import encode_record
+from ottla.coord.transactions.records import FLEXIBLE, OLDEST_READ, encode_record
 from ottla.coord.transactions.refusal import init_refused
 from ottla.coord.transactions.transaction import (
     IDLE,
@@ -81,8 +81,12 @@ class TransactionMachine:
         self.settings = settings
 
     def encode(self, record: Stored) -> KeyAndValue:
-        """The record as `__transaction_state` stores it. Raises `Unencodable`."""
-        return encode_record(record, version=min(self.settings.transaction_version, 1))
+        """The record as `__transaction_state` stores it. Raises `Unencodable`.
+
+        The oldest format has no room for epochs; a client that uses them goes on after a downgrade, and so does its format.
+        """
+        has_epochs = isinstance(record, Transaction) and record.has_epochs
+        return encode_record(record, version=FLEXIBLE if has_epochs or self.settings.transaction_version else OLDEST_READ)
 
     def is_independent(self, body: object) -> bool:
         """No: what is decided about an id rests on all that was decided before."""
@@ -145,7 +149,7 @@ class TransactionMachine:
 
     def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome:
         """End an open transaction whose producer is fenced. Its epoch is raised once, for the fence, and not for the end."""
-        fenced = known.fenced()
+        fenced = known.fenced(self.settings.transaction_version)
         ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now.wall_ms)
         ended = ended._replace(transaction_version=self.settings.transaction_version)
         return Outcome((ended,), replies, orders=(_markers(ended),))

@@ -108,9 +108,15 @@ class Transaction(NamedTuple):
             transaction_version=transaction_version,
         )
 
-    def fenced(self) -> Transaction:
-        """Its producer may write no more: whatever it sends from now on has an epoch of the past, unless it recovers (KIP-360)."""
-        return self._replace(producer_epoch=self.producer_epoch + 1, last_producer_epoch=self.producer_epoch)
+    def fenced(self, transaction_version: int) -> Transaction:
+        """Its producer may write no more: whatever it sends from now on has an epoch of the past.
+
+        Since each transaction has its epoch, it may recover (KIP-360).
+        """
+        recovers = transaction_version >= VERSION_WITH_EPOCHS
+        return self._replace(
+            producer_epoch=self.producer_epoch + 1, last_producer_epoch=self.producer_epoch if recovers else NO_EPOCH
+        )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
         """Its end is decided."""

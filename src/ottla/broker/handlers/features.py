@@ -1,0 +1,34 @@
+"""UpdateFeatures: other levels for the cluster's features (KIP-584, KIP-778)."""
+
+from __future__ import annotations
+
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.features import Features
+from ottla.cluster.features import UPGRADE, FeatureUpdate
+from ottla.wire.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+UPGRADE_TYPES_FROM = 1
+"""Before, a request said whether a downgrade is allowed, to which Kafka 4 has not listened since."""
+NO_RESULTS_FROM = 2
+MOST_UPDATES = 1000
+
+Result = UpdateFeaturesResponse.UpdatableFeatureResult
+
+
+@serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES)
+def update_features(request: Request[UpdateFeaturesRequest], features: Features) -> Reply:
+    """Change all the levels asked for, or none."""
+    body = request.body
+    updates = [
+        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)
+        for each in body.feature_updates
+    ]
+    offered = {feature.name: feature for feature in request.release.features}
+    decision = features.update(offered, updates, validate_only=body.validate_only)
+    if decision.error_code:
+        return UpdateFeaturesResponse(error_code=decision.error_code, error_message=decision.message)
+    named = body.feature_updates if request.version < NO_RESULTS_FROM else ()
+    return UpdateFeaturesResponse(error_message=None, results=[Result(feature=each.feature, error_message=None) for each in named])

@@ -1,0 +1,73 @@
+"""Decisions about the levels of the cluster's features (KIP-584). Knows which features there are; knows no requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.cluster import layout
+from ottla.cluster.decision import Decision
+from ottla.ports import Change
+from ottla.wire.errors import INVALID_UPDATE_VERSION
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+OFF: Final = 0
+
+
+class Feature(NamedTuple):
+    """A feature of the cluster, and the levels that it can have."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
+class FeatureUpdate(NamedTuple):
+    """Let the feature of this name have this level. `upgrade_type` is Kafka's number."""
+
+    name: str
+    level: int
+    upgrade_type: int = UPGRADE
+
+
+GROUP_VERSION: Final = Feature("group.version", OFF, 1)
+"""1: the consumer protocol (KIP-848)."""
+TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
+"""1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
+OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION)}
+NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
+"""The levels of a cluster for which nobody ever asked for others."""
+
+
+def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: Iterable[FeatureUpdate]) -> Decision:
+    """Let features have these levels, all of them or none. Of several updates of one feature the last one counts.
+
+    `present`: the level of each feature that is not off. `offered`: those that can be updated, by name.
+    """
+    last = {wanted.name: wanted for wanted in updates}
+    for wanted in last.values():
+        why = _refusal(present.get(wanted.name, OFF), offered, wanted)
+        if why:
+            sentence = f"Level {wanted.level} of feature {wanted.name!r} is refused, and nothing was changed: {why}"
+            return Decision(wanted.name, INVALID_UPDATE_VERSION, sentence)
+    levels = {**present, **{wanted.name: wanted.level for wanted in last.values()}}
+    after = {name: level for name, level in levels.items() if level != OFF}
+    if after == present:
+        return Decision("")
+    return Decision("", changes=(Change(layout.FEATURES, layout.features_json(after)),))
+
+
+def _refusal(present: int, offered: Mapping[str, Feature], wanted: FeatureUpdate) -> str:
+    """What is wrong with an update, as the end of a sentence; empty if it can be made."""
+    feature = offered.get(wanted.name)
+    if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return f"there is no upgrade type {wanted.upgrade_type}; use 1 (upgrade), 2 (safe downgrade) or 3 (unsafe downgrade)."
+    if feature is None:
+        return f"the features here are {', '.join(offered) or 'none'}."
+    if not feature.lowest <= wanted.level <= feature.highest:
+        return f"it can have levels {feature.lowest} to {feature.highest}."
+    if wanted.level < present and wanted.upgrade_type == UPGRADE:
+        return f"its level is {present}; ask for a safe downgrade."
+    if wanted.level > present and wanted.upgrade_type != UPGRADE:
+        return f"its level is {present}; ask for an upgrade."
+    return ""
