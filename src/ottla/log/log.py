@@ -165,8 +165,8 @@ class Log(ReadableLog):
     ) -> Appended:
         """Append the checked batches that fill `view`; they are stamped in place with offsets and `leader_epoch`.
 
-        `headers` are theirs, in order. Sequences are checked for clients' batches only. Raises `StorageFailed`, and nothing has
-        changed then.
+        `headers` are theirs, in order. Sequences are checked for clients' batches only, epochs for all. Raises `StorageFailed`, and
+        nothing has changed then.
         """
         config = self.config
         idempotent = headers[0].producer_id >= 0
@@ -458,7 +458,7 @@ class Log(ReadableLog):
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
             return (_refused(error_code) if error_code else None), marker
-        known = self.producers.check(headers) if origin_client else NONE
+        known = self.producers.check(headers) if origin_client else self.producers.check_epoch(headers[0])
         return (_refused(known) if known else None), None
 
     def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now, marker: Marker | None) -> None:

@@ -145,6 +145,11 @@ class Producers:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
         return NONE
 
+    def check_epoch(self, header: BatchHeader) -> int:
+        """Return 0 unless the batch comes from an older life of its producer."""
+        known = self.by_id.get(header.producer_id)
+        return INVALID_PRODUCER_EPOCH if known is not None and header.producer_epoch < known.epoch else NONE
+
     def note(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
         """Remember a batch appended at `base_offset`, whether it is written or replayed from the log.
 

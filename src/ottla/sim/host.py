@@ -28,7 +28,8 @@ SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 class Host:
     """One broker; every request goes through real frames, and its registry is the real one, on the same disk as its logs.
 
-    When an ordered cut of the `disk` happens, `cuts_power` says whether it ends the whole machine or the process alone.
+    When an ordered cut of the `disk` happens, `cuts_power` says whether it ends the whole machine or the process alone. How
+    many syncs are slow is for `slow_syncs` to say.
     """
 
     def __init__(self, world: World, settings: Mapping[str, str]) -> None:
@@ -38,6 +39,7 @@ class Host:
         self.broker: BrokerMachine | None = None
         self.lives = 0
         self.cuts_power = True
+        self.slow_syncs = SLOW_SYNC
         self.was_clean = False
         """Whether the last life ended in order."""
         self.was_power_cut = False
@@ -176,7 +178,7 @@ class Host:
         if self.broker is None or self._syncing:
             return
         self.broker.settle(self.world.clock.now())
-        if self.world.chance(SLOW_SYNC):
+        if self.world.chance(self.slow_syncs):
             self._syncing = True
             life = self.lives
             self.world.after(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))

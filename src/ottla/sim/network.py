@@ -50,6 +50,11 @@ class ClientLink:
         self._peer = Peer(number, f"10.0.{number >> 8 & 255}.{number & 255}", 40_000, "127.0.0.1", 9092)
         self._arrival_ms = 0
         self._return_ms = 0
+        self._is_cut = False
+
+    def cut(self) -> None:
+        """Let nothing arrive any more, of what is on its way either."""
+        self._is_cut = True
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         """Send a request. `answered` is called once: with the response, or with None if none came in time."""
@@ -73,6 +78,8 @@ class ClientLink:
         self._world.after(self._arrival_ms - self._world.now_ms, arrive)
 
     def _arrive(self, key: int, version: int, body: Message, once: Seen, watch: Watch | None) -> None:
+        if self._is_cut:
+            return
         if self._host.broker is None:
             self._world.after(REFUSED_MS, lambda: once(None))
             return

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.serving.later import Promise
+from ottla.coord.partitioning import partition_of
 from ottla.log.log import Log
 from ottla.ports import StorageFailed
 from ottla.records.build import build
@@ -21,6 +23,7 @@ from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
     NONE,
     TRANSACTION_COORDINATOR_FENCED,
     UNSTABLE_OFFSET_COMMIT,
@@ -69,23 +72,34 @@ class Transactional:
         return code
 
     def commit_offset(self, group: str, offset: int) -> int:
+        return self.committed(self.machine.ask(TXN_COMMIT, 5, self.commit_request(group, offset)))
+
+    @staticmethod
+    def committed(response: Any) -> int:
+        code = response.topics[0].partitions[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    def add_request(self, group: str) -> AddOffsetsToTxnRequest:
+        return AddOffsetsToTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, group_id=group)
+
+    def commit_request(self, group: str, offset: int) -> TxnOffsetCommitRequest:
         part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
-        body = TxnOffsetCommitRequest(
+        return TxnOffsetCommitRequest(
             transactional_id=ID,
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="a", partitions=[part])],
         )
-        code = self.machine.ask(TXN_COMMIT, 5, body).topics[0].partitions[0].error_code
-        assert isinstance(code, int)
-        return code
+
+    def end_request(self, *, committed: bool = True) -> EndTxnRequest:
+        return EndTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
 
     def end(self, *, committed: bool = True) -> int:
-        body = EndTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
-        response = self.machine.ask(END, 5, body)
+        response = self.machine.ask(END, 5, self.end_request(committed=committed))
         if not response.error_code:
             self.producer_id, self.epoch, self.sequence = response.producer_id, response.producer_epoch, 0
         code = response.error_code
@@ -232,3 +246,22 @@ def test_markers_of_an_older_coordinator_are_refused(machine: Machine) -> None:
     assert written(7) == NONE
     assert hidden(machine) == 0
     assert written(6) == TRANSACTION_COORDINATOR_FENCED
+
+
+@pytest.mark.parametrize("raised", [0, 1], ids=["of the same epoch", "of a newer epoch"])
+def test_offsets_whose_transaction_ends_while_they_are_checked_are_refused(machine: Machine, raised: int) -> None:
+    """The coordinator knew their partition when it was asked, and the end of the transaction has been written there since."""
+    producer = Transactional(machine)
+    assert producer.commit_offset("g", 1) == NONE
+    topic, index = "__consumer_offsets", partition_of("g", 3)
+    now = machine.clock.now()
+    machine.broker.receive(machine.frame_of(ADD_OFFSETS, 3, producer.add_request("another")), machine.peer, now)
+    asked = machine.broker.receive(machine.frame_of(TXN_COMMIT, 5, producer.commit_request("g", 2)), machine.peer, now)
+    assert isinstance(asked, Promise), "it waits for the coordinator, and that for the disk"
+    code, _ = machine.broker.markers.append(topic, index, producer.producer_id, producer.epoch + raised, 0, now, committed=True)
+    assert code == NONE
+    machine.settle()
+    machine.pass_time(100)
+    assert producer.committed(machine.finish(TXN_COMMIT, 5, asked)) == INVALID_TXN_STATE
+    assert hidden(machine, topic, index) == 0
+    assert committed_offset(machine, "g") == 1

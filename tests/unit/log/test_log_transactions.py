@@ -47,6 +47,15 @@ def compact(log: Log, disk: SimDisk, now: Now = NOW) -> None:
             file.sync()
 
 
+def test_what_a_coordinator_writes_for_an_older_epoch_of_a_producer_is_refused() -> None:
+    """Behind the end of a newer epoch it would be open for ever."""
+    log = Log.open(SimDisk(), "t-0", CONFIG, NOW)
+    assert end(log, 1, COMMIT, epoch=3) == 0
+    late = build([b"a"], [b"v"], NOW.wall_ms, producer_id=1, producer_epoch=2, transactional=True)
+    assert append(log, late, origin_client=False).error_code == INVALID_PRODUCER_EPOCH
+    assert log.last_stable_offset == log.log_end_offset == 1
+
+
 def test_the_last_stable_offset_is_where_the_oldest_open_transaction_begins() -> None:
     log = Log.open(SimDisk(), "t-0", CONFIG, NOW)
     write(log, 1, b"a")

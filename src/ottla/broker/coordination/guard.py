@@ -43,10 +43,17 @@ class Admission:
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
         """Whether the transaction is still the one that was admitted: its end may have come in between."""
-        if not header.is_transactional or partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+        if not header.is_transactional:
             return NONE
-        token = self.tokens.get(partition)
-        return NONE if token is not None and partition.log.producers.tokens.get(header.producer_id) is token else INVALID_TXN_STATE
+        return still_admitted(partition, header.producer_id, header.producer_epoch, self.tokens.get(partition))
+
+
+def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, token: TransactionToken | None) -> int:
+    """Whether a producer's transaction is open here, or is still about to begin as it was when its `token` was taken."""
+    producers = partition.log.producers
+    if producers.is_open(producer_id, producer_epoch):
+        return NONE
+    return NONE if token is not None and producers.tokens.get(producer_id) is token else INVALID_TXN_STATE
 
 
 class TransactionGuard:

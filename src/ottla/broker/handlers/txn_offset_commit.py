@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.guard import still_admitted
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
@@ -53,11 +56,12 @@ def txn_offset_commit(
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
     coordinators: Coordinators[TransactionMachine],
+    partitions: Partitions,
     settings: SettingsInForce,
     later: LaterReplies,
 ) -> Reply:
     """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
-    return later.computed(_steps(request, cluster, groups, coordinators, settings))
+    return later.computed(_steps(request, cluster, groups, coordinators, partitions, settings))
 
 
 def _steps(
@@ -65,6 +69,7 @@ def _steps(
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
     coordinators: Coordinators[TransactionMachine],
+    partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
     body = request.body
@@ -74,18 +79,9 @@ def _steps(
     part = replace(body, topics=known)
     error_code = NONE
     if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
-        place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
-        adds = request.version >= ADDS_FROM
-        wanted = AddPartitions(
-            body.transactional_id,
-            body.producer_id,
-            body.producer_epoch,
-            frozenset((place,)),
-            transaction_version=2 if adds else 0,
-            verify_only=not adds,
-        )
-        added: Added = yield from coordinators.asked(body.transactional_id, wanted, request)
-        error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+        partition = partitions.get(OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
+        if partition is not None and not partition.leader_error():
+            error_code = yield from _admitted(request, partition, coordinators)
     if error_code:
         response = refused(part, error_code)
         response.topics += unknown
@@ -96,6 +92,26 @@ def _steps(
         return response
 
     return groups.ask_one(body.group_id, part, request, finish)
+
+
+def _admitted(
+    request: Request[TxnOffsetCommitRequest], partition: Partition, coordinators: Coordinators[TransactionMachine]
+) -> Steps[int]:
+    """Whether the group's partition is part of the transaction, and has not got its end while the coordinator was asked."""
+    body, adds = request.body, request.version >= ADDS_FROM
+    token = partition.log.producers.token(body.producer_id)
+    place = (partition.topic, partition.index)
+    wanted = AddPartitions(
+        body.transactional_id,
+        body.producer_id,
+        body.producer_epoch,
+        frozenset((place,)),
+        transaction_version=2 if adds else 0,
+        verify_only=not adds,
+    )
+    added: Added = yield from coordinators.asked(body.transactional_id, wanted, request)
+    error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+    return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, token)
 
 
 def _told(error_code: int, version: int) -> int:

@@ -1,0 +1,75 @@
+"""Transactions in a bad world: producers, their zombies and a broker that dies, then peace, then what must be true.
+
+    python -m ottla.sim.transactions --seeds 1000     seeds 0 to 999 on all processors
+    python -m ottla.sim.transactions --seed 17        one seed again, with what happens in it
+
+Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.transaction_ledger` names
+what is checked. What it cannot see: members of groups (`ottla.sim.groups` has them), a failing disk and jumping clocks
+(`ottla.sim.brokers`), more than one broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from functools import partial
+
+from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.transaction_life import PROTOCOLS, TransactionLife, TransactionLifeResult
+
+
+def live(seed: int, *, protocol: str | None = None, tell: bool = False) -> TransactionLifeResult:
+    """Live one seed. Raises `Violation`, or any other fault, with the command that repeats it."""
+    try:
+        return TransactionLife(seed, protocol=protocol, tell=tell).live()
+    except Exception as failure:
+        again = f"python -m ottla.sim.transactions --seed {seed}" + (f" --protocol {protocol}" if protocol else "")
+        raise Violation(f"seed {seed}: {type(failure).__name__}: {failure}. See it again: {again}") from failure
+
+
+def _try(seed: int, protocol: str | None) -> TransactionLifeResult | str:
+    logging.disable(logging.CRITICAL)
+    try:
+        return live(seed, protocol=protocol)
+    except Violation as violation:
+        return str(violation)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
+    parser = argparse.ArgumentParser(prog="python -m ottla.sim.transactions", description="Transactions in a bad world.")
+    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to live")
+    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
+    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="producers of this protocol only")
+    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        logging.basicConfig(level=logging.INFO, format="             %(message)s")
+        print(live(chosen.seed, protocol=chosen.protocol, tell=True))
+        return 0
+    began = time.monotonic()
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    lived, violations = in_chunks(seeds, partial(_try, protocol=chosen.protocol), chosen.seconds, chosen.jobs)
+    for violation in violations:
+        print(violation)
+    took = time.monotonic() - began
+    print(_summary(lived, took))
+    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+
+
+def _summary(lived: list[TransactionLifeResult], took_s: float) -> str:
+    return (
+        f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: "
+        f"{sum(each.lives for each in lived)} lives of brokers, {sum(each.processes for each in lived)} producers, "
+        f"{sum(each.transactions for each in lived)} transactions, "
+        f"{sum(each.commits for each in lived)} of them committed; done after {max((each.done_ms for each in lived), default=0)} "
+        f"ms of peace at most"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
