@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.coord.classic.events import RebalanceBegun
-from ottla.coord.classic.group import ClassicGroup
+from ottla.coord.classic.group import ClassicGroup, weight_of
 from ottla.coord.classic.states import NEXT, State
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.group import ConsumerGroup
@@ -124,6 +124,9 @@ class Stage:
             check_settled(group)
         for consumers in self.machine.consumers.groups.values():
             check_consumers(consumers)
+        assert self.machine.weight == sum(
+            group.weight for kind in (self.machine.groups, self.machine.consumers.groups) for group in kind.values()
+        )
         assert self.machine.groups.keys().isdisjoint(self.machine.consumers.groups), "a group of both kinds"
 
     def _apply(self, record: Any) -> None:
@@ -232,6 +235,7 @@ def check_consumers(group: ConsumerGroup) -> None:
 
 def check_settled(group: ClassicGroup) -> None:
     """What is true of a group whenever a decision has been carried out."""
+    assert group.weight == weight_of(group)
     if group.state is State.STABLE:
         assert group.leader is not None
         assert group.supported.get(group.protocol or "") == len(group.members)

@@ -104,6 +104,10 @@ class Counters:
     def is_independent(self, body: object) -> bool:
         return False
 
+    @property
+    def weight(self) -> int:
+        return 0
+
     def leaves_at_once(self, body: object) -> bool:
         return isinstance(body, Look)
 

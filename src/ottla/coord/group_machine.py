@@ -29,6 +29,7 @@ from ottla.coord.consumer.group import EVENTS, FOUNDING, ConsumerGroup
 from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups, no_settings_of_its_own
 from ottla.coord.consumer.records import STORED as CONSUMER_STORED
 from ottla.coord.consumer.records import ConsumerStored
+from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import (
     ExpiryKey,
     GroupOutcome,
@@ -62,16 +63,18 @@ from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.api.sync_group import SyncGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import (
     GROUP_ID_NOT_FOUND,
+    GROUP_MAX_SIZE_REACHED,
     ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NON_EMPTY_GROUP,
     NONE,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
 )
 
 GROUP_ID_NOT_FOUND_FROM = 9
@@ -82,7 +85,8 @@ class GroupMachine:
     """See `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
 
     `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in at most one of them. `assignors`
-    serve the latter, the first one if nobody names any; `of_group` tells what was set for one group alone.
+    serve the latter, the first one if nobody names any; `of_group` tells what was set for one group alone. `memory` is what members
+    share with those of other machines, and how much room they have.
     """
 
     def __init__(
@@ -91,12 +95,16 @@ class GroupMachine:
         new_id: Callable[[], str],
         assignors: tuple[Assignor, ...] = BUILT_IN,
         of_group: OfGroup = no_settings_of_its_own,
+        memory: GroupMemory | None = None,
     ) -> None:
         self.settings = settings
         self.groups: dict[str, ClassicGroup] = {}
-        self.consumers = ConsumerGroups(settings, new_id, assignors, of_group)
+        self.memory = memory or GroupMemory(lambda: 0)
+        self.consumers = ConsumerGroups(settings, new_id, self.memory, assignors, of_group)
         self.offsets = offsets.Offsets()
         self._new_id = new_id
+        self.weight = 0
+        """What the members of its groups take in memory, in bytes, without the topics that those of consumer groups name."""
 
     def configure(self, settings: GroupSettings) -> None:
         """Use these settings from now on; no state of a group depends on them."""
@@ -134,8 +142,8 @@ class GroupMachine:
             self.offsets.apply(record)
         elif is_of_consumers(record):
             if type(record) in FOUNDING:  # a group that was there only because somebody committed offsets for it
-                self.groups.pop(record.group_id, None)
-            self.consumers.apply(record)
+                self._drop(record.group_id)
+            self.weight += self.consumers.apply(record)
         elif isinstance(record, OffsetPending):
             if record.offset.group_id not in self.consumers.groups:
                 self._group(record.offset.group_id)
@@ -143,12 +151,15 @@ class GroupMachine:
         elif isinstance(record, OffsetForgotten | TransactionEnded):
             self.offsets.apply(record)
         elif isinstance(record, GroupForgotten):
-            self.groups.pop(record.group_id, None)
+            self._drop(record.group_id)
         elif isinstance(record, TopicsSeen):
             self.consumers.see(record)
         else:
             event = cast(ClassicEvent, record)
-            classic.apply(self._group(event.group_id), event)
+            group = self._group(event.group_id)
+            self.weight -= group.weight
+            classic.apply(group, event)
+            self.weight += group.weight
 
     def recall(self, now: Now) -> GroupOutcome:
         """Set the timers of all groups, and go on with what they were doing."""
@@ -167,6 +178,11 @@ class GroupMachine:
             group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
+    def _drop(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            self.weight -= group.weight
+
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self.settings, now, token)
 
@@ -174,6 +190,8 @@ class GroupMachine:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._new_id, exists=group_id in self.groups)
+        if self.memory.lacks(draft.group.weight - draft.weight_before, self.settings.ottla_max_group_bytes, group_id):
+            return Outcome(replies=(Reply(asked.token, rebalance.join_error(GROUP_MAX_SIZE_REACHED, asked.body.member_id)),))
         outcome = draft.outcome()
         if outcome.records and self.consumers.is_empty(group_id):
             return Outcome((*self.consumers.tombstones(group_id), *outcome.records), outcome.replies, outcome.timers)
@@ -182,6 +200,9 @@ class GroupMachine:
     def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> GroupOutcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
         sync_group(draft, asked)
+        growth = draft.group.weight - draft.weight_before
+        if self.memory.lacks(growth, self.settings.ottla_max_group_bytes, asked.body.group_id):
+            return Outcome(replies=(Reply(asked.token, SyncGroupResponse(error_code=UNKNOWN_SERVER_ERROR)),))
         return draft.outcome()
 
     def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> GroupOutcome:

@@ -1,4 +1,4 @@
-"""The settings of groups and offsets: values only, with Kafka's names and defaults."""
+"""The settings of groups and offsets: values only, with the names and defaults of the broker's."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class GroupSettings:
     group_consumer_regex_refresh_interval_ms: int = 10 * MINUTE_MS
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_migration_policy: str = "bidirectional"
+    ottla_max_group_bytes: int = 100 << 20
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS

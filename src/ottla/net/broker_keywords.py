@@ -85,7 +85,9 @@ class BrokerKeywords(TypedDict, total=False):
     offsets_topic_segment_bytes: int
     ottla_acks_all_sync: bool
     ottla_listener_releases: str
+    ottla_max_group_bytes: int
     ottla_max_open_files: int
+    ottla_max_transactional_id_bytes: int
     ottla_reserve_bytes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int

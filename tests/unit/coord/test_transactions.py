@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -22,10 +23,10 @@ from ottla.coord.transactions.inputs import (
 )
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import decode_record
-from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored
+from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, weight_of
 from ottla.ports import Now
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.errors import CONCURRENT_TRANSACTIONS, NONE, PRODUCER_FENCED
+from ottla.wire.errors import CONCURRENT_TRANSACTIONS, NONE, POLICY_VIOLATION, PRODUCER_FENCED
 
 PLACES = frozenset({("t", 0), ("t", 1)})
 HOUR_MS = 3_600_000
@@ -36,10 +37,13 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.ids = count(1_000)
-        self.machine = TransactionMachine(TransactionSettings(), lambda: next(self.ids))
+        self.machine = self.new_machine()
         self.stored: list[tuple[bytes, bytes | None]] = []
         self.orders: list[WriteMarkers] = []
         self.ms = 1_000
+
+    def new_machine(self) -> TransactionMachine:
+        return TransactionMachine(TransactionSettings(), lambda: next(self.ids), lambda: self.machine.weight)
 
     def ask(self, body: object) -> object:
         """The reply to an input, whose records take effect; None if there is none."""
@@ -52,7 +56,7 @@ class Coordinator:
 
     def restart(self) -> None:
         """Lose all that is not stored."""
-        self.machine = TransactionMachine(TransactionSettings(), lambda: next(self.ids))
+        self.machine = self.new_machine()
         for key, value in self.stored:
             record = decode_record(key, value)
             assert record is not None
@@ -184,6 +188,26 @@ def test_a_producer_whose_epochs_run_out_goes_on_with_a_new_id() -> None:
     assert again == ended, "a retry of who has not heard of the new id"
 
 
+def test_beyond_the_bound_new_ids_and_partitions_are_refused_until_others_expire(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = Coordinator()
+    limits = TransactionSettings(ottla_max_transactional_id_bytes=1_000_000, transactional_id_expiration_ms=HOUR_MS)
+    coordinator.machine.configure(limits)
+    codes = [coordinator.init(f"{number}{'x' * 30_000}").error_code for number in range(50)]
+    assert codes == sorted(codes, key=(NONE, POLICY_VIOLATION).index)
+    assert set(codes) == {NONE, POLICY_VIOLATION}
+    assert coordinator.machine.weight <= 1_000_000
+    assert {record.cause for record in caplog.records if hasattr(record, "cause")} == {"ottla.max.transactional.id.bytes"}
+    known = coordinator.init(f"0{'x' * 30_000}")
+    assert known.error_code == NONE, "it was there before"
+    many = frozenset(("t", index) for index in range(10_000))
+    adding = AddPartitions(f"0{'x' * 30_000}", known.producer_id, known.producer_epoch, many)
+    assert coordinator.ask(adding) == Added(POLICY_VIOLATION)
+    coordinator.ms += 2 * HOUR_MS
+    coordinator.ask(Due(IdExpiryKey()))
+    assert coordinator.machine.weight == 0
+    assert coordinator.init("new").error_code == NONE
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Producers, zombies, restarts and markers in any order."""
 
@@ -247,6 +271,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert (known.producer_id, known.producer_epoch) in [
                 (each.producer_id, each.producer_epoch) for each in self.coordinator.orders
             ]
+
+    @invariant()
+    def what_is_counted_is_what_there_is(self) -> None:
+        assert self.coordinator.machine.weight == sum(map(weight_of, self.coordinator.machine.by_id.values()))
 
     @invariant()
     def only_open_transactions_can_time_out(self) -> None:

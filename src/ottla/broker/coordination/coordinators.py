@@ -149,6 +149,13 @@ class Coordinators(Generic[M]):
         """Those that are loaded now."""
         return [shard for _, shard in self._held.values() if shard.is_loaded]
 
+    def weight(self) -> int:
+        """What those that are loaded take of memory that is bounded, in bytes."""
+        weight = 0
+        for _, shard in self._held.values():
+            weight += shard.machine.weight
+        return weight
+
     def load(self, now: Now) -> Iterator[tuple[int, Shard[M]]]:
         """Every coordinator by its partition, loaded if it is new. Those whose partition can't be used are left out."""
         for index in range(self.count):

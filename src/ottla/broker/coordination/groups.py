@@ -24,6 +24,7 @@ from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.groups import BUILT_IN
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.memory import GroupMemory
 from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
 from ottla.coord.records import TransactionEnded
@@ -62,6 +63,7 @@ class GroupCoordinators:
         self._random_bytes = random_bytes
         self._assignors = assignors
         self._on_forgotten = forgotten
+        self._memory = GroupMemory(self.coordinators.weight)
         self._forgetting: dict[int, set[str]] = {}
         settings.told.append(self._settings_changed)
 
@@ -118,7 +120,8 @@ class GroupCoordinators:
         self._on_forgotten()
 
     def _new_machine(self) -> GroupMachine:
-        machine = GroupMachine(self._group_settings(), self._new_id, self._assignors_in_force(), self._settings_of_group)
+        settings, assignors = self._group_settings(), self._assignors_in_force()
+        machine = GroupMachine(settings, self._new_id, assignors, self._settings_of_group, self._memory)
         machine.apply(TopicsSeen(self._topics.known(), frozenset(), new=False))
         return machine
 
@@ -154,6 +157,7 @@ class GroupCoordinators:
             group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
             group_consumer_max_size=settings.group_consumer_max_size,
             group_consumer_migration_policy=settings.group_consumer_migration_policy,
+            ottla_max_group_bytes=settings.ottla_max_group_bytes,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,

@@ -66,7 +66,7 @@ class TransactionCoordinators:
             pass
 
     def _new_machine(self) -> TransactionMachine:
-        return TransactionMachine(self._transaction_settings(), self._new_producer_id)
+        return TransactionMachine(self._transaction_settings(), self._new_producer_id, self.coordinators.weight)
 
     def _loaded(self, shard: Shard[TransactionMachine], index: int, now: Now) -> None:
         if shard.machine.by_id:
@@ -91,6 +91,7 @@ class TransactionCoordinators:
             transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
             transaction_abort_timed_out_transaction_cleanup_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             transaction_remove_expired_transaction_cleanup_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ottla_max_transactional_id_bytes=settings.ottla_max_transactional_id_bytes,
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
             transaction_version=self._features.level(TRANSACTION_VERSION),
         )

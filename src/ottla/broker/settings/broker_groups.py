@@ -106,6 +106,20 @@ class CoordinatorSettings(SettingsOf):
     offsets_topic_segment_bytes = Setting(
         INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=TopicSettings.segment_bytes.check
     )
+    ottla_max_group_bytes = Setting(
+        LONG,
+        100 << 20,
+        "About how much memory the members of all groups may take, with what they subscribe to and are assigned. Beyond it new "
+        "ones are refused with GROUP_MAX_SIZE_REACHED.",
+        check=at_least(0),
+    )
+    ottla_max_transactional_id_bytes = Setting(
+        LONG,
+        64 << 20,
+        "About how much memory transactional ids may take, with the partitions of open transactions. Beyond it new ones are "
+        "refused with POLICY_VIOLATION until others expire.",
+        check=at_least(0),
+    )
     transaction_state_log_num_partitions = Setting(
         INT, 50, "Partitions of __transaction_state; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )

@@ -19,14 +19,16 @@ class ClassicDraft:
     """Collects records, replies and timers.
 
     `group` is the group with everything applied that was decided so far: the real group, which must not be changed, until the
-    first event, and a copy of it from then on. `token` belongs to the input that is being decided.
+    first event, and a copy of it from then on. `token` belongs to the input that is being decided. `weight_before` is that of the
+    group as it is.
     """
 
-    __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token")
+    __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token", "weight_before")
 
     def __init__(self, group: ClassicGroup | None, group_id: str, settings: GroupSettings, now: Now, token: int = NOBODY) -> None:
         self._private = group is None
         self.group = ClassicGroup(group_id) if group is None else group
+        self.weight_before = self.group.weight
         self.settings = settings
         self.now = now
         self.token = token

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Never
+from sys import getsizeof
+from typing import Final, Never
 
 from ottla.coord.classic.events import (
     ClassicEvent,
@@ -28,13 +29,21 @@ from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.records import GroupStored, StoredMember
 
+MEMBER_BYTES: Final = 2_500
+"""What a member takes in memory at least, in a group of its own: its values, the group's tables, and its deadline."""
+PROTOCOL_BYTES: Final = 100
+"""What one of its protocols takes beside its metadata."""
+INVITATION_BYTES: Final = 1_000
+"""What somebody takes in memory who was given a member id, beside that id: an entry and a deadline."""
+
 
 class ClassicGroup:
     """One classic group.
 
     Members are immutable values, so that a copy of a group costs a few dictionaries. `joining` and `syncing` hold the tokens of
     the replies that members wait for; `invited` those who were given a member id and have not joined under it; `unsynced` those
-    who have not asked for their assignment in this generation; `new` those who never had a join answered.
+    who have not asked for their assignment in this generation; `new` those who never had a join answered. `weight` is about what
+    all of them take in memory, in bytes.
     """
 
     __slots__ = (
@@ -57,6 +66,7 @@ class ClassicGroup:
         "syncing",
         "topics",
         "unsynced",
+        "weight",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -79,6 +89,7 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         self.delay: InitialDelay | None = None
         self.more_came = False
+        self.weight = 0
 
     def copy(self) -> ClassicGroup:
         """A group that can be changed without changing this one."""
@@ -144,9 +155,33 @@ class ClassicGroup:
 
     def remember_topics(self) -> None:
         """Note what the members subscribe to, on which the expiry of offsets depends."""
+        self.weight -= _weight_of_topics(self)
         self.topics = None
         if self.protocol_type == "consumer":
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
+        self.weight += _weight_of_topics(self)
+
+
+def weight_of(group: ClassicGroup) -> int:
+    """What its members, and those who are invited, take in memory, in bytes."""
+    invited = sum(map(_invitation_weight, group.invited))
+    return sum(map(_member_weight, group.members.values())) + invited + _weight_of_topics(group)
+
+
+def _member_weight(member: ClassicMember) -> int:
+    texts = member.member_id, member.group_instance_id, member.client_id, member.client_host
+    weight = MEMBER_BYTES + sum(map(getsizeof, texts)) + len(member.assignment)
+    for name, metadata in member.protocols:
+        weight += PROTOCOL_BYTES + getsizeof(name) + len(metadata)
+    return weight
+
+
+def _weight_of_topics(group: ClassicGroup) -> int:
+    return 0 if group.topics is None else getsizeof(group.topics) + sum(map(getsizeof, group.topics))
+
+
+def _invitation_weight(member_id: str) -> int:
+    return INVITATION_BYTES + getsizeof(member_id)
 
 
 def apply(group: ClassicGroup, event: ClassicEvent | GroupStored) -> None:
@@ -163,6 +198,7 @@ def _count(group: ClassicGroup, protocols: Iterable[tuple[str, bytes]], by: int)
 
 def _id_given(group: ClassicGroup, event: MemberIdGiven) -> None:
     group.invited[event.member_id] = None
+    group.weight += _invitation_weight(event.member_id)
 
 
 def _joined(group: ClassicGroup, event: MemberJoined) -> None:
@@ -176,20 +212,29 @@ def _joined(group: ClassicGroup, event: MemberJoined) -> None:
     group.leader = group.leader or member.member_id
     group.joining[member.member_id] = event.token
     group.new[member.member_id] = None
-    group.invited.pop(member.member_id, None)
+    group.weight += _member_weight(member)
+    if member.member_id in group.invited:
+        _disinvite(group, member.member_id)
     group.more_came = group.is_initial_rebalance
+
+
+def _disinvite(group: ClassicGroup, member_id: str) -> None:
+    del group.invited[member_id]
+    group.weight -= _invitation_weight(member_id)
 
 
 def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
     member = group.members[event.member_id]
     _count(group, member.protocols, -1)
     _count(group, event.protocols, 1)
-    group.members[event.member_id] = replace(
+    again = replace(
         member,
         protocols=event.protocols,
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         session_timeout_ms=event.session_timeout_ms,
     )
+    group.members[event.member_id] = again
+    group.weight += _member_weight(again) - _member_weight(member)
     group.joining[event.member_id] = event.token
 
 
@@ -200,8 +245,9 @@ def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
         if member_id == event.member_id:
             member = replace(member, member_id=event.new_member_id)
         seated[member.member_id] = member
-    group.members = seated
     newcomer = seated[event.new_member_id]
+    group.weight += _member_weight(newcomer) - _member_weight(group.members[event.member_id])
+    group.members = seated
     if newcomer.group_instance_id is not None:
         group.static[newcomer.group_instance_id] = event.new_member_id
     if group.leader == event.member_id:
@@ -214,11 +260,14 @@ def _gone(group: ClassicGroup, event: MemberGone) -> None:
     member = group.members.pop(event.member_id, None)
     if member is not None:
         _count(group, member.protocols, -1)
+        group.weight -= _member_weight(member)
         if member.group_instance_id is not None:
             group.static.pop(member.group_instance_id, None)
     if group.leader == event.member_id:
         group.leader = next(iter(group.members), None)
-    for awaited in (group.joining, group.syncing, group.invited, group.unsynced, group.new):
+    if event.member_id in group.invited:
+        _disinvite(group, event.member_id)
+    for awaited in (group.joining, group.syncing, group.unsynced, group.new):
         awaited.pop(event.member_id, None)
 
 
@@ -229,6 +278,7 @@ def _elected(group: ClassicGroup, event: LeaderElected) -> None:
 def _rebalance_begun(group: ClassicGroup, event: RebalanceBegun) -> None:
     if group.state is State.COMPLETING_REBALANCE:
         group.members = {member_id: replace(member, assignment=b"") for member_id, member in group.members.items()}
+        group.weight = weight_of(group)
     group.syncing.clear()
     group.unsynced.clear()
     group.more_came = False
@@ -284,6 +334,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
     group.supported = {}
     for member in group.members.values():
         _count(group, member.protocols, 1)
+    group.weight = weight_of(group)
     group.remember_topics()
 
 

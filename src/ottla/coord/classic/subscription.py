@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct, error
+from typing import Final
 
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
+MOST_NAMES: Final = 20_000
+"""Of all subscriptions together, as far as they differ: to read more would hold up others."""
+
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that any of these subscriptions names; None if one of them can't be read.
+    """All topics that any of these subscriptions names; None if one of them can't be read, or if they name too many.
 
     Subscriptions of all versions begin with their topics. The rest differs and is not read.
     """
     topics: set[str] = set()
+    read = b""
+    left = MOST_NAMES
     try:
         for subscription in subscriptions:
-            topics.update(_topics(subscription))
+            if read and subscription.startswith(read):  # as members that run the same program subscribe to the same
+                continue
+            named, end = _topics(subscription, left)
+            left -= len(named)
+            read = subscription[:end]
+            topics.update(named)
     except (error, ValueError):
         return None
     return frozenset(topics)
 
 
-def _topics(subscription: bytes) -> list[str]:
+def _topics(subscription: bytes, most: int) -> tuple[list[str], int]:
+    """The topics that a subscription names, and where they end. Raises ValueError and `error`."""
     version, count = _VERSION_AND_COUNT.unpack_from(subscription)
-    if version < 0 or count < 0:
-        raise ValueError("a version or a number of topics below zero")
+    if version < 0 or not 0 <= count <= most:
+        raise ValueError("a version or a number of topics below zero, or more topics than are read")
     position = _VERSION_AND_COUNT.size
     topics = []
     for _ in range(count):
@@ -36,4 +48,4 @@ def _topics(subscription: bytes) -> list[str]:
             raise ValueError("a topic longer than the subscription")
         topics.append(str(subscription[position : position + length], "utf-8"))
         position += length
-    return topics
+    return topics, position

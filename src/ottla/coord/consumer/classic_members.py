@@ -16,7 +16,7 @@ from ottla.coord.consumer.draft import ConsumerDraft, Refusal, member_record
 from ottla.coord.consumer.embedded import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
 from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.heartbeat import lead, replace_member
+from ottla.coord.consumer.heartbeat import crowd_error, lead, replace_member
 from ottla.coord.consumer.leave import fence
 from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.migrate import can_downgrade, downgrade_with, may_be_classic
@@ -63,6 +63,9 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
         # It was out and does not know: what it still reads belongs to others, and it must hear of that before it is obeyed.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
     updated = _reported(member, ask, subscription)
+    refused = crowd_error(draft, member, updated)
+    if refused is not None:
+        return refused
     if updated != member:
         draft.store(member_record(draft.group_id, updated))
     looked = look(draft, member, updated)

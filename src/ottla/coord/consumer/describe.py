@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ottla.coord.consumer.embedded import PROTOCOL_TYPE
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.member import ConsumerMember
+from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
@@ -55,7 +56,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_names=in_order(member.topics),
         subscribed_topic_regex=member.pattern,
         assignment=_assignment(held, topics),
         target_assignment=_assignment(group.targets.get(member.member_id, NO_TARGET), topics),

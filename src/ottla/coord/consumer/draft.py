@@ -16,6 +16,7 @@ from ottla.coord.consumer.group import ConsumerGroup, apply
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberStored
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
 from ottla.coord.records import GroupForgotten, GroupStored
 from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
@@ -46,6 +47,7 @@ class Context:
     of_group: OfGroup
     assignors: Mapping[str, Assignor]
     topics: KnownTopics
+    memory: GroupMemory
     new_id: Callable[[], str]
 
 

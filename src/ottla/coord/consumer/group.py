@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, Never
+from typing import Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.events import ConsumerEvent, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
@@ -29,8 +29,16 @@ from ottla.coord.consumer.records import (
 from ottla.coord.consumer.states import GroupState, MemberState
 from ottla.wire.schema import Uuid
 
+K = TypeVar("K")
+
 FIRST_EPOCH = 1
 NO_TARGET: Partitions = {}
+
+TARGET_TOPIC_BYTES: Final = 350
+TARGET_BYTES: Final = 30
+HELD_TOPIC_BYTES: Final = 700
+HELD_BYTES: Final = 50
+"""What topics and partitions take in memory: of a member's target, and of what it holds."""
 
 
 class Resolved(NamedTuple):
@@ -43,11 +51,11 @@ class Resolved(NamedTuple):
 class ConsumerGroup:
     """One consumer group.
 
-    Members and targets are immutable values. `names` counts for each subscribed topic the members that name it and the regular
-    expressions that match it; `patterns` counts each expression's members, `assignors` each assignor's, and `protocols` each
-    classic protocol's. `owners` says who has a partition or has yet to give it up. `stale` and `stale_patterns` say that topics may
-    have changed since the group saw them, `seeking` that patterns are being matched; `rejoining` are members of the classic
-    protocol that have to rejoin.
+    Members and targets are immutable values. `subscriptions` counts the members that name the same topics; `patterns` counts each
+    regular expression's members, `assignors` each assignor's, and `protocols` each classic protocol's. `owners` says who has a
+    partition or has yet to give it up. `stale` and `stale_patterns` say that topics may have changed since the group saw them,
+    `seeking` that patterns are being matched; `rejoining` are members of the classic protocol that have to rejoin. `weight` is
+    about what the members take in memory, in bytes, without the topics that they name.
     """
 
     __slots__ = (
@@ -60,7 +68,6 @@ class ConsumerGroup:
         "has_old_metadata",
         "members",
         "metadata_hash",
-        "names",
         "owners",
         "patterns",
         "protocols",
@@ -70,7 +77,9 @@ class ConsumerGroup:
         "stale",
         "stale_patterns",
         "static",
+        "subscriptions",
         "targets",
+        "weight",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -83,7 +92,7 @@ class ConsumerGroup:
         self.static: dict[str, str] = {}
         self.targets: dict[str, Partitions] = {}
         self.owners: dict[Uuid, dict[int, str]] = {}
-        self.names: dict[str, int] = {}
+        self.subscriptions: dict[frozenset[str], int] = {}
         self.patterns: dict[str, int] = {}
         self.resolved: dict[str, Resolved] = {}
         self.assignors: dict[str, int] = {}
@@ -94,6 +103,7 @@ class ConsumerGroup:
         self.stale_patterns = True
         self.seeking = False
         self.rejoining: set[str] = set()
+        self.weight = 0
 
     @property
     def state(self) -> GroupState:
@@ -112,7 +122,13 @@ class ConsumerGroup:
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member may be reading this topic."""
-        return topic in self.names
+        return any(topic in names for names in self.subscribed())
+
+    def subscribed(self) -> Iterator[frozenset[str]]:
+        """The topics that members name, and those that each regular expression matches."""
+        yield from self.subscriptions
+        for resolved in self.resolved.values():
+            yield resolved.topics
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
         """The member that has a partition or has yet to give it up."""
@@ -129,7 +145,7 @@ def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
     _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
 
 
-def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
+def _count(counts: dict[K, int], names: Iterable[K], by: int) -> None:
     for name in names:
         count = counts.get(name, 0) + by
         if count:
@@ -138,17 +154,11 @@ def _count(counts: dict[str, int], names: Iterable[str], by: int) -> None:
             counts.pop(name, None)
 
 
-def _count_topics(counts: dict[str, int], topics: frozenset[str], by: int) -> None:
-    """The same of what one member subscribes to: topics by the thousand, of which most are nobody else's."""
-    known = counts.keys() & topics
-    if by > 0 and len(known) < len(topics):
-        counts.update(dict.fromkeys(topics - known, by))
-    _count(counts, known, by)
-
-
 def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
     """Count a member in, or out."""
-    _count_topics(group.names, member.topics, by)
+    group.weight += by * member.weight
+    if member.topics:
+        _count(group.subscriptions, (member.topics,), by)
     if member.pattern:
         _count(group.patterns, (member.pattern,), by)
     if member.assignor is not None:
@@ -162,6 +172,14 @@ def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None
         group.static[member.instance_id] = member.member_id
     elif group.static.get(member.instance_id) == member.member_id:
         del group.static[member.instance_id]
+
+
+def _target_weight(partitions: Partitions) -> int:
+    return TARGET_TOPIC_BYTES * len(partitions) + TARGET_BYTES * sum(map(len, partitions.values()))
+
+
+def _held_weight(*held: Epochs) -> int:
+    return sum(HELD_TOPIC_BYTES * len(topics) + HELD_BYTES * sum(map(len, topics.values())) for topics in held)
 
 
 def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
@@ -218,6 +236,7 @@ def _member_forgotten(group: ConsumerGroup, event: MemberForgotten) -> None:
         _count_member(group, member, -1)
         _disown(group, event.member_id, member.assigned)
         _disown(group, event.member_id, member.revoking)
+        group.weight -= _held_weight(member.assigned, member.revoking)
     group.rejoining.discard(event.member_id)
 
 
@@ -232,15 +251,20 @@ def _target_epoch_forgotten(group: ConsumerGroup, event: TargetEpochForgotten) -
 
 
 def _target_stored(group: ConsumerGroup, event: TargetStored) -> None:
+    group.weight += _target_weight(event.partitions) - _target_weight(group.targets.get(event.member_id, NO_TARGET))
     group.targets[event.member_id] = event.partitions
 
 
 def _target_forgotten(group: ConsumerGroup, event: TargetForgotten) -> None:
-    group.targets.pop(event.member_id, None)
+    group.weight -= _target_weight(group.targets.pop(event.member_id, NO_TARGET))
 
 
 def _current_stored(group: ConsumerGroup, event: CurrentStored) -> None:
-    member = group.members.get(event.member_id) or ConsumerMember(event.member_id)
+    member = group.members.get(event.member_id)
+    if member is None:
+        member = ConsumerMember(event.member_id)
+        _count_member(group, member, 1)
+    group.weight += _held_weight(event.assigned, event.revoking) - _held_weight(member.assigned, member.revoking)
     _disown(group, event.member_id, member.assigned)
     _disown(group, event.member_id, member.revoking)
     group.members[event.member_id] = replace(
@@ -265,13 +289,10 @@ def _current_forgotten(group: ConsumerGroup, event: CurrentForgotten) -> None:
 def _pattern_stored(group: ConsumerGroup, event: PatternStored) -> None:
     _pattern_forgotten(group, PatternForgotten(event.group_id, event.pattern))
     group.resolved[event.pattern] = Resolved(event.topics, event.wall_ms)
-    _count(group.names, event.topics, 1)
 
 
 def _pattern_forgotten(group: ConsumerGroup, event: PatternForgotten) -> None:
-    known = group.resolved.pop(event.pattern, None)
-    if known is not None:
-        _count(group.names, known.topics, -1)
+    group.resolved.pop(event.pattern, None)
 
 
 def _old_metadata_stored(group: ConsumerGroup, event: OldMetadataStored) -> None:

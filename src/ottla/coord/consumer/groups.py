@@ -24,10 +24,11 @@ from ottla.coord.consumer.draft import ConsumerDraft, Context, OfGroup, Refusal
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
-from ottla.coord.consumer.records import ConsumerStored, EpochForgotten
+from ottla.coord.consumer.records import ConsumerStored, EpochForgotten, MemberStored, PatternStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import preferred, seek
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import GroupOutcome, MemberSyncGroupKey, PatternsKey, RebalanceKey, RejoinKey, SessionKey, TopicsChanged
 from ottla.coord.records import GroupForgotten
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply
@@ -61,11 +62,13 @@ class ConsumerGroups:
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
+        memory: GroupMemory,
         assignors: tuple[Assignor, ...] = BUILT_IN,
         of_group: OfGroup = no_settings_of_its_own,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self.topics = KnownTopics()
+        self._memory = memory
         self._settings = settings
         self._new_id = new_id
         self._assignors = {assignor.name: assignor for assignor in assignors}
@@ -80,16 +83,24 @@ class ConsumerGroups:
         decision = _DECISIONS.get(type(asked.body))
         return None if decision is None else decision(self, asked, now, classic)  # type: ignore[arg-type]  # of the body's type
 
-    def apply(self, record: ConsumerStored | ConsumerEvent) -> None:
-        """Apply one record or event. Tombstones of a group that does not exist change nothing."""
+    def apply(self, record: ConsumerStored | ConsumerEvent) -> int:
+        """Apply one record or event. Tombstones of a group that does not exist change nothing.
+
+        The answer is by how much the weight of its group grows.
+        """
+        group = self.groups.get(record.group_id)
+        if group is None and type(record) in consumer.FOUNDING:
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+        if group is None:
+            return 0
+        before = group.weight
         if isinstance(record, EpochForgotten):
-            self.groups.pop(record.group_id, None)
-        else:
-            group = self.groups.get(record.group_id)
-            if group is None and type(record) in consumer.FOUNDING:
-                group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
-            if group is not None:
-                consumer.apply(group, record)
+            del self.groups[record.group_id]
+            return -before
+        if isinstance(record, MemberStored | PatternStored):
+            record = record._replace(topics=self._memory.names.shared(record.topics))
+        consumer.apply(group, record)
+        return group.weight - before
 
     def recall(self, now: Now) -> list[GroupOutcome]:
         """After a restart every member has its full time again, for its session and to give partitions up."""
@@ -117,10 +128,10 @@ class ConsumerGroups:
         self.topics = event.topics
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
-            group.stale = group.stale or not event.names.isdisjoint(group.names)
+            group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())
 
     def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY) -> ConsumerDraft:
-        context = Context(self._settings, self._of_group, self._assignors, self.topics, self._new_id)
+        context = Context(self._settings, self._of_group, self._assignors, self.topics, self._memory, self._new_id)
         return ConsumerDraft(group, context, now, token)
 
     def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> GroupOutcome:

@@ -8,6 +8,7 @@ from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_
 from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, Refusal, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
 from ottla.coord.consumer.member import JOINING_EPOCH, ConsumerMember
+from ottla.coord.consumer.names import SharedNames, weight_of
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
@@ -16,7 +17,7 @@ from ottla.coord.consumer.target import target
 from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey
 from ottla.coord.runtime.machine import Asked
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ottla.wire.errors import FENCED_MEMBER_EPOCH
+from ottla.wire.errors import FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED
 from ottla.wire.schema import Uuid
 
 Ask = Asked[ConsumerGroupHeartbeatRequest]
@@ -38,7 +39,9 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = _member(draft, body, owned)
     if isinstance(member, Refusal):
         return member
-    updated = reported(member, ask)
+    updated = reported(member, ask, draft.context.memory.names)
+    if updated is not member and (refused := crowd_error(draft, member, updated)) is not None:
+        return refused
     if member.classic is not None:
         _end_classic(draft, member)
     if updated is not member:
@@ -102,7 +105,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
     draft.forget(member)
 
 
-def reported(member: ConsumerMember, ask: Ask) -> ConsumerMember:
+def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
     """The member with what it reports now; the rest stays. The same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
@@ -110,15 +113,29 @@ def reported(member: ConsumerMember, ask: Ask) -> ConsumerMember:
         "rack_id": body.rack_id,
         "client_id": ask.client_id,
         "client_host": ask.client_host,
-        "topics": None if body.subscribed_topic_names is None else frozenset(body.subscribed_topic_names),
+        "topics": None if body.subscribed_topic_names is None else names.shared(body.subscribed_topic_names),
         "pattern": body.subscribed_topic_regex,
         "rebalance_timeout_ms": None if body.rebalance_timeout_ms == -1 else body.rebalance_timeout_ms,
         "assignor": body.server_assignor,
     }
-    news = {name: value for name, value in says.items() if value is not None and value != getattr(member, name)}
+    news = {name: value for name, value in says.items() if value is not None and _differs(value, getattr(member, name))}
     if member.classic is not None:
         news["classic"] = None
     return replace(member, **news) if news or member.classic is not None else member  # type: ignore[arg-type]  # of its field's type
+
+
+def _differs(value: object, known: object) -> bool:
+    return value is not known and value != known  # sets of thousands of names are compared only if they are not one and the same
+
+
+def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
+    """Whether the broker has no memory left for a member, or for all that it subscribes to now."""
+    is_new = member.member_id not in draft.group.members and draft.replaced is None
+    growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
+    if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
+        return None
+    sentence = "The members of all groups take as much memory as the broker's ottla.max.group.bytes allows: try again later."
+    return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ottla.coord.consumer.checks import static_error, unknown_member
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record
@@ -19,6 +20,8 @@ from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, Ses
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 log = logging.getLogger("ottla.coord")
+
+K = TypeVar("K")
 
 
 def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
@@ -84,27 +87,24 @@ def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) 
         return
     for member in members:
         remove_member(draft, member)
-    for pattern, count in _counts([member.pattern for member in members if member.pattern]).items():
+    for pattern, count in _counts(member.pattern for member in members if member.pattern).items():
         if group.patterns.get(pattern) == count:
             draft.store(PatternForgotten(group.group_id, pattern))
-    bump_epoch(draft, draft.context.topics.hash_of(_names_without(group, members)))
+    bump_epoch(draft, draft.context.topics.hash_of(*_subscribed_without(group, members)))
 
 
-def _counts(names: Sequence[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
+def _counts(names: Iterable[K]) -> dict[K, int]:
+    counts: dict[K, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     return counts
 
 
-def _names_without(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> set[str]:
+def _subscribed_without(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Iterator[frozenset[str]]:
     """The topics that anybody subscribes to once these members are gone."""
-    counts = dict(group.names)
-    for member in members:
-        for name in member.topics:
-            counts[name] -= 1
-    for pattern, count in _counts([member.pattern for member in members if member.pattern]).items():
-        if group.patterns.get(pattern) == count and pattern in group.resolved:
-            for name in group.resolved[pattern].topics:
-                counts[name] -= 1
-    return {name for name, count in counts.items() if count > 0}
+    gone = _counts(member.topics for member in members)
+    yield from (names for names, count in group.subscriptions.items() if count > gone.get(names, 0))
+    gone_with = _counts(member.pattern for member in members if member.pattern)
+    for pattern, resolved in group.resolved.items():
+        if pattern not in gone_with or group.patterns.get(pattern) != gone_with[pattern]:
+            yield resolved.topics

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from sys import getsizeof
+from typing import Final, NamedTuple
 
 from ottla.coord.consumer.states import MemberState
 from ottla.wire.schema import Uuid
 
 Epochs = Mapping[Uuid, Mapping[int, int]]
 """Topic id -> partition -> the epoch at which the member was given it; a commit that names an older one is refused (KIP-1251)."""
+
+MEMBER_BYTES: Final = 4_000
+"""What a member takes in memory at least, in a group of its own: its values, the group's tables, and its deadlines."""
+PROTOCOL_BYTES: Final = 100
+"""What a protocol of a classic member takes beside its metadata."""
 
 JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
 """What a member says instead of its epoch; a static member that is away, and shall come back, has the last one stored."""
@@ -45,6 +51,15 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Epochs = field(default_factory=dict)
     revoking: Epochs = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """What it takes in memory, in bytes: without its topics, which others may share, and what it is assigned."""
+        texts = self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.pattern, self.assignor
+        weight = MEMBER_BYTES + sum(map(getsizeof, texts))
+        if self.classic is not None:
+            weight += sum(PROTOCOL_BYTES + getsizeof(name) + len(metadata) for name, metadata in self.classic.protocols)
+        return weight
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch

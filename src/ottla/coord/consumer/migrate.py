@@ -147,9 +147,9 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
     """The records with which a consumer group takes a classic one's place."""
     group_id, epoch = classic.group_id, classic.generation
-    names = {name for member in members for name in member.topics}
+    subscribed = {member.topics for member in members}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
-    records.append(EpochStored(group_id, epoch, draft.context.topics.hash_of(names)))
+    records.append(EpochStored(group_id, epoch, draft.context.topics.hash_of(*subscribed)))
     for member in members:
         target = {topic_id: frozenset(held) for topic_id, held in member.assigned.items()}
         records.append(TargetStored(group_id, member.member_id, target))

@@ -10,6 +10,7 @@ from typing import NamedTuple, Never, TypeGuard, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
+from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.states import MemberState
 from ottla.wire.data import consumer_group_current_member_assignment as current_data
 from ottla.wire.data import consumer_group_member_metadata as member_data
@@ -209,7 +210,7 @@ def _member_value(record: MemberStored) -> member_data.ConsumerGroupMemberMetada
         rack_id=record.rack_id,
         client_id=record.client_id,
         client_host=record.client_host,
-        subscribed_topic_names=sorted(record.topics),
+        subscribed_topic_names=in_order(record.topics),
         subscribed_topic_regex=record.pattern,
         rebalance_timeout_ms=record.rebalance_timeout_ms,
         server_assignor=record.assignor,
@@ -255,7 +256,7 @@ def _with_epochs(epochs: Epochs) -> list[current_data.ConsumerGroupCurrentMember
 
 def _pattern_value(record: PatternStored) -> pattern_data.ConsumerGroupRegularExpressionValue:
     return pattern_data.ConsumerGroupRegularExpressionValue(
-        topics=sorted(record.topics), version=record.version, timestamp=record.wall_ms
+        topics=in_order(record.topics), version=record.version, timestamp=record.wall_ms
     )
 
 

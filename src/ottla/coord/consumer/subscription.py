@@ -6,13 +6,13 @@ Works on a draft. A group looks at the topics again when a member's subscription
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal
 from ottla.coord.consumer.events import MetadataRefreshed, PatternsFound, PatternsSought
-from ottla.coord.consumer.group import Resolved
+from ottla.coord.consumer.group import ConsumerGroup, Resolved
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.patterns import IllegalPattern, matcher
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
@@ -186,7 +186,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
     resolved = {**group.resolved, **taken}
     nobody = ConsumerMember("")
-    metadata_hash = draft.context.topics.hash_of(_names(draft, nobody, nobody, resolved))
+    metadata_hash = draft.context.topics.hash_of(*_subscribed(draft, nobody, nobody, resolved))
     changed = any(group.resolved.get(pattern, NOT_RESOLVED).topics != known.topics for pattern, known in taken.items())
     if changed or metadata_hash != group.metadata_hash:
         bump_epoch(draft, metadata_hash)
@@ -195,24 +195,26 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
 def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
     """The metadata hash, computed only if the subscribed topics, or their state, may have changed."""
     group = draft.group
-    same_names = resolved is group.resolved and not (updated.topics - group.names.keys()) and not _gone(draft, member, updated)
-    if same_names and not group.stale:
+    if resolved is group.resolved and not group.stale and not _changes(group, member, updated):
         return group.metadata_hash
-    return draft.context.topics.hash_of(_names(draft, member, updated, resolved))
+    return draft.context.topics.hash_of(*_subscribed(draft, member, updated, resolved))
 
 
-def _gone(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> bool:
-    return any(draft.group.names.get(name, 0) <= 1 for name in member.topics - updated.topics)
+def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> bool:
+    """Whether other topics may be subscribed to once `member` is `updated`."""
+    if member.topics is updated.topics or member.topics == updated.topics:
+        return False
+    came = bool(updated.topics) and updated.topics not in group.subscriptions
+    return came or group.subscriptions.get(member.topics) == 1
 
 
-def _names(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> set[str]:
+def _subscribed(
+    draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
+) -> Iterator[frozenset[str]]:
     """All topics that anybody subscribes to, once `member` is `updated`."""
-    group = draft.group
-    counts = dict(group.names)
-    for name in member.topics:
-        counts[name] -= 1
-    for before in group.resolved.values():
-        for name in before.topics:
-            counts[name] -= 1
-    names = {name for name, count in counts.items() if count > 0} | updated.topics
-    return names.union(*(after.topics for after in resolved.values()))
+    for names, count in draft.group.subscriptions.items():
+        if count > 1 or names != member.topics:
+            yield names
+    yield updated.topics
+    for known in resolved.values():
+        yield known.topics

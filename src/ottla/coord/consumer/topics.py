@@ -59,20 +59,27 @@ class KnownTopics:
 
     def ids_of(self, names: AbstractSet[str]) -> frozenset[Uuid]:
         """The ids of those of these topics that exist."""
-        return frozenset(self._by_name[name].topic_id for name in self._by_name.keys() & names)
+        return frozenset(self._by_name[name].topic_id for name in self._present(names))
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
         """Partitions by topic id instead of name; unknown topics are left out."""
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
-    def hash_of(self, names: AbstractSet[str]) -> int:
+    def hash_of(self, *subscriptions: AbstractSet[str]) -> int:
         """The metadata hash of a group that subscribes to these topics, as Kafka computes it: signed; 0 for no topics at all."""
-        hashes = [self._hash(name) for name in sorted(self._by_name.keys() & names)]
+        names: set[str] = set().union(*map(self._present, subscriptions))
+        hashes = [self._hash(name) for name in sorted(names)]
         if not hashes:
             return 0
         hashed = xxh3_64(pack(f"<{len(hashes)}Q", *hashes))
         return hashed - _RANGE if hashed & _SIGN else hashed
+
+    def _present(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """Those of these topics that exist. A member may subscribe to many more, and many exist to which nobody subscribes."""
+        if len(names) < len(self._by_name):
+            return self._by_name.keys() & names
+        return {name for name in self._by_name if name in names}
 
     def _hash(self, name: str) -> int:
         known = self._hashes.get(name)

@@ -79,6 +79,11 @@ NOTHING: Final[Outcome[Never]] = Outcome()
 class Machine(Protocol[Record]):
     """A coordinator: a state that `apply` alone changes, and decisions that only read it."""
 
+    @property
+    def weight(self) -> int:
+        """What takes memory for which there is a bound over all machines of its kind, in bytes."""
+        ...
+
     def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
         """Decide one input. Nothing changes until the outcome's records are applied."""
         ...

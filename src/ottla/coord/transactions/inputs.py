@@ -12,12 +12,13 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Settings of a transaction coordinator, with Kafka's names and defaults."""
+    """Settings of a transaction coordinator, with the names and defaults of the broker's."""
 
     transaction_max_timeout_ms: int = 900_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transactional_id_expiration_ms: int = 7 * DAY_MS
+    ottla_max_transactional_id_bytes: int = 64 << 20
     transaction_version: int = 2
     """The finalised feature: what the coordinator ends by itself, and how it stores states, goes by it."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from itertools import islice
+from sys import getsizeof
 from typing import Final, Never
 
 from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
@@ -28,14 +29,17 @@ from ottla.coord.transactions.producers import NewProducerId, expectation_error,
 from ottla.coord.transactions.records import FLEXIBLE, OLDEST_READ, encode_record
 from ottla.coord.transactions.refusal import init_refused
 from ottla.coord.transactions.transaction import (
+    ID_BYTES,
     IDLE,
     NO_PRODUCER_ID,
+    PARTITION_BYTES,
     PREPARED,
     VERSION_WITH_EPOCHS,
     Forgotten,
     Status,
     Stored,
     Transaction,
+    weight_of,
 )
 from ottla.ports import Now
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
@@ -48,6 +52,7 @@ from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TRANSACTION_TIMEOUT,
     NONE,
+    POLICY_VIOLATION,
     PRODUCER_FENCED,
 )
 
@@ -66,11 +71,17 @@ PAUSE_MS: Final = 2
 class TransactionMachine:
     """See `ottla.coord.transactions.inputs` for what goes in and comes out.
 
-    `new_producer_id` gives an id that no producer ever had, or None if none can be had now.
+    `new_producer_id` gives an id that no producer ever had, or None if none can be had now. `taken_bytes` tells what all machines
+    take together in memory, this one too.
     """
 
-    def __init__(self, settings: TransactionSettings, new_producer_id: NewProducerId) -> None:
+    def __init__(
+        self, settings: TransactionSettings, new_producer_id: NewProducerId, taken_bytes: Callable[[], int] = lambda: 0
+    ) -> None:
         self.settings = settings
+        self.weight = 0
+        """What the ids and the partitions of their transactions take in memory, in bytes: about as much."""
+        self._taken_bytes = taken_bytes
         self.by_id: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
         """Whose transactions are open, and may time out."""
@@ -99,10 +110,14 @@ class TransactionMachine:
     def apply(self, record: Stored) -> None:
         """Apply one record."""
         transactional_id = record.transactional_id
+        known = self.by_id.get(transactional_id)
+        if known is not None:
+            self.weight -= weight_of(known)
         if isinstance(record, Forgotten):
             self.by_id.pop(transactional_id, None)
         else:
             self.by_id[transactional_id] = record
+            self.weight += weight_of(record)
         if isinstance(record, Transaction) and record.status is Status.ONGOING:
             self.ongoing[transactional_id] = None
         else:
@@ -124,6 +139,8 @@ class TransactionMachine:
             return _answer(asked, init_refused(error_code))
         known = self.by_id.get(body.transactional_id or "")
         if known is None:
+            if self._lacks_room(ID_BYTES + getsizeof(body.transactional_id)):
+                return _answer(asked, init_refused(POLICY_VIOLATION))
             producer_id = self._new_producer_id()
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
@@ -165,8 +182,22 @@ class TransactionMachine:
             return _answer(asked, Added(NONE, absent))
         if known.status is Status.ONGOING and not absent:
             return _answer(asked, Added(NONE))
+        if self._lacks_room(PARTITION_BYTES * len(absent)):
+            return _answer(asked, Added(POLICY_VIOLATION))
         record = known.with_partitions(body.partitions, body.transaction_version, now.wall_ms)
         return Outcome((record,), (Reply(asked.token, Added(NONE)),))
+
+    def _lacks_room(self, growth_bytes: int) -> bool:
+        """Whether all ids together would take more memory than is allowed if they grew by so much."""
+        most_bytes = self.settings.ottla_max_transactional_id_bytes
+        taken_bytes = self._taken_bytes()
+        if taken_bytes + growth_bytes <= most_bytes:
+            return False
+        sentence = (
+            "A transactional id is refused, as others take %d bytes of memory already: ottla.max.transactional.id.bytes allows %d"
+        )
+        log.warning(sentence, taken_bytes, most_bytes, extra={"cause": "ottla.max.transactional.id.bytes"})
+        return True
 
     def _end(self, asked: Asked[EndTransaction], now: Now) -> TransactionOutcome:
         body = asked.body

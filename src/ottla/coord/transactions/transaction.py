@@ -6,6 +6,7 @@ Knows no requests and no error codes. A change returns the next value; nothing h
 from __future__ import annotations
 
 from enum import Enum
+from sys import getsizeof
 from typing import Final, NamedTuple
 
 NO_PRODUCER_ID: Final = -1
@@ -21,6 +22,11 @@ VERSION_WITH_EPOCHS: Final = 2
 TopicPartition = tuple[str, int]
 Partitions = frozenset[TopicPartition]
 NO_PARTITIONS: Final[Partitions] = frozenset()
+
+
+ID_BYTES: Final = 700
+PARTITION_BYTES: Final = 150
+"""What a transactional id takes in memory beside its text, and what each partition of its transaction takes."""
 
 
 class Status(Enum):
@@ -145,6 +151,11 @@ class Transaction(NamedTuple):
             partitions=NO_PARTITIONS,
             updated_ms=now_ms,
         )
+
+
+def weight_of(known: Transaction) -> int:
+    """What an id takes in memory, in bytes: about as much."""
+    return ID_BYTES + getsizeof(known.transactional_id) + PARTITION_BYTES * len(known.partitions)
 
 
 class Forgotten(NamedTuple):

@@ -230,7 +230,7 @@ class World:
         owned = {(of, partition) for of, partitions in group.owners.items() for partition in partitions}
         there = {
             (found.topic_id, partition)
-            for name in group.names
+            for name in frozenset().union(*group.subscribed())
             if (found := self.topics.named(name)) is not None
             for partition in range(found.shape.partitions)
         }

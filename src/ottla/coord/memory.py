@@ -1,0 +1,37 @@
+"""How much memory members of groups take, and whether there is room for more of it. Knows no group.
+
+Members come without end if they may, each with names by the thousand: what they make a broker remember has a bound of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ottla.coord.consumer.names import SharedNames
+
+log = logging.getLogger("ottla.coord")
+
+
+class GroupMemory:
+    """What the members of all groups of a broker take in memory, in bytes, whichever coordinator has them.
+
+    `names` are what they subscribe to; `of_machines` tells what the loaded machines hold beside that.
+    """
+
+    __slots__ = ("_of_machines", "names")
+
+    def __init__(self, of_machines: Callable[[], int]) -> None:
+        self.names = SharedNames()
+        self._of_machines = of_machines
+
+    def lacks(self, growth_bytes: int, most_bytes: int, group_id: str) -> bool:
+        """Whether there is no room to grow by so much. Whoever takes no more than before has room."""
+        if growth_bytes <= 0:
+            return False
+        taken_bytes = self.names.weight + self._of_machines()
+        if taken_bytes + growth_bytes <= most_bytes:
+            return False
+        sentence = "group %s: a member is turned away, as members take %d bytes of memory already: ottla.max.group.bytes allows %d"
+        log.warning(sentence, group_id, taken_bytes, most_bytes, extra={"cause": "ottla.max.group.bytes"})
+        return True
