@@ -137,7 +137,7 @@ class Machine:
 class OpenMachine(Machine):
     """A machine that serves `routes` besides Ottla's own or instead of them, and asks an `authorizer`."""
 
-    def __init__(self, *, routes: Sequence[Route] = (), authorizer: Authorizer | None = None) -> None:
+    def __init__(self, *, routes: Sequence[Route] = (), authorizer: Authorizer | None = None, **settings: object) -> None:
         self._routes = routes
         self._authorizer = authorizer
-        super().__init__()
+        super().__init__(**settings)

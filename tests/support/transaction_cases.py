@@ -137,14 +137,14 @@ class Transactions:
         """What comes of a case: the answer, and where the transactional id stands afterwards."""
         name = f"t-{self._run}-{next(self._numbers)}"
         self._find(name)
-        known = self._brought_to(case.state, name)
+        known = self.brought_to(case.state, name)
         answer = getattr(self, f"_{case.asked.split()[0].lower()}")(name, case.asked, WHO[case.who](known), known)
         return [answer, self._stands(name, known)]
 
     def ongoing(self, name: str, *, with_epochs: bool) -> Producer:
         """Begin a transaction under a transactional id that nobody has used."""
         self._find(name)
-        return self._brought_to("ongoing with epochs" if with_epochs else "ongoing", name)
+        return self.brought_to("ongoing with epochs" if with_epochs else "ongoing", name)
 
     def _find(self, name: str) -> None:
         def found() -> int:
@@ -172,7 +172,7 @@ class Transactions:
         assert self._patiently(act, (*PASSING, CONCURRENT_TRANSACTIONS)) == NONE
         return got[-1]
 
-    def _brought_to(self, state: str, name: str) -> Producer:
+    def brought_to(self, state: str, name: str) -> Producer:
         if state == "unknown":
             return 1, 1
         known = self._init(name)
@@ -219,7 +219,7 @@ class Transactions:
             return [error_name(state.error_code)]
         topics = [[topic.topic, sorted(topic.partitions)] for topic in state.topics if topic.topic == TOPIC]
         began = state.transaction_start_time_ms > 0
-        same = _relative((state.producer_id, state.producer_epoch), known)
+        same = relative((state.producer_id, state.producer_epoch), known)
         return [state.transaction_state, *same, state.transaction_timeout_ms, began, topics]
 
     def _initproducerid(self, name: str, asked: str, who: Producer, known: Producer) -> list[Any]:
@@ -231,7 +231,7 @@ class Transactions:
         response = self.ask(body, version)
         if response.error_code:
             return [error_name(response.error_code), response.producer_id, response.producer_epoch]
-        return ["NONE", *_relative((response.producer_id, response.producer_epoch), known)]
+        return ["NONE", *relative((response.producer_id, response.producer_epoch), known)]
 
     def _addpartitionstotxn(self, name: str, asked: str, who: Producer, known: Producer) -> list[Any]:
         version = _version(asked)
@@ -272,7 +272,7 @@ class Transactions:
         response = self.ask(body, _version(asked))
         if response.error_code or _version(asked) < 5:
             return [error_name(response.error_code), response.producer_id, response.producer_epoch]
-        return ["NONE", *_relative((response.producer_id, response.producer_epoch), known)]
+        return ["NONE", *relative((response.producer_id, response.producer_epoch), known)]
 
     def _txnoffsetcommit(self, name: str, asked: str, who: Producer, known: Producer) -> list[Any]:
         part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
@@ -317,7 +317,7 @@ def _version(asked: str) -> int:
     return int(asked.partition(",")[0].split()[1])
 
 
-def _relative(got: Producer, known: Producer) -> list[Any]:
+def relative(got: Producer, known: Producer) -> list[Any]:
     """The same id or another, and how far the epoch has moved."""
     if got[0] != known[0]:
         return ["another id", got[1]]

@@ -95,7 +95,7 @@ class BrokerMachine:
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
-        served = Served(all_routes(), instead=routes)
+        served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)
         self.receive = self._router.receive
         self.refuse = self._router.refuse

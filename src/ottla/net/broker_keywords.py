@@ -101,4 +101,5 @@ class BrokerKeywords(TypedDict, total=False):
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
+    transaction_two_phase_commit_enable: bool
     transactional_id_expiration_ms: int

@@ -89,6 +89,15 @@ def test_a_name_that_a_request_gives_itself_is_checked(machine: Machine, denying
     assert machine.ask(22, 4, request(22, 4, transactional_id="t")).error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+def test_two_phases_need_a_right_of_their_own_where_they_are_asked_for(denying: Denying) -> None:
+    machine = OpenMachine(authorizer=denying, transaction_two_phase_commit_enable=True)
+    denying.denied.add((Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "t"))
+    body = {"transactional_id": "t", "transaction_timeout_ms": 1000}
+    asked = machine.ask(22, 6, request(22, 6, **body, enable_2pc=True))
+    assert asked.error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert machine.ask(22, 6, request(22, 6, **body)).error_code != TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
 def test_names_in_a_list_are_checked_one_by_one(machine: Machine, denying: Denying) -> None:
     denying.denied.add((Operation.DESCRIBE, Resource.GROUP, "hidden"))
     assert machine.ask(10, 3, request(10, 3, key="seen", key_type=0)).error_code == NONE

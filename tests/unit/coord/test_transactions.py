@@ -63,9 +63,15 @@ class Coordinator:
             self.machine.apply(record)
         self.orders = [order for order in self.machine.recall(Now(self.ms, self.ms)).orders if isinstance(order, WriteMarkers)]
 
-    def init(self, name: str = "a", producer_id: int = -1, producer_epoch: int = -1) -> InitProducerIdResponse:
+    def init(
+        self, name: str = "a", producer_id: int = -1, producer_epoch: int = -1, *, keeps: bool = False
+    ) -> InitProducerIdResponse:
         body = InitProducerIdRequest(
-            transactional_id=name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=producer_epoch
+            transactional_id=name,
+            transaction_timeout_ms=60_000,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            keep_prepared_txn=keeps,
         )
         response = self.ask(body)
         assert isinstance(response, InitProducerIdResponse)
@@ -217,10 +223,10 @@ class AnyOrder(RuleBasedStateMachine):
         self.producers: list[tuple[int, int]] = []
         self.epochs: dict[int, int] = {}
 
-    @rule(recovers=st.booleans(), which=st.integers(0, 9))
-    def init(self, recovers: bool, which: int) -> None:
+    @rule(recovers=st.booleans(), which=st.integers(0, 9), keeps=st.booleans())
+    def init(self, recovers: bool, which: int, keeps: bool) -> None:
         known = self.producers[which % len(self.producers)] if recovers and self.producers else (-1, -1)
-        response = self.coordinator.init("a", *known)
+        response = self.coordinator.init("a", *known, keeps=keeps)
         if not response.error_code:
             self.producers.append((response.producer_id, response.producer_epoch))
 
@@ -260,9 +266,11 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def epochs_never_go_back(self) -> None:
         known = self.coordinator.machine.by_id.get("a")
-        if known is not None:
-            assert known.producer_epoch >= self.epochs.get(known.producer_id, 0)
-            self.epochs[known.producer_id] = known.producer_epoch
+        if known is None:
+            return
+        held = known.as_held()
+        assert held.producer_epoch >= self.epochs.get(held.producer_id, 0)
+        self.epochs[held.producer_id] = held.producer_epoch
 
     @invariant()
     def what_is_about_to_end_has_its_order(self) -> None:

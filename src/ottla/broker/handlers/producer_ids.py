@@ -15,7 +15,7 @@ from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_PRODUCER_EPO
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
 NEWEST_STABLE = 5
-"""Version 6 (KIP-939) is unstable in every release: no broker announces it."""
+"""Version 6 (KIP-939) is unstable in every release: a broker announces it where two-phase commit is switched on."""
 FENCED_FROM = 4
 """Since this version a fenced producer hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
 
@@ -23,7 +23,9 @@ FENCED_FROM = 4
 @serves(
     InitProducerIdRequest,
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    Need(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "transactional_id", when="enable_2pc"),
     newest=NEWEST_STABLE,
+    switch="transaction_two_phase_commit_enable",
 )
 def init_producer_id(
     request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]

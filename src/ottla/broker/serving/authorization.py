@@ -36,6 +36,7 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    TWO_PHASE_COMMIT = 15
 
 
 class Resource(IntEnum):
@@ -99,17 +100,20 @@ class Need:
 
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
     Without a path it is the cluster. A topic named by its id alone is looked up. Without a resource each struct says of what type
-    its own is, as those of settings do.
+    its own is, as those of settings do. With `when` it is needed only by requests in which that field is set.
     """
 
     operation: Operation
     resource: Resource | None
     path: str = ""
+    when: str = ""
 
     def check_declared(self, message: type[Message]) -> None:
         """Raise `TypeError` where the path is none of the message's fields: a need that names nothing would hold nobody back."""
         head, _, by = self.path.partition(".")
         fields = {field.name: field for field in message.WIRE.fields}
+        if self.when and self.when not in fields:
+            raise TypeError(f"{message.__name__} has no field {self.when}, on which a need is said to depend")
         inner = fields[head].of if head in fields else None
         if head and (head not in fields or (by and (inner is None or by not in {field.name for field in inner.WIRE.fields}))):
             raise TypeError(f"{message.__name__} has no field {self.path}, which is said to name a resource")
@@ -131,6 +135,8 @@ class Guard:
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
         """The response if nothing of the request may be served; else what may be is left, and `request.denied` answers the rest."""
         for need in needs:
+            if need.when and not getattr(request.body, need.when):
+                continue
             head, _, by = need.path.partition(".")
             named = getattr(request.body, head) if head else CLUSTER_NAME
             if isinstance(named, list):

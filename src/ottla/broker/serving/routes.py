@@ -8,7 +8,7 @@ Knows how messages are declared, and no handler by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
@@ -32,7 +32,8 @@ class Route:
     """One API as this broker serves it.
 
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
-    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0.
+    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0. Where the
+    setting `switch` is on, all versions of its declaration are served, whatever a release announces.
     """
 
     api: Api
@@ -43,6 +44,7 @@ class Route:
     handler: Callable[..., Reply]
     slices: Slices | None = None
     most: int = 0
+    switch: str = ""
 
     def whole_bytes(self, version: int) -> int:
         """Up to which size a request of a version cannot name too many things to be read and served at once."""
@@ -73,32 +75,49 @@ def serves(
     controller_only: bool = False,
     slices: Slices | None = None,
     most: int = 0,
+    switch: str = "",
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
-    """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`."""
+    """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`.
+
+    Those above `newest` are served where the broker's setting `switch` is on.
+    """
     for need in needs:
         need.check_declared(message)
     valid = message.WIRE.valid
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most)
+        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most, switch)
 
     return register
 
 
 class Served:
-    """The APIs that a broker serves, by key. Routes in `instead` go before those of the same API in `routes`."""
+    """The APIs that a broker serves, by key. Routes in `instead` go before those of the same API in `routes`.
 
-    def __init__(self, routes: Iterable[Route], instead: Iterable[Route] = ()) -> None:
+    `is_on` tells whether a setting that switches versions on is on.
+    """
+
+    def __init__(
+        self, routes: Iterable[Route], instead: Iterable[Route] = (), is_on: Callable[[str], bool] = lambda switch: False
+    ) -> None:
         self.routes = _by_key(routes) | _by_key(instead)
+        self._switched_on = {key for key, route in self.routes.items() if route.switch and is_on(route.switch)}
+        for key in self._switched_on:
+            self.routes[key] = replace(self.routes[key], versions=self.routes[key].message.WIRE.valid)
 
     def versions(self, release: Release) -> dict[int, range]:
         """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them."""
         return {
-            key: range(release.versions[key].start, min(release.versions[key].stop, route.versions.stop))
+            key: range(release.versions[key].start, self._stop(release, key, route))
             for key, route in sorted(self.routes.items())
             if key in release.versions
         }
+
+    def _stop(self, release: Release, key: int, route: Route) -> int:
+        if key in self._switched_on and release.is_today:
+            return route.versions.stop
+        return min(release.versions[key].stop, route.versions.stop)
 
 
 def _by_key(routes: Iterable[Route]) -> dict[int, Route]:

@@ -144,6 +144,12 @@ class CoordinatorSettings(SettingsOf):
     transaction_state_log_segment_bytes = Setting(
         INT, 100 << 20, "Size of a segment of __transaction_state.", check=TopicSettings.segment_bytes.check
     )
+    transaction_two_phase_commit_enable = Setting(
+        BOOLEAN,
+        False,
+        "Whether an outside coordinator may decide about transactions (KIP-939): they have no timeout then, and the next producer "
+        "with the same transactional.id may keep them. InitProducerId is served up to version 6.",
+    )
     transactional_id_expiration_ms = Setting(
         INT, 7 * 24 * 60 * MINUTE_MS, "How long a transactional id is kept that nobody uses.", check=at_least(1)
     )

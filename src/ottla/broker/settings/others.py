@@ -245,7 +245,6 @@ ssl.truststore.type string JKS listener
 telemetry.max.bytes int 1048576 start
 transaction.state.log.load.buffer.size int 5242880 start
 transaction.state.log.min.isr int 2 start
-transaction.two.phase.commit.enable boolean false start
 """
 """Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
 (start: nobody), and for those the least value or the values allowed."""
@@ -253,7 +252,7 @@ transaction.two.phase.commit.enable boolean false start
 RELIED_ON = (
     "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
     "delegation.token.", "early.start.", "max.connection.creation.", "principal.", "remote.log.storage.",
-    "sasl.", "security.", "ssl.", "transaction.two.phase.",
+    "sasl.", "security.", "ssl.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
 

@@ -35,6 +35,7 @@ def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
         return Verdict(INVALID_REQUEST)
     if known is None:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
+    known = known.as_held()
     if body.transaction_version >= VERSION_WITH_EPOCHS:
         return _judge_with_epochs(known, body)
     if known.producer_id != body.producer_id:
@@ -58,7 +59,7 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
     if known.producer_id != body.producer_id and not missed_rotation:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
     if known.status in PREPARED:
-        return _judge_again(known, body) if is_retry else Verdict(PRODUCER_FENCED)
+        return _judge_again(known, body) if is_retry or missed_rotation else Verdict(PRODUCER_FENCED)
     if known.status in IDLE and known.status is not Status.EMPTY and (is_retry or missed_rotation):
         return _judge_again(known, body)
     if known.producer_epoch != body.producer_epoch:

@@ -29,6 +29,7 @@ from ottla.coord.transactions.producers import NewProducerId, expectation_error,
 from ottla.coord.transactions.records import FLEXIBLE, OLDEST_READ, encode_record
 from ottla.coord.transactions.refusal import init_refused
 from ottla.coord.transactions.transaction import (
+    ENDLESS_MS,
     ID_BYTES,
     IDLE,
     NO_PRODUCER_ID,
@@ -51,6 +52,7 @@ from ottla.wire.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
     INVALID_TRANSACTION_TIMEOUT,
+    INVALID_TXN_STATE,
     NONE,
     POLICY_VIOLATION,
     PRODUCER_FENCED,
@@ -145,22 +147,26 @@ class TransactionMachine:
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
             known = founded(body, producer_id, now.wall_ms)
-        elif error_code := expectation_error(known, body):
+        elif error_code := expectation_error(known.as_held(), body):
             return _answer(asked, init_refused(error_code))
         elif known.status in PREPARED:
             return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
-        elif known.status is Status.ONGOING:
+        elif known.status is Status.ONGOING and not body.keep_prepared_txn:
             return self._aborted(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
-        found = renewed(known, body, self._new_producer_id, now.wall_ms)
+        found = renewed(known.as_held(), body, self._new_producer_id, now.wall_ms)
         if isinstance(found, int):
             return _answer(asked, init_refused(found))
         response = InitProducerIdResponse(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
+        if known.status is Status.ONGOING:
+            response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch = known.producer_id, known.producer_epoch
+            timeout_ms = ENDLESS_MS if body.enable_2pc else known.timeout_ms
+            found = known.kept(found, timeout_ms, now.wall_ms)
         return Outcome((found,), (Reply(asked.token, response),))
 
     def _init_error(self, body: InitProducerIdRequest) -> int:
         if not body.transactional_id or (body.producer_id == -1) != (body.producer_epoch == -1):
             return INVALID_REQUEST
-        if not 0 < body.transaction_timeout_ms <= self.settings.transaction_max_timeout_ms:
+        if not body.enable_2pc and not 0 < body.transaction_timeout_ms <= self.settings.transaction_max_timeout_ms:
             return INVALID_TRANSACTION_TIMEOUT
         return NONE
 
@@ -207,7 +213,7 @@ class TransactionMachine:
             return _answer(asked, Ended(verdict.error_code))
         if verdict.is_done:
             return _answer(asked, Ended(NONE, known.producer_id, known.producer_epoch))
-        rotates = body.transaction_version >= VERSION_WITH_EPOCHS and known.is_exhausted
+        rotates = body.transaction_version >= VERSION_WITH_EPOCHS and known.as_held().is_exhausted
         next_producer_id = self._new_producer_id() if rotates else NO_PRODUCER_ID
         if next_producer_id is None:
             return _answer(asked, Ended(COORDINATOR_LOAD_IN_PROGRESS))
@@ -251,7 +257,7 @@ class TransactionMachine:
         orders: list[object] = []
         for name in islice(names, key.at, following):
             known = self.by_id.get(name)
-            if known is None or known.status is not Status.ONGOING or known.started_ms + known.timeout_ms >= now.wall_ms:
+            if known is None or known.status is not Status.ONGOING or not _is_overdue(known, now):
                 continue
             outcome = self._aborted(known, now)
             records += outcome.records
@@ -287,11 +293,19 @@ def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
     """Why a producer cannot have partitions added or verified now, all of them."""
     if not body.transactional_id:
         return INVALID_REQUEST
-    if known is None or known.producer_id != body.producer_id:
+    held = known.as_held() if known is not None else None
+    if held is None or held.producer_id != body.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
-    if known.producer_epoch != body.producer_epoch:
+    if held.producer_epoch != body.producer_epoch:
         return PRODUCER_FENCED
-    return CONCURRENT_TRANSACTIONS if known.status in PREPARED else NONE
+    if held.status in PREPARED:
+        return CONCURRENT_TRANSACTIONS
+    return INVALID_TXN_STATE if held.is_kept else NONE
+
+
+def _is_overdue(known: Transaction, now: Now) -> bool:
+    """Whether an open transaction is open for too long. One that an outside coordinator decides about never is."""
+    return known.timeout_ms != ENDLESS_MS and known.started_ms + known.timeout_ms < now.wall_ms
 
 
 def _markers(known: Transaction) -> WriteMarkers:

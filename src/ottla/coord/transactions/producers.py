@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.coord.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Status, Transaction
+from ottla.coord.transactions.transaction import ENDLESS_MS, LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Status, Transaction
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, PRODUCER_FENCED
 
 NewProducerId = Callable[[], int | None]
+
+
+def timeout_of(body: InitProducerIdRequest) -> int:
+    """How long transactions of this producer may be open: for ever, if an outside coordinator decides about them (KIP-939)."""
+    return ENDLESS_MS if body.enable_2pc else body.transaction_timeout_ms
 
 
 def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
@@ -20,7 +25,7 @@ def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Trans
         body.transactional_id or "",
         producer_id=producer_id,
         producer_epoch=NO_EPOCH,
-        timeout_ms=body.transaction_timeout_ms,
+        timeout_ms=timeout_of(body),
         status=Status.EMPTY,
         updated_ms=now_ms,
     )
@@ -48,7 +53,7 @@ def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: Ne
         if producer_id is None:
             return COORDINATOR_LOAD_IN_PROGRESS
         last_epoch = NO_EPOCH if expected is None else known.producer_epoch
-        return known.begun_anew(producer_id, 0, last_epoch, body.transaction_timeout_ms, now_ms)
+        return known.begun_anew(producer_id, 0, last_epoch, timeout_of(body), now_ms)
     if expected is None:
         epoch, last_epoch = known.producer_epoch + 1, NO_EPOCH
     elif known.producer_epoch in (NO_EPOCH, expected):
@@ -57,4 +62,4 @@ def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: Ne
         epoch, last_epoch = known.producer_epoch, known.last_producer_epoch
     else:
         return PRODUCER_FENCED
-    return known.begun_anew(known.producer_id, epoch, last_epoch, body.transaction_timeout_ms, now_ms)
+    return known.begun_anew(known.producer_id, epoch, last_epoch, timeout_of(body), now_ms)

@@ -18,17 +18,21 @@ from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogVal
 KIND: Final = 0
 OLDEST_READ, NEWEST_READ = 0, 1
 FLEXIBLE: Final = 1
-"""The version of values whose tags hold what raising epochs needs (KIP-890)."""
+"""The version of values whose tags hold what raising epochs (KIP-890) and keeping transactions (KIP-939) need."""
 
 _SHORT: Final = Struct(">h")
 _Partitions = TransactionLogValue.PartitionsSchema
 
 
 def encode_record(record: Stored, version: int) -> KeyAndValue:
-    """Key and value as they are stored, the value in this version; a tombstone's value is None. Raises `Unencodable`."""
+    """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`.
+
+    The value is stored in this version, or in a later one that has room for a producer that keeps the transaction of another.
+    """
     key = _SHORT.pack(KIND) + encode(TransactionLogKey(transactional_id=record.transactional_id), 0)
     if isinstance(record, Forgotten):
         return key, None
+    version = max(version, FLEXIBLE) if record.is_kept else version
     value = TransactionLogValue(
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,

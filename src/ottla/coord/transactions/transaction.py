@@ -13,6 +13,9 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
+ENDLESS_MS: Final = 2**31 - 1
+"""The timeout of a transaction that an outside coordinator decides about (KIP-939): it is never over."""
+
 LAST_EPOCH: Final = 2**15 - 2
 """The last epoch that a producer gets with its id. One is kept back, so that this producer too can be fenced."""
 
@@ -57,8 +60,9 @@ class Transaction(NamedTuple):
     """The state of a transactional id, as `__transaction_state` keeps it; but `last_producer_epoch` is forgotten by a restart.
 
     `previous_producer_id` and `last_producer_epoch` are what the producer may still use in a retry, because it has not heard of its
-    new ones. `next_producer_id` takes over once the transaction is complete, where epochs ran out. Times are in milliseconds of the
-    wall clock.
+    new ones. `next_producer_id` takes over once the transaction is complete, where epochs ran out. With `next_producer_epoch` a
+    later producer has kept the transaction of an earlier one (KIP-939): the records and markers of the transaction have
+    `producer_id` and `producer_epoch`, and whoever ends it has the next ones. Times are in milliseconds of the wall clock.
     """
 
     transactional_id: str
@@ -74,6 +78,17 @@ class Transaction(NamedTuple):
     last_producer_epoch: int = NO_EPOCH
     next_producer_epoch: int = NO_EPOCH
     transaction_version: int = 0
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a later producer has kept the transaction of an earlier one."""
+        return self.next_producer_epoch != NO_EPOCH
+
+    def as_held(self) -> Transaction:
+        """The same with the id and epoch that its latest producer has, or has been promised."""
+        if not self.is_kept:
+            return self
+        return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
@@ -95,6 +110,7 @@ class Transaction(NamedTuple):
             last_producer_epoch=last_producer_epoch,
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
             timeout_ms=timeout_ms,
             status=Status.EMPTY,
             updated_ms=now_ms,
@@ -114,40 +130,59 @@ class Transaction(NamedTuple):
             transaction_version=transaction_version,
         )
 
+    def kept(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
+        """A later producer has this open transaction to end, and the id and epoch that `held` has."""
+        return self._replace(
+            next_producer_id=held.producer_id,
+            next_producer_epoch=held.producer_epoch,
+            last_producer_epoch=held.last_producer_epoch,
+            timeout_ms=timeout_ms,
+            updated_ms=now_ms,
+        )
+
     def fenced(self, transaction_version: int) -> Transaction:
         """Its producer may write no more: whatever it sends from now on has an epoch of the past.
 
         Since each transaction has its epoch, it may recover (KIP-360).
         """
         recovers = transaction_version >= VERSION_WITH_EPOCHS
+        held = self.as_held().producer_epoch
         return self._replace(
-            producer_epoch=self.producer_epoch + 1, last_producer_epoch=self.producer_epoch if recovers else NO_EPOCH
+            producer_epoch=self.producer_epoch + 1,
+            last_producer_epoch=held if recovers else NO_EPOCH,
+            next_producer_epoch=held + 1 if self.is_kept else NO_EPOCH,
         )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Its end is decided."""
+        """Its end is decided. `next_producer_id` is one that its producer goes on with, if it needs another one."""
         with_epochs = transaction_version >= VERSION_WITH_EPOCHS
-        return self._replace(
+        held = self.as_held()
+        record = self._replace(
             status=Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT,
             producer_epoch=self.producer_epoch + with_epochs,
-            last_producer_epoch=self.producer_epoch if with_epochs else self.last_producer_epoch,
-            previous_producer_id=self.producer_id,
+            last_producer_epoch=held.producer_epoch if with_epochs else self.last_producer_epoch,
+            previous_producer_id=held.producer_id,
             next_producer_id=next_producer_id,
             started_ms=now_ms if self.status in IDLE else self.started_ms,
             updated_ms=now_ms,
             transaction_version=transaction_version,
         )
+        if not self.is_kept:
+            return record
+        if next_producer_id != NO_PRODUCER_ID:
+            return record._replace(next_producer_epoch=0)
+        return record._replace(next_producer_id=held.producer_id, next_producer_epoch=held.producer_epoch + with_epochs)
 
     def completed(self, now_ms: int) -> Transaction:
         """All its markers are written."""
-        rotated = self.has_epochs and self.next_producer_id != NO_PRODUCER_ID
-        return self._replace(
+        rotated = not self.is_kept and self.has_epochs and self.next_producer_id != NO_PRODUCER_ID
+        held = self._replace(producer_id=self.next_producer_id, producer_epoch=0) if rotated else self.as_held()
+        return held._replace(
             status=Status.COMPLETE_COMMIT if self.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT,
-            producer_id=self.next_producer_id if rotated else self.producer_id,
-            producer_epoch=0 if rotated else self.producer_epoch,
             last_producer_epoch=self.producer_epoch if rotated else self.last_producer_epoch,
-            previous_producer_id=self.producer_id,
+            previous_producer_id=self.previous_producer_id if self.is_kept else self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
             partitions=NO_PARTITIONS,
             updated_ms=now_ms,
         )
