@@ -18,11 +18,23 @@ if TYPE_CHECKING:
         ConnectionFailed,
         NotSupported,
         OffsetOutOfRange,
+        ProducerFenced,
         TimedOut,
+        TransactionAbortable,
+        TransactionError,
+        TransactionFailed,
         UnknownTopic,
     )
     from ottla.client.metadata import PartitionInfo, TopicInfo
-    from ottla.client.types import ConsumerRecord, Node, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+    from ottla.client.types import (
+        ConsumerGroupMetadata,
+        ConsumerRecord,
+        Node,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        RecordMetadata,
+        TopicPartition,
+    )
     from ottla.errors import KafkaError, SettingError
     from ottla.net.client.admin import Admin
     from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
@@ -54,6 +66,7 @@ __all__ = [
     "ConfigResource",
     "ConnectionFailed",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "DataDirectoryError",
     "Delivery",
@@ -69,20 +82,26 @@ __all__ = [
     "OffsetOutOfRange",
     "PartitionInfo",
     "Producer",
+    "ProducerFenced",
     "RecordMetadata",
     "SettingError",
     "TimedOut",
     "TopicInfo",
     "TopicPartition",
+    "TransactionAbortable",
+    "TransactionError",
+    "TransactionFailed",
     "UnknownTopic",
     "__version__",
 ]
 
 _HOMES = {
     "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
-    "ottla.client.errors": "BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange TimedOut UnknownTopic",
+    "ottla.client.errors": "BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange ProducerFenced TimedOut "
+    "TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.metadata": "PartitionInfo TopicInfo",
-    "ottla.client.types": "ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata TopicPartition",
+    "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
+    "TopicPartition",
     "ottla.errors": "KafkaError SettingError",
     "ottla.net.client.admin": "Admin",
     "ottla.net.client.async_admin": "AsyncAdmin ClusterDescription",

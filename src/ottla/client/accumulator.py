@@ -193,6 +193,15 @@ class Accumulator:
         self.pending_bytes -= batch.size
         self.unfinished.discard(batch)
 
+    def drop(self) -> list[PendingBatch]:
+        """Take the batches that were not closed yet, and forget them: they are not to be written."""
+        dropped = [*self._full, *self._open.values()]
+        self._full, self._open = [], {}
+        for batch in dropped:
+            self.partitioner.leave(*batch.where)
+            self.finished(batch)
+        return dropped
+
     def abandon(self) -> list[PendingBatch]:
         """Forget all unfinished batches, and return them: nobody will send them."""
         gone, self._full, self._open = list(self.unfinished), [], {}

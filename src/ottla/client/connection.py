@@ -48,11 +48,13 @@ class Answer(NamedTuple):
 class ClientConnection:
     """The machine. `versions`, by API key, is empty until `greeted` has seen the broker's ApiVersions.
 
+    `features` are the levels of the cluster's finalized features, by name (KIP-584).
     With `release`, that Kafka release's versions are spoken without asking, for brokers too old to tell theirs.
     """
 
     def __init__(self, client_id: str | None, release: str | None = None) -> None:
         self.versions: dict[int, int] = versions_of(release) if release else {}
+        self.features: dict[str, int] = {}
         self._client_id = client_id
         self._reader = FrameReader()
         self._sent: deque[InFlight] = deque()
@@ -74,16 +76,19 @@ class ClientConnection:
         if body.error_code:
             raise broker_error(body.error_code, "Asking which versions the broker serves")
         self.versions = negotiate((api.api_key, api.min_version, api.max_version) for api in body.api_keys)
+        self.features = {feature.name: feature.max_version_level for feature in body.finalized_features}
         return True
 
-    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True) -> list[Part]:
-        """The buffers of a request, in the highest shared version.
+    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
+        """The buffers of a request, in the highest shared version, and not above `most`.
 
         Without `expect` no answer will come (acks=0). Raises `NotSupported`.
         """
         version = self.versions.get(api_key)
         if version is None:
             raise not_shared(api_key)
+        if most is not None:
+            version = min(version, most)
         try:
             return self._encode(api_key, version, fitted(version, body), token, expect=expect)
         except Unencodable as error:

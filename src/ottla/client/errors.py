@@ -9,6 +9,10 @@
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has moved on: another member owns the partitions
+    ├── TransactionError        a call that fits no transaction, such as a send() outside of one
+    │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer goes on with the next
+    │   └── TransactionFailed      the producer cannot go on: close it
+    │       └── ProducerFenced     … because a newer one has its transactional id, or its transaction took too long
     └── Closed                  the client was closed, or ended by an error
 
 Knows the error table of `ottla.wire.errors`, and no requests. All of them are exported by `ottla`.
@@ -28,12 +32,19 @@ __all__ = [
     "KafkaError",
     "NotSupported",
     "OffsetOutOfRange",
+    "ProducerFenced",
     "SettingError",
     "TimedOut",
+    "TransactionAbortable",
+    "TransactionError",
+    "TransactionFailed",
     "UnknownTopic",
     "broker_error",
+    "pause_ms",
     "raise_for",
 ]
+
+CONCURRENT_BACKOFF_MS = 20
 
 
 class BrokerError(KafkaError):
@@ -76,6 +87,28 @@ class CommitFailed(KafkaError):
     """Offsets were not committed: the group has moved on and assigned the partitions to other members."""
 
 
+class TransactionError(KafkaError):
+    """A call that does not fit the state of the producer's transactions. `code` is that of the cause, or -1."""
+
+    def __init__(self, sentence: str, cause: KafkaError | None = None) -> None:
+        super().__init__(f"{sentence} The cause: {cause}" if cause is not None else sentence)
+        self.__cause__ = cause
+        if cause is not None:
+            self.code = cause.code
+
+
+class TransactionAbortable(TransactionError):
+    """The transaction cannot be committed, or was aborted: abort it unless that is done, and begin it again (KIP-1050)."""
+
+
+class TransactionFailed(TransactionError):
+    """The producer cannot go on: close it. What it had not committed is aborted when another one with its id begins."""
+
+
+class ProducerFenced(TransactionFailed):
+    """Another producer with the transactional id has begun, or a transaction was open for too long: close this one (KIP-98)."""
+
+
 class Closed(KafkaError):
     """The client was closed, or ended by an error, which is the cause then."""
 
@@ -95,3 +128,8 @@ def raise_for(code: int, context: str = "", message: str | None = None) -> None:
     """Raise unless `code` is NONE."""
     if code:
         raise broker_error(code, context, message)
+
+
+def pause_ms(error: KafkaError, retry_backoff_ms: int) -> int:
+    """How long to wait before a request that met `error` is sent again: the end of a transaction is never far."""
+    return min(CONCURRENT_BACKOFF_MS, retry_backoff_ms) if error.code == table.CONCURRENT_TRANSACTIONS else retry_backoff_ms

@@ -47,6 +47,7 @@ class Reading:
     retiring: bool = False
     turn: int = 0
     high_watermark: int = UNKNOWN_OFFSET
+    last_stable_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     not_before_ms: int = 0
     buffered: int = 0
@@ -254,6 +255,7 @@ class Fetcher:
             self._refused(reading, found.error_code, now_ms)
             return
         reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
+        reading.last_stable_offset = found.last_stable_offset
         if found.cut_short:
             self._unreadable(reading, cut_short(reading.where, reading.fetch_offset, self.limits), now_ms)
             return

@@ -43,7 +43,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     buffer_memory: int
     """The bytes of unsent records beyond which send() waits."""
     max_block_ms: int
-    """How long send() may wait for metadata or for memory."""
+    """How long send() may wait for metadata or for memory, and a step of a transaction for brokers."""
     compression_type: str
     """The codec of batches: none, gzip, snappy, lz4 or zstd."""
     max_request_size: int
@@ -52,6 +52,10 @@ class ProducerKeywords(ClientKeywords, total=False):
     """How many requests to one broker may be unanswered; at most 5 with idempotence."""
     delivery_timeout_ms: int
     """How long a record may take to be acknowledged, retries included."""
+    transactional_id: str | None
+    """The name that makes records part of transactions; a newer producer of that name fences this one (KIP-98)."""
+    transaction_timeout_ms: int
+    """How long a transaction may be open before brokers abort it."""
 
 
 class ConsumerKeywords(ClientKeywords, total=False):

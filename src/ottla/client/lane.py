@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
-from ottla.records.batch import write_crc
+from ottla.records.batch import TRANSACTIONAL_BIT, write_crc
 
 NO_OFFSET = -1
 NO_SEQUENCE = -1
+_LOW_ATTRIBUTES = 22
 _PRODUCER_POSITION = 43
 _PRODUCER = struct.Struct(">qhi")
 
@@ -55,9 +56,11 @@ class Outgoing:
         if self.when_done is not None:
             self.when_done(self)
 
-    def identify(self, identity: Identity, sequence: int) -> None:
-        """Write the producer and the sequence of the first record into the batch's header."""
+    def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
+        """Write the producer and the sequence of the first record into the batch's header, and whether a transaction holds it."""
         self.sequence = sequence
+        if transactional:
+            self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
         _PRODUCER.pack_into(self.data, _PRODUCER_POSITION, identity.producer_id, identity.producer_epoch, sequence)
         write_crc(self.data, 0, len(self.data))
 
@@ -70,6 +73,7 @@ class Lane:
     """
 
     where: TopicPartition
+    transactional: bool = False
     queue: deque[Outgoing] = field(default_factory=deque)
     under_way: list[Outgoing] = field(default_factory=list)
     returned: list[Outgoing] = field(default_factory=list)
@@ -92,9 +96,13 @@ class Lane:
             self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.order, reverse=True))
             self.returned.clear()
         if self.resetting:
-            self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
-            for batch in self.queue:
-                batch.sequence = NO_SEQUENCE
+            self.restart()
+
+    def restart(self) -> None:
+        """Begin again at sequence 0, under the next identity. Nothing is in flight."""
+        self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
+        for batch in self.queue:
+            batch.sequence = NO_SEQUENCE
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
         held = self.returned or self.resetting
@@ -106,7 +114,7 @@ class Lane:
         """The next batch, now in flight; with a sequence if the lane has an identity."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
-            batch.identify(self.identity, self.next_sequence)
+            batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
             self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
         self.under_way.append(batch)
         return batch

@@ -1,19 +1,21 @@
-"""Committed offsets: OffsetCommit and OffsetFetch requests and answers."""
+"""Committed offsets: OffsetCommit, TxnOffsetCommit and OffsetFetch requests and answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ottla.client.lane import Identity
 from ottla.client.list_offsets import by_topic
-from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 NOTHING_COMMITTED = -1
 
 
-def committable(offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
+def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets to commit, as users give them: bare, or with metadata."""
     return {
         TopicPartition(*where): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
@@ -21,15 +23,8 @@ def committable(offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> d
     }
 
 
-def commit_request(
-    group_id: str,
-    offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    *,
-    generation_id: int = -1,
-    member_id: str = "",
-    group_instance_id: str | None = None,
-) -> OffsetCommitRequest:
-    """Commit `offsets`: as a member, or (by default) for a group without members."""
+def commit_request(member: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+    """Commit `offsets` as a member, or for a group without members."""
     partition = OffsetCommitRequest.OffsetCommitRequestPartition
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -47,12 +42,54 @@ def commit_request(
         for topic, group in by_topic(offsets)
     ]
     return OffsetCommitRequest(
-        group_id=group_id,
-        generation_id_or_member_epoch=generation_id,
-        member_id=member_id,
-        group_instance_id=group_instance_id,
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
         topics=topics,
     )
+
+
+def transaction_commit_request(
+    transactional_id: str,
+    producer: Identity,
+    member: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> TxnOffsetCommitRequest:
+    """Commit `offsets` of a group as part of a producer's transaction (KIP-98, 447)."""
+    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+    topics = [
+        TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                partition(
+                    partition_index=where.partition,
+                    committed_offset=offsets[where].offset,
+                    committed_leader_epoch=offsets[where].leader_epoch,
+                    committed_metadata=offsets[where].metadata,
+                )
+                for where in group
+            ],
+        )
+        for topic, group in by_topic(offsets)
+    ]
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=member.group_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=topics,
+    )
+
+
+def read_transaction_commit(answer: TxnOffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
+    """(partition, error code) of each partition in the answer."""
+    for topic in answer.topics:
+        for part in topic.partitions:
+            yield TopicPartition(topic.name, part.partition_index), part.error_code
 
 
 def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.errors import KafkaError, TimedOut, broker_error
+from ottla.client.errors import KafkaError, TimedOut, broker_error, pause_ms
 from ottla.client.lane import Identity, Lane, Outgoing
 from ottla.client.metadata import NO_LEADER, Metadata
 from ottla.client.settings import ProducerSettings
+from ottla.client.transactions import EXPLICIT_PRODUCE, ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.wire import errors as codes
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
@@ -39,10 +40,14 @@ class Send(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """The machine. While `wants_identity`, it needs an `identity` before it sends; `wants_metadata` names topics to ask about."""
+    """The machine. While `wants_identity`, it needs an `identity` before it sends; `wants_metadata` names topics to ask about.
+
+    With `transactions`, the identity is theirs, and they say which batches may leave and whether failures can be got over.
+    """
 
     metadata: Metadata
     settings: ProducerSettings
+    transactions: ProducerTransactions | None = None
     identity: Identity | None = None
     wants_identity: bool = False
     wants_metadata: set[str] = field(default_factory=set)
@@ -67,7 +72,7 @@ class Sender:
         batch.order = self._count
         lane = self._lanes.get(batch.where)
         if lane is None:
-            lane = self._lanes[batch.where] = Lane(batch.where)
+            lane = self._lanes[batch.where] = Lane(batch.where, transactional=self.transactions is not None)
         lane.queue.append(batch)
         self._busy[batch.where] = lane
 
@@ -76,9 +81,24 @@ class Sender:
         self.identity = identity
         self.wants_identity = False
 
+    def restart(self, identity: Identity) -> None:
+        """Between transactions: if this is another epoch, every partition begins again at sequence 0."""
+        if identity != self.identity:
+            self.identity = identity
+            for lane in self._lanes.values():
+                lane.restart()
+
+    @property
+    def most_produce_version(self) -> int | None:
+        """The version of Produce that must not be exceeded, or None."""
+        return EXPLICIT_PRODUCE if self.transactions is not None and not self.transactions.implicit else None
+
     def requests(self, now_ms: int) -> list[Send]:
         """The requests to send now: at most one batch per partition in each, within the allowed number in flight."""
         sends: list[Send] = []
+        if self.transactions is not None and (stop := self.transactions.stop) is not None:
+            self.give_up(stop)
+            return sends
         most = self.settings.max_in_flight_requests_per_connection
         while True:
             chosen = self._choose(now_ms, most)
@@ -93,7 +113,7 @@ class Sender:
             if not lane.queue or not self._has_identity(lane) or not lane.may_send(now_ms, most):
                 continue
             node_id = self._leader(lane)
-            if node_id == NO_LEADER or self._requests.get(node_id, 0) >= most:
+            if node_id == NO_LEADER or not self._may_leave(lane) or self._requests.get(node_id, 0) >= most:
                 continue
             size = sizes.get(node_id, 0) + len(lane.queue[0].data)
             if node_id in chosen and size > self.settings.max_request_size:
@@ -108,6 +128,9 @@ class Sender:
         lane.identity = self.identity
         self.wants_identity = self.wants_identity or self.identity is None
         return lane.identity is not None
+
+    def _may_leave(self, lane: Lane) -> bool:
+        return self.transactions is None or self.transactions.admits(lane.where)
 
     def _leader(self, lane: Lane) -> int:
         node_id = self.metadata.leader(*lane.where)
@@ -128,7 +151,12 @@ class Sender:
         data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
         acks, timeout_ms = self.settings.acks_code, self.settings.request_timeout_ms
         self._requests[node_id] = self._requests.get(node_id, 0) + 1
-        return Send(node_id, ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data), taken)
+        name = None
+        if self.transactions is not None:
+            self.transactions.leaves(lane.where for lane in lanes)
+            name = self.transactions.transactional_id
+        request = ProduceRequest(transactional_id=name, acks=acks, timeout_ms=timeout_ms, topic_data=data)
+        return Send(node_id, request, taken)
 
     def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
         """The broker answered `send`: each batch is done or is sent again."""
@@ -170,7 +198,7 @@ class Sender:
         follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
         if follows_failure and lane.refusal is not None:
             self._repeat_or_expire(batch, lane.refusal, now_ms)
-        elif error.retriable or code in _IDENTITY_LOST or follows_failure:
+        elif error.retriable or follows_failure or (code in _IDENTITY_LOST and self.transactions is None):
             self._repeat_or_expire(batch, error, now_ms)
         else:
             self._finish(batch, error=error, gap=True)
@@ -178,13 +206,17 @@ class Sender:
     def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int) -> None:
         if now_ms >= batch.deadline_ms:
             self._finish(batch, error=self._too_late(error), gap=True)
+        elif self.transactions is not None and (stop := self.transactions.stop) is not None:
+            self._finish(batch, error=stop, gap=True)
         else:
             lane = self._lanes[batch.where]
             batch.last_refusal = lane.refusal = error
-            lane.repeat(batch, now_ms + self.settings.retry_backoff_ms)
+            lane.repeat(batch, now_ms + pause_ms(error, self.settings.retry_backoff_ms))
 
     def _new_identity(self, lane: Lane) -> None:
-        if self.settings.enable_idempotence:
+        if self.transactions is not None:
+            self.transactions.sequence_lost()
+        elif self.settings.enable_idempotence:
             lane.resetting = True
             if self.identity == lane.identity:
                 self.identity = None
@@ -201,6 +233,11 @@ class Sender:
         lane = self._lanes[batch.where]
         if gap and batch.sequence >= 0:
             self._new_identity(lane)
+        if self.transactions is not None:
+            if error is None:
+                self.transactions.arrived()
+            else:
+                error = self.transactions.refused(error)
         lane.end(batch, written=error is None)
         if lane.idle:
             self._busy.pop(lane.where, None)

@@ -57,6 +57,12 @@ def _text(name: str, value: object) -> str | None:
     return value
 
 
+def _name(name: str, value: object) -> str | None:
+    if value == "":
+        raise SettingError(f"{name} is empty: leave it out, or name one.")
+    return _text(name, value)
+
+
 def _one_of(choices: Iterable[str]) -> Check[str]:
     allowed = list(choices)
 
@@ -142,13 +148,19 @@ class ProducerSettings(ClientSettings):
     linger_ms: int = setting(5, _at_least(0), "How long a batch waits for more records.")
     batch_size: int = setting(262_144, _at_least(1), "The size at which a batch is full.")
     buffer_memory: int = setting(67_108_864, _at_least(1), "The bytes of unsent records beyond which send() waits.")
-    max_block_ms: int = setting(60_000, _at_least(0), "How long send() may wait for metadata or for memory.")
+    max_block_ms: int = setting(
+        60_000, _at_least(0), "How long send() may wait for metadata or for memory, and a step of a transaction for brokers."
+    )
     compression_type: str = setting("none", _one_of(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
     max_request_size: int = setting(1_048_576, _at_least(1), "The largest record and the largest request.")
     max_in_flight_requests_per_connection: int = setting(
         5, _at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
     )
     delivery_timeout_ms: int = setting(120_000, _at_least(1), "How long a record may take to be acknowledged, retries included.")
+    transactional_id: str | None = setting(
+        None, _name, "The name that makes records part of transactions; a newer producer of that name fences this one (KIP-98)."
+    )
+    transaction_timeout_ms: int = setting(60_000, _at_least(1), "How long a transaction may be open before brokers abort it.")
 
     @property
     def acks_code(self) -> int:
@@ -159,17 +171,18 @@ class ProducerSettings(ClientSettings):
         """Idempotence is switched off where other settings rule it out, unless it was asked for."""
         if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):
             raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={self.api_version}: choose lz4.")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise SettingError("transactional_id needs enable_idempotence: leave one of them out.")
         too_old = _before(self.api_version, IDEMPOTENCE)
         possible = self.acks_code == -1 and self.max_in_flight_requests_per_connection <= 5 and not too_old
         if not self.enable_idempotence or possible:
             return self
-        if "enable_idempotence" not in given:
+        if "enable_idempotence" not in given and self.transactional_id is None:
             return replace(self, enable_idempotence=False)
+        who = "enable_idempotence" if self.transactional_id is None else "transactional_id"
         if too_old:
-            raise SettingError(f"enable_idempotence needs Kafka {IDEMPOTENCE}, and api_version={self.api_version}: leave it out.")
-        raise SettingError(
-            "enable_idempotence needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out."
-        )
+            raise SettingError(f"{who} needs Kafka {IDEMPOTENCE}, and api_version={self.api_version}: leave it out.")
+        raise SettingError(f"{who} needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out.")
 
 
 @dataclass(frozen=True, kw_only=True)

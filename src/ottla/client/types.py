@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ottla.records.record import ConsumerRecord
 
@@ -10,10 +10,12 @@ __all__ = [
     "EARLIEST_TIMESTAMP",
     "LATEST_TIMESTAMP",
     "MAX_TIMESTAMP",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Place",
     "RecordMetadata",
     "TopicPartition",
 ]
@@ -51,6 +53,18 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """A member of a group as brokers know it, so that they refuse offsets of one whom the group has left behind (KIP-447).
+
+    Without `member_id`, offsets are committed for a group that has no members.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class RecordMetadata(NamedTuple):
     """Where a record was written. `timestamp` is in ms since 1970.
 
@@ -62,6 +76,9 @@ class RecordMetadata(NamedTuple):
     offset: int
     timestamp: int
 
+
+Place = TypeVar("Place", bound=tuple[str, int])
+"""`TopicPartition`, or a plain (topic, partition), as the key of a mapping."""
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
 """What ListOffsets takes in place of a time in ms."""

@@ -1,7 +1,7 @@
 """Which versions of which requests this client speaks, and which of them it shares with a broker (KIP-511).
 
-Capped where later versions name topics by id only or cover several groups at once, which nothing here needs. `older` knows how
-requests are changed for older versions.
+Capped where later versions name topics by id only, cover several groups at once or are for brokers, which nothing here needs.
+`older` knows how requests are changed for older versions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
 DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, CONSUMER_GROUP_DESCRIBE = 21, 44, 69
+ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
@@ -36,7 +37,11 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     CREATE_TOPICS: (0, 7),
     DELETE_TOPICS: (0, 5),
     DELETE_RECORDS: (0, 2),
-    INIT_PRODUCER_ID: (0, 4),
+    INIT_PRODUCER_ID: (0, 5),
+    ADD_PARTITIONS_TO_TXN: (0, 3),
+    ADD_OFFSETS_TO_TXN: (0, 4),
+    END_TXN: (0, 5),
+    TXN_OFFSET_COMMIT: (0, 5),
     DESCRIBE_CONFIGS: (0, 4),
     CREATE_PARTITIONS: (0, 3),
     DELETE_GROUPS: (0, 2),

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
-from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import OFFSET_COMMIT, OFFSET_FETCH, SPOKEN
 from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.network import ClientLink
@@ -145,9 +145,8 @@ class SimMember(ABC):
         if not offsets:
             then()
             return
-        body = commit_request(
-            self.group_id, offsets, generation_id=seat.generation, member_id=seat.member_id, group_instance_id=self.instance_id
-        )
+        member = ConsumerGroupMetadata(self.group_id, seat.generation, seat.member_id, self.instance_id)
+        body = commit_request(member, offsets)
 
         def answered(response: Any) -> None:
             for _, code in read_commit(response) if response is not None else ():

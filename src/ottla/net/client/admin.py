@@ -9,7 +9,7 @@ from typing import Self, Unpack
 from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
-from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
 from ottla.net.client.background import BackgroundLoop
 
@@ -132,7 +132,7 @@ class Admin:
         """The offsets that a group has committed."""
         return self._background.run(self._async.list_group_offsets(group_id))
 
-    def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> None:
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.

@@ -15,7 +15,7 @@ from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import commit_request, committable, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
-from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
 from ottla.client.versions import (
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
@@ -247,7 +247,7 @@ class AsyncAdmin:
 
         return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
 
-    async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int]) -> None:
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
@@ -257,7 +257,9 @@ class AsyncAdmin:
             for where, code in read_commit(answer):
                 raise_for(code, f"Committing {where.topic}-{where.partition} for group {group_id}")
 
-        await self._ask_coordinator(group_id, OFFSET_COMMIT, commit_request(group_id, committable(offsets)), check)
+        await self._ask_coordinator(
+            group_id, OFFSET_COMMIT, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check
+        )
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""

@@ -21,9 +21,11 @@ from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
+    ConsumerGroupMetadata,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Place,
     TopicPartition,
 )
 from ottla.net.client.cluster import Cluster, now_ms
@@ -345,8 +347,18 @@ class AsyncConsumer:
         Raises `KafkaError` if there are none to hand out; of an error met behind some, the next call tells.
         """
         wanted = max_records or self._settings.max_poll_records
-        cursor = await self._next_cursor(timeout_ms)
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        left_ms = timeout_ms
+        while (cursor := await self._next_cursor(left_ms)) is not None:
+            if records := self._gather(cursor, wanted):
+                return records
+            # Markers and what was aborted take offsets, but are no records.
+            left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
+        return []
+
+    def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
+        cursor: Cursor | None = first
         while cursor is not None:
             try:
                 records += cursor.take(wanted - len(records))
@@ -360,7 +372,7 @@ class AsyncConsumer:
 
     # --- offsets
 
-    async def commit(self, offsets: Mapping[Partition, OffsetAndMetadata | int] | None = None) -> None:
+    async def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group: those given, or the positions behind everything handed out so far.
 
         Raises `CommitFailed` if the group has moved on, `SettingError` without a group, or another `KafkaError`.
@@ -371,6 +383,21 @@ class AsyncConsumer:
             await self._member.commit(self._progress.positions())
         else:
             await self._member.commit(committable(offsets))
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit()` would commit: the positions behind everything handed out so far."""
+        return self._progress.positions()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member of its group, for `Producer.send_offsets` (KIP-447). Raises `SettingError` without a group.
+
+        Also with `enable_auto_commit`: what is committed apart from a transaction stays committed when that is aborted.
+        """
+        if self._member is None:
+            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        if self._settings.enable_auto_commit:
+            raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
+        return self._member.group_metadata()
 
     async def _auto_commit(self) -> None:
         last: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -409,6 +436,18 @@ class AsyncConsumer:
                 await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
         return position
 
+    def current_lag(self, partition: Partition) -> int | None:
+        """How many offsets lie between the position and the end that the last fetch told, or None before one did (KIP-695).
+
+        With `read_committed`, the end is that of the last transaction before the first open one. Raises `KafkaError` if the
+        partition is not assigned.
+        """
+        where = TopicPartition(*partition)
+        reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
+        stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 tell none
+        end = reading.last_stable_offset if stable else reading.high_watermark
+        return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
+
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
         where = TopicPartition(*partition)
@@ -429,6 +468,23 @@ class AsyncConsumer:
             where = TopicPartition(*partition)
             self._reader.fetcher.reset(where, timestamp)
             self._progress.drop([where])
+        self._reader.pump()
+
+    async def seek_to_committed(self, *partitions: Partition) -> None:
+        """Continue from what the group has committed, as is needed after an aborted transaction.
+
+        Without arguments, in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
+        """
+        if self._member is None:
+            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        wanted = {TopicPartition(*where) for where in partitions} or self.assignment()
+        committed = await self._member.committed(wanted)
+        for where in sorted(wanted & self.assignment()):
+            if where in committed:
+                self._reader.fetcher.seek(where, committed[where].offset)
+            else:
+                self._begin_uncommitted(where)
+        self._progress.drop(wanted)
         self._reader.pump()
 
     def pause(self, *partitions: Partition) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack
 
 from ottla.client.accumulator import Headers
+from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
+from ottla.client.offsets import committable
 from ottla.client.settings import ProducerSettings, parse
-from ottla.client.types import TopicPartition
+from ottla.client.transactions import InGroup, metadata_of, tell_both
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.delivery import Delivery
 from ottla.net.client.produce_driver import ProduceDriver
 
@@ -21,6 +25,12 @@ class AsyncProducer:
         async with AsyncProducer("localhost:9092", linger_ms=5) as producer:
             delivery = await producer.send("flights", b"...", key=b"JFK")
             written = await delivery  # topic, partition, offset, timestamp
+
+    With `transactional_id`, records belong into transactions, which other producers of that name cannot disturb (KIP-98):
+
+        async with producer.transaction():
+            await producer.send("flights", b"...")
+            await producer.send_offsets(consumer.positions(), consumer)
 
     Leaving the context waits until every record is written or has failed. Raises `SettingError` for a setting that is unknown or
     has a wrong value.
@@ -55,7 +65,8 @@ class AsyncProducer:
 
         Without `partition`, the key decides; records without a key are spread (KIP-480). `timestamp_ms` (since 1970) is now, unless
         given. Waits up to `max_block_ms` while `buffer_memory` is full or the topic is unknown. Raises `TimedOut`, `UnknownTopic`,
-        `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a record of wrong types.
+        `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a record of wrong types. With a
+        `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and `TransactionError` outside of a transaction.
         """
         driver = self._driver
         accumulator = driver.accumulator
@@ -70,6 +81,63 @@ class AsyncProducer:
             await asyncio.sleep(0)
         return delivery
 
+    async def init_transactions(self) -> None:
+        """Fence older producers with the transactional id, and abort what they left open. The first transaction does so by itself.
+
+        Raises `TransactionFailed`, `SettingError` without a `transactional_id`, or another `KafkaError`: call again then.
+        """
+        await self._driver.transactions.initialize()
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction, for all that is sent until its end. Raises `TransactionError`, or as `init_transactions`."""
+        await self._driver.transactions.begin()
+
+    async def commit_transaction(self) -> None:
+        """Write what was sent, and commit it. Raises `TransactionAbortable`: then abort, or `TransactionFailed`: then close.
+
+        After any other `KafkaError`, such as `TimedOut`, nobody knows whether brokers have committed it: call again.
+        """
+        await self._driver.transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction; what was not written yet never will be.
+
+        Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
+        """
+        await self._driver.transactions.abort()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction for a `with` statement: committed at its end, aborted if it is left by an exception.
+
+        Raises as `begin_transaction` and `commit_transaction` do; what cannot be committed is aborted before that is raised.
+        """
+        await self.begin_transaction()
+        try:
+            yield
+        except BaseException as error:
+            await self._abort_after(error)
+            raise
+        try:
+            await self.commit_transaction()
+        except TransactionAbortable as error:
+            await self._abort_after(error)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        try:
+            await self.abort_transaction()
+        except KafkaError as failed:
+            tell_both(error, failed)
+
+    async def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
+        """Commit a group's offsets with the transaction (KIP-447): for a consumer, what its `positions()` are, and the consumer.
+
+        Raises `TransactionAbortable`, with `CommitFailed` as its cause if the group has moved on, or `TransactionFailed`;
+        `SettingError` for a consumer without a group or with automatic commits.
+        """
+        await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
+
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
         await self._driver.flush(timeout_ms)
@@ -79,5 +147,8 @@ class AsyncProducer:
         return await self._driver.partitions_for(topic)
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`."""
+        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`.
+
+        A transaction that is open is aborted.
+        """
         await self._driver.close(timeout_ms)

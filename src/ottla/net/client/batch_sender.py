@@ -12,6 +12,7 @@ from ottla.client.errors import KafkaError, raise_for
 from ottla.client.lane import Identity, Outgoing
 from ottla.client.sender import Send, Sender
 from ottla.client.settings import ProducerSettings
+from ottla.client.transactions import ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.net.client.cluster import Cluster, now_ms
@@ -22,14 +23,21 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 class BatchSender:
     """Runs on the loop it was made on. `pump` is called whenever a batch may be able to leave; it has to call `send_ready`."""
 
-    def __init__(self, cluster: Cluster, settings: ProducerSettings, tasks: Tasks, pump: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        tasks: Tasks,
+        pump: Callable[[], None],
+        transactions: ProducerTransactions | None = None,
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
         self._pump = pump
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._machine = Sender(cluster.metadata, settings)
+        self._machine = Sender(cluster.metadata, settings, transactions)
 
     @property
     def idle(self) -> bool:
@@ -54,6 +62,10 @@ class BatchSender:
         times = [time for time in (wake_ms, self._machine.next_wake_ms(now)) if time is not None]
         self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self._pump) if times else None
 
+    def restart(self, identity: Identity) -> None:
+        """Between transactions, while nothing is on its way: go on under this identity."""
+        self._machine.restart(identity)
+
     def stop(self) -> None:
         """Do not call `pump` by time alone any more."""
         if self._timer is not None:
@@ -74,7 +86,9 @@ class BatchSender:
                 await link.send_unanswered(PRODUCE, send.request)
                 self._machine.sent_unanswered(send)
             else:
-                answer = await link.ask(PRODUCE, send.request, self._settings.request_timeout_ms)
+                answer = await link.ask(
+                    PRODUCE, send.request, self._settings.request_timeout_ms, self._machine.most_produce_version
+                )
                 self._machine.answered(send, answer, now_ms())
         except KafkaError as error:
             self._machine.broken(send, error, now_ms())

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.connection import AnswerBody
-from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic, raise_for
+from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic, pause_ms, raise_for
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
 from ottla.client.types import TopicPartition
@@ -197,13 +197,14 @@ class Cluster:
                     return await call()
             except KafkaError as error:
                 missing = must_exist and isinstance(error, UnknownTopic)
-                if missing or not error.retriable or now_ms() + self.settings.retry_backoff_ms > deadline:
+                pause = pause_ms(error, self.settings.retry_backoff_ms)
+                if missing or not error.retriable or now_ms() + pause > deadline:
                     raise
                 before = error
             except TimeoutError:
                 why = "" if before is None else f" The try before: {before}"
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
-            await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+            await asyncio.sleep(pause / 1000)
 
     async def _try_refresh(self, topics: Collection[str]) -> None:
         try:

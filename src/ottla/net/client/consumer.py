@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client.keywords import ConsumerKeywords
-from ottla.client.types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.async_consumer import AsyncConsumer, Listener, Partition
 from ottla.net.client.background import BackgroundLoop
 
@@ -109,12 +109,23 @@ class Consumer:
         """The subscribed topics."""
         return self._async.subscription()
 
-    def commit(self, offsets: Mapping[Partition, OffsetAndMetadata | int] | None = None) -> None:
+    def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group: those given, or the positions behind everything handed out so far.
 
         Raises `CommitFailed` if the group has moved on, `SettingError` without a group, or another `KafkaError`.
         """
         self._background.run(self._async.commit(offsets))
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit()` would commit: the positions behind everything handed out so far."""
+        return self._background.do(self._async.positions)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member of its group, for `Producer.send_offsets` (KIP-447). Raises `SettingError` without a group.
+
+        Also with `enable_auto_commit`: what is committed apart from a transaction stays committed when that is aborted.
+        """
+        return self._background.do(self._async.group_metadata)
 
     def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """The offset that the group has committed for a partition, or None. Raises `KafkaError`."""
@@ -123,6 +134,14 @@ class Consumer:
     def position(self, partition: Partition) -> int:
         """The offset of the next record that an assigned partition will hand out. Raises `KafkaError`."""
         return self._background.run(self._async.position(partition))
+
+    def current_lag(self, partition: Partition) -> int | None:
+        """How many offsets lie between the position and the end that the last fetch told, or None before one did (KIP-695).
+
+        With `read_committed`, the end is that of the last transaction before the first open one. Raises `KafkaError` if the
+        partition is not assigned.
+        """
+        return self._background.do(lambda: self._async.current_lag(partition))
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
@@ -135,6 +154,13 @@ class Consumer:
     def seek_to_end(self, *partitions: Partition) -> None:
         """Continue with records written from now on, in these partitions or (without arguments) in all assigned ones."""
         self._background.do(lambda: self._async.seek_to_end(*partitions))
+
+    def seek_to_committed(self, *partitions: Partition) -> None:
+        """Continue from what the group has committed, as is needed after an aborted transaction.
+
+        Without arguments, in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
+        """
+        self._background.run(self._async.seek_to_committed(*partitions))
 
     def pause(self, *partitions: Partition) -> None:
         """Hand out no records of these partitions until `resume`."""

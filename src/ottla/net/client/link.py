@@ -70,11 +70,15 @@ class Link(asyncio.BufferedProtocol):
         """The version in which `api_key` is spoken here, -1 if in none."""
         return self._connection.versions.get(api_key, -1)
 
-    def send(self, api_key: int, body: Message) -> asyncio.Future[AnswerBody]:
-        """Write a request; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
+    def feature(self, name: str) -> int:
+        """The level of a feature that the cluster has finalized, 0 if it has not (KIP-584)."""
+        return self._connection.features.get(name, 0)
+
+    def send(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
+        """Write a request, in version `most` at most; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
         self._check_open()
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-        self._write(self._connection.send(api_key, body, answer))
+        self._write(self._connection.send(api_key, body, answer, most=most))
         return answer
 
     async def send_unanswered(self, api_key: int, body: Message) -> None:
@@ -84,9 +88,9 @@ class Link(asyncio.BufferedProtocol):
         await self._writable.wait()
         self._check_open()
 
-    async def ask(self, api_key: int, body: Message, timeout_ms: int) -> AnswerBody:
+    async def ask(self, api_key: int, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
         """The answer to a request. Raises as `send` and `answer`."""
-        return await self.answer(self.send(api_key, body), timeout_ms)
+        return await self.answer(self.send(api_key, body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
         """The answer that `send` returned a future of.

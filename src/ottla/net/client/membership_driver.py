@@ -12,19 +12,18 @@ from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_fo
 from ottla.client.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
 from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.settings import ConsumerSettings
-from ottla.client.types import Node, OffsetAndMetadata, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
 from ottla.net.client.cluster import CONTROL, GROUP_LANE, Cluster, now_ms
+from ottla.net.client.coordinator import COORDINATOR_GONE, GROUP, find_coordinator
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupResponse
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
 from ottla.wire.schema import Message
 
 MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS, codes.FENCED_INSTANCE_ID})
-COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 LEAVE_TIMEOUT_S = 5
 
 Response = TypeVar("Response", bound=Message)
@@ -161,11 +160,7 @@ class MembershipDriver:
     async def coordinator(self) -> int:
         """The node id of the group's coordinator. Raises `KafkaError`."""
         if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
-            request = FindCoordinatorRequest(key=self.group_id, key_type=0)
-            answer = await self._cluster.ask_any(FIND_COORDINATOR, request)
-            raise_for(answer.error_code, f"Group {self.group_id}", answer.error_message)
-            self._cluster.metadata.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
-            self._coordinator = answer.node_id
+            self._coordinator = await find_coordinator(self._cluster, self.group_id, GROUP)
             self.machine.coordinator_lost = False
         assert self._coordinator is not None
         return self._coordinator
@@ -203,15 +198,15 @@ class MembershipDriver:
         if offsets:
             await self._cluster.retried(lambda: self._commit(offsets), timeout_ms=timeout_ms)
 
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member as its group knows it now."""
+        machine = self.machine
+        member_id = machine.member_id if machine.generation_id >= 0 else ""
+        return ConsumerGroupMetadata(self.group_id, machine.generation_id, member_id, self._settings.group_instance_id)
+
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         machine = self.machine
-        request = commit_request(
-            self.group_id,
-            offsets,
-            generation_id=machine.generation_id,
-            member_id=machine.member_id if machine.generation_id >= 0 else "",
-            group_instance_id=self._settings.group_instance_id,
-        )
+        request = commit_request(self.group_metadata(), offsets)
         for where, code in read_commit(await self._request(OFFSET_COMMIT, request, OffsetCommitResponse)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:

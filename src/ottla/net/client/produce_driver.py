@@ -7,6 +7,7 @@ everything else belongs to the loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 import time
@@ -17,12 +18,16 @@ from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut
 from ottla.client.lane import Outgoing
 from ottla.client.partitioner import Partitioner
 from ottla.client.settings import COMPRESSIONS, ProducerSettings
+from ottla.client.transactions import ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import Cluster, now_ms
 from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.tasks import Tasks
+from ottla.net.client.transaction_driver import TransactionDriver
 from ottla.records.columns import build
+
+log = logging.getLogger("ottla.client")
 
 
 class ProduceDriver:
@@ -37,6 +42,8 @@ class ProduceDriver:
             max_record_bytes=settings.max_request_size,
             partitioner=Partitioner(random.randrange),
         )
+        name = settings.transactional_id
+        self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._lock = threading.Lock()
         self._codec = COMPRESSIONS[settings.compression_type]
         self._closed = self._closing = False
@@ -47,9 +54,31 @@ class ProduceDriver:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
         self._cluster = Cluster(settings, self._tasks)
-        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump)
+        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
+        self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._tasks.spawn(self._keep_metadata_fresh())
+
+    def _new_transactions(self, machine: ProducerTransactions) -> TransactionDriver:
+        return TransactionDriver(
+            self._cluster,
+            self.settings,
+            self._tasks,
+            machine,
+            flush=self.flush,
+            drop=self._drop,
+            begins_with=self._sender.restart,
+            pump=self.pump,
+        )
+
+    @property
+    def transactions(self) -> TransactionDriver:
+        """What begins and ends transactions. Raises `SettingError` without a transactional id, `Closed`."""
+        if self._closing or self._closed:
+            self._raise_closed()
+        if self._transactions is None:
+            raise SettingError("Transactions need a name that outlives this producer: give it a transactional_id.")
+        return self._transactions
 
     def append(
         self,
@@ -68,6 +97,8 @@ class ProduceDriver:
         with self._lock:
             if self._closed:
                 self._raise_closed()
+            if self._machine is not None:
+                self._machine.check_open()
             if not count:
                 return None
             if partition is None:
@@ -127,6 +158,8 @@ class ProduceDriver:
         for batch in batches:
             self._hand_over(batch)
         self._sender.send_ready(now, self.accumulator.next_close_ms(now))
+        if self._transactions is not None:
+            self._transactions.add_wanted()
 
     def _hand_over(self, batch: PendingBatch) -> None:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
@@ -144,6 +177,15 @@ class ProduceDriver:
         for freed in waiting:
             if not freed.done():
                 freed.set_result(None)
+
+    async def _drop(self, error: KafkaError) -> None:
+        """Write nothing more of what was sent so far, and return once nothing is on its way."""
+        with self._lock:
+            dropped = self.accumulator.drop()
+        for batch in dropped:
+            batch.finish(error=error)
+        self._tell_of_room()
+        await self.flush()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
@@ -168,6 +210,7 @@ class ProduceDriver:
         self._closing = True
         try:
             if not self._closed:
+                await self._abort_what_is_open(timeout_ms)
                 await self.flush(timeout_ms)
         finally:
             await self._tasks.cancel()
@@ -176,6 +219,19 @@ class ProduceDriver:
             finally:
                 await self._cluster.close()
         self._tasks.check_untold()
+
+    async def _abort_what_is_open(self, timeout_ms: int | None) -> None:
+        if self._transactions is None or self._machine is None or not self._machine.can_abort:
+            return
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._transactions.abort()
+        except (KafkaError, TimeoutError) as error:
+            log.warning(
+                "transactional id %s: brokers abort what was left open when its time is up: %s",
+                self.settings.transactional_id,
+                error,
+            )
 
     def _give_up(self, error: KafkaError) -> None:
         """Send and accept nothing more; everything unfinished, and everybody waiting for room, gets `error`."""

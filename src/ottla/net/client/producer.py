@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, Unpack
 
 from ottla.client.accumulator import Headers
+from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
+from ottla.client.offsets import committable
 from ottla.client.settings import ProducerSettings, parse
-from ottla.client.types import TopicPartition
+from ottla.client.transactions import InGroup, metadata_of, tell_both
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.delivery import Delivery
 from ottla.net.client.produce_driver import ProduceDriver
@@ -20,6 +24,12 @@ class Producer:
 
         with Producer("localhost:9092", linger_ms=5) as producer:
             producer.send("flights", b"...", key=b"JFK")
+
+    With `transactional_id`, records belong into transactions, which other producers of that name cannot disturb (KIP-98):
+
+        with producer.transaction():
+            producer.send("flights", b"...")
+            producer.send_offsets(consumer.positions(), consumer)
 
     Leaving the context waits until every record is written or has failed. Several threads may share a producer. Raises
     `SettingError` for a setting that is unknown or has a wrong value.
@@ -53,7 +63,8 @@ class Producer:
 
         Without `partition`, the key decides; records without a key are spread (KIP-480). `timestamp_ms` (since 1970) is now, unless
         given. Waits up to `max_block_ms` while `buffer_memory` is full or the topic is unknown. Raises `TimedOut`, `UnknownTopic`,
-        `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a record of wrong types.
+        `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a record of wrong types. With a
+        `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and `TransactionError` outside of a transaction.
         """
         accumulator = self._accumulator
         if accumulator.pending_bytes > self._buffer_memory:
@@ -65,6 +76,63 @@ class Producer:
             self._background.call(self._driver.pump_soon)
         return delivery
 
+    def init_transactions(self) -> None:
+        """Fence older producers with the transactional id, and abort what they left open. The first transaction does so by itself.
+
+        Raises `TransactionFailed`, `SettingError` without a `transactional_id`, or another `KafkaError`: call again then.
+        """
+        self._background.run(self._driver.transactions.initialize())
+
+    def begin_transaction(self) -> None:
+        """Open a transaction, for all that is sent until its end. Raises `TransactionError`, or as `init_transactions`."""
+        self._background.run(self._driver.transactions.begin())
+
+    def commit_transaction(self) -> None:
+        """Write what was sent, and commit it. Raises `TransactionAbortable`: then abort, or `TransactionFailed`: then close.
+
+        After any other `KafkaError`, such as `TimedOut`, nobody knows whether brokers have committed it: call again.
+        """
+        self._background.run(self._driver.transactions.commit())
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction; what was not written yet never will be.
+
+        Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
+        """
+        self._background.run(self._driver.transactions.abort())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction for a `with` statement: committed at its end, aborted if it is left by an exception.
+
+        Raises as `begin_transaction` and `commit_transaction` do; what cannot be committed is aborted before that is raised.
+        """
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException as error:
+            self._abort_after(error)
+            raise
+        try:
+            self.commit_transaction()
+        except TransactionAbortable as error:
+            self._abort_after(error)
+            raise
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self.abort_transaction()
+        except KafkaError as failed:
+            tell_both(error, failed)
+
+    def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
+        """Commit a group's offsets with the transaction (KIP-447): for a consumer, what its `positions()` are, and the consumer.
+
+        Raises `TransactionAbortable`, with `CommitFailed` as its cause if the group has moved on, or `TransactionFailed`;
+        `SettingError` for a consumer without a group or with automatic commits.
+        """
+        self._background.run(self._driver.transactions.send_offsets(committable(offsets), metadata_of(member)))
+
     def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
         self._background.run(self._driver.flush(timeout_ms))
@@ -74,7 +142,10 @@ class Producer:
         return self._background.run(self._driver.partitions_for(topic))
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`."""
+        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`.
+
+        A transaction that is open is aborted.
+        """
         if self._closed:
             return
         self._closed = True

@@ -1,0 +1,59 @@
+"""Finds the broker that coordinates a group or a transactional id, and asks it; finds it again once it has moved."""
+
+from __future__ import annotations
+
+from ottla.client.connection import AnswerBody
+from ottla.client.errors import KafkaError, raise_for
+from ottla.client.types import Node
+from ottla.client.versions import FIND_COORDINATOR
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.link import Link
+from ottla.wire import errors as codes
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.schema import Message
+
+GROUP, TRANSACTION = 0, 1
+NOUNS = {GROUP: "Group", TRANSACTION: "Transactional id"}
+COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
+
+
+async def find_coordinator(cluster: Cluster, key: str, key_type: int) -> int:
+    """The node id of the coordinator of a key, which is a group's id or a transactional id. Raises `KafkaError`."""
+    answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(key=key, key_type=key_type))
+    raise_for(answer.error_code, f"{NOUNS[key_type]} {key}", answer.error_message)
+    cluster.metadata.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
+    return int(answer.node_id)
+
+
+class Coordinator:
+    """The coordinator of one key. Nothing is tried again here: an error that is retriable may be gone at the next call."""
+
+    def __init__(self, cluster: Cluster, key: str, key_type: int) -> None:
+        self._cluster = cluster
+        self._key, self._key_type = key, key_type
+        self._node_id: int | None = None
+
+    async def link(self) -> Link:
+        """The link to it. Raises `KafkaError`."""
+        if self._node_id is None:
+            self._node_id = await find_coordinator(self._cluster, self._key, self._key_type)
+        try:
+            return await self._cluster.link(self._node_id)
+        except KafkaError:
+            self._node_id = None
+            raise
+
+    async def ask(self, api_key: int, body: Message, most: int | None = None) -> AnswerBody:
+        """Its answer to a request in version `most` at most. Raises `KafkaError`."""
+        link = await self.link()
+        try:
+            return await link.ask(api_key, body, self._cluster.settings.request_timeout_ms, most)
+        except KafkaError:
+            self._node_id = None
+            raise
+
+    def check(self, code: int, context: str) -> None:
+        """Raise for the code of an answer; look for the coordinator again where the code says that this one is not."""
+        if code in COORDINATOR_GONE:
+            self._node_id = None
+        raise_for(code, context)

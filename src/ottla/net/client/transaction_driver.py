@@ -1,0 +1,237 @@
+"""Drives a producer's transactions over a cluster: finds the coordinator, begins, adds, ends, and tries again what can be.
+
+What an error means is decided by `ottla.client.transactions`; batches are the business of the driver that owns this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from ottla.client.errors import CommitFailed, KafkaError, TransactionError, TransactionFailed, broker_error
+from ottla.client.lane import Identity
+from ottla.client.offsets import read_transaction_commit, transaction_commit_request
+from ottla.client.settings import ProducerSettings
+from ottla.client.transactions import (
+    EXPLICIT_END_TXN,
+    EXPLICIT_OFFSET_COMMIT,
+    IMPLICIT_FROM,
+    TRANSACTION_VERSION,
+    ProducerTransactions,
+)
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.client.versions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.coordinator import GROUP, TRANSACTION, Coordinator
+from ottla.net.client.tasks import Tasks
+from ottla.wire import errors as codes
+from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnResponse
+from ottla.wire.api.end_txn import EndTxnResponse
+from ottla.wire.api.init_producer_id import InitProducerIdResponse
+
+MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID, codes.STALE_MEMBER_EPOCH})
+Result = TypeVar("Result")
+
+log = logging.getLogger("ottla.client")
+
+
+class TransactionDriver:
+    """`flush` writes what was sent, `drop` forgets what has not left, `pump` sends batches; `begins_with` hears of each epoch."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        tasks: Tasks,
+        machine: ProducerTransactions,
+        *,
+        flush: Callable[[], Awaitable[None]],
+        drop: Callable[[TransactionError], Awaitable[None]],
+        begins_with: Callable[[Identity], None],
+        pump: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._tasks = tasks
+        self._machine = machine
+        self._flush, self._drop, self._begins_with, self._pump = flush, drop, begins_with, pump
+        self._coordinator = Coordinator(cluster, machine.transactional_id, TRANSACTION)
+        self._groups: dict[str, Coordinator] = {}
+        self._adding: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        """Steps of the transaction that several threads ask for come one after the other."""
+
+    async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        return await self._cluster.retried(call, timeout_ms=self._settings.max_block_ms)
+
+    # --- begins
+
+    async def initialize(self) -> None:
+        """Get an id and an epoch, once. Fences older producers with the transactional id, and aborts what they left open."""
+        async with self._turn:
+            self._machine.check_alive()
+            if self._machine.identity is None:
+                await self._get_epoch()
+
+    async def _get_epoch(self) -> None:
+        async def ask() -> None:
+            answer: InitProducerIdResponse = await self._coordinator.ask(INIT_PRODUCER_ID, self._machine.init_request())
+            self._coordinator.check(answer.error_code, self._about("Beginning"))
+            self._machine.initialized(answer)
+
+        try:
+            await self._retried(ask)
+        except KafkaError as error:
+            raise self._judged(error) from error
+        self._begins_with(self._identity())
+
+    async def begin(self) -> None:
+        """Open a transaction; the first call initializes. Raises `TransactionError`, or another `KafkaError`."""
+        await self.initialize()
+        link = await self._retried(self._coordinator.link)
+        self._machine.begin(implicit=link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM)
+
+    # --- partitions and offsets
+
+    def add_wanted(self) -> None:
+        """Tell the coordinator, in the background, of partitions whose batches wait for that."""
+        if self._machine.wanted and self._machine.stop is None and (self._adding is None or self._adding.done()):
+            self._adding = self._tasks.spawn(self._add())
+
+    async def _add(self) -> None:
+        partitions = sorted(self._machine.wanted)
+
+        async def unless_stopped() -> None:
+            if self._machine.stop is None:
+                await self._add_partitions(partitions)
+
+        try:
+            await self._retried(unless_stopped)
+        except KafkaError as error:
+            self._machine.refused(error, by_coordinator=True)
+        self._pump()
+
+    async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
+        self._machine.leaves(partitions)
+        request = self._machine.add_request(partitions)
+        answer: AddPartitionsToTxnResponse = await self._coordinator.ask(ADD_PARTITIONS_TO_TXN, request)
+        refused: dict[int, str] = {}
+        for topic in answer.results_by_topic_v3_and_below:
+            for part in topic.results_by_partition:
+                refused.setdefault(part.partition_error_code, f"{topic.name}-{part.partition_index}")
+        # Where one partition is refused, the others are not attempted: they do not say why.
+        for code in sorted(refused, key=lambda code: code == codes.OPERATION_NOT_ATTEMPTED):
+            self._coordinator.check(code, self._about(f"Adding {refused[code]} to a transaction"))
+        self._machine.added(partitions)
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
+        """Commit offsets of a group with the transaction. Raises `TransactionError`."""
+        machine = self._machine
+        machine.check_open()
+        if not offsets:
+            return
+        try:
+            if not machine.implicit:
+                await self._retried(lambda: self._add_group(member.group_id))
+            await self._retried(lambda: self._commit_offsets(offsets, member))
+        except KafkaError as error:
+            raise machine.refused(error, by_coordinator=True) from error
+
+    async def _add_group(self, group_id: str) -> None:
+        producer = self._identity()
+        self._machine.leaves(group_id=group_id)
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._machine.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id=group_id,
+        )
+        answer: AddOffsetsToTxnResponse = await self._coordinator.ask(ADD_OFFSETS_TO_TXN, request)
+        self._coordinator.check(answer.error_code, self._about(f"Adding group {group_id} to a transaction"))
+        self._machine.added()
+
+    async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
+        coordinator = self._groups.setdefault(member.group_id, Coordinator(self._cluster, member.group_id, GROUP))
+        request = transaction_commit_request(self._machine.transactional_id, self._identity(), member, offsets)
+        self._machine.leaves(group_id=member.group_id)
+        most = None if self._machine.implicit else EXPLICIT_OFFSET_COMMIT
+        for where, code in read_transaction_commit(await coordinator.ask(TXN_OFFSET_COMMIT, request, most)):
+            context = f"Committing {where.topic}-{where.partition} to group {member.group_id} in a transaction"
+            if code in MOVED_ON:
+                raise CommitFailed(f"{broker_error(code, context)} The group's other members read the records again.")
+            coordinator.check(code, context)
+        self._machine.arrived()
+
+    # --- ends
+
+    async def commit(self) -> None:
+        """Write what was sent, and commit. Raises `TransactionAbortable`, `TransactionFailed`.
+
+        After any other error, it is not known whether the transaction was committed: call again.
+        """
+        async with self._turn:
+            self._machine.commit()
+            await self._flush()
+            self._machine.commit()  # raises what has failed meanwhile
+            await self._end()
+
+    async def abort(self) -> None:
+        """Drop what was not written, and abort. Raises `TransactionFailed`; after any other error, call again."""
+        async with self._turn:
+            self._machine.abort()
+            if self._adding is not None and not self._adding.done():
+                await asyncio.wait([self._adding])
+            if (stop := self._machine.stop) is not None:
+                await self._drop(stop)
+            await self._make_sure()
+            await self._end()
+
+    async def _make_sure(self) -> None:
+        """Begin what the coordinator may not have heard of: it takes an abort for a zombie's until it has ended the one before."""
+        if (unsure := self._machine.unsure) is None:
+            return
+        partitions, group_id = unsure
+        try:
+            if group_id is not None:
+                await self._retried(lambda: self._add_group(group_id))
+            else:
+                await self._retried(lambda: self._add_partitions(partitions))
+        except KafkaError as error:
+            judged = self._judged(error)
+            if error.retriable or isinstance(judged, TransactionFailed):
+                raise judged from error
+            self._machine.not_begun()
+
+    async def _end(self) -> None:
+        machine = self._machine
+        try:
+            await self._retried(self._ask_end)
+        except KafkaError as error:
+            raise self._judged(error) from error
+        if machine.needs_epoch:
+            await self._get_epoch()
+        self._begins_with(self._identity())
+        machine.ended()
+
+    async def _ask_end(self) -> None:
+        request = self._machine.end_request()
+        if request is None:
+            return
+        most = None if self._machine.implicit else EXPLICIT_END_TXN
+        answer: EndTxnResponse = await self._coordinator.ask(END_TXN, request, most)
+        if not self._machine.end_answered(answer):
+            self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
+
+    def _judged(self, error: KafkaError) -> KafkaError:
+        """What to raise: an error that may be gone at the next call unchanged, any other as what it makes of the transaction."""
+        return error if error.retriable else self._machine.refused(error, by_coordinator=True)
+
+    def _identity(self) -> Identity:
+        assert self._machine.identity is not None
+        return self._machine.identity
+
+    def _about(self, doing: str) -> str:
+        return f"{doing} with transactional_id={self._machine.transactional_id}"
