@@ -77,11 +77,9 @@ class ProducerState:
         """Return the error code for a batch that may not follow the last one, else 0."""
         if header.producer_epoch < self.epoch:
             return INVALID_PRODUCER_EPOCH
-        if header.producer_epoch > self.epoch:
-            return NONE if header.base_sequence == 0 else OUT_OF_ORDER_SEQUENCE_NUMBER
-        if not self.batches or header.base_sequence == next_sequence(self.batches[-1].last_sequence):
-            return NONE
-        return OUT_OF_ORDER_SEQUENCE_NUMBER
+        is_first = header.producer_epoch > self.epoch or not self.batches  # a marker may have raised the epoch
+        expected = 0 if is_first else next_sequence(self.batches[-1].last_sequence)
+        return NONE if header.base_sequence == expected else OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class TransactionToken:
@@ -111,6 +109,16 @@ class Producers:
         """Whether a transaction of this producer is open here."""
         known = self.by_id.get(producer_id)
         return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
+
+    def is_ended_by(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a marker with this epoch may end what this producer has open, if each of its transactions has an epoch."""
+        known = self.by_id.get(producer_id)
+        return known is None or known.txn_first_offset == NO_OFFSET or producer_epoch > known.epoch
+
+    def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this producer has written here with a later epoch."""
+        known = self.by_id.get(producer_id)
+        return known is not None and producer_epoch < known.epoch
 
     def token(self, producer_id: int) -> TransactionToken:
         """What stands for the transaction that this producer is about to begin here."""
@@ -182,9 +190,9 @@ class Producers:
         known = self.by_id.get(header.producer_id)
         if known is None:
             return NONE
-        if coordinator_epoch < known.coordinator_epoch:
-            return TRANSACTION_COORDINATOR_FENCED
-        return INVALID_PRODUCER_EPOCH if header.producer_epoch < known.epoch else NONE
+        if header.producer_epoch < known.epoch:
+            return INVALID_PRODUCER_EPOCH
+        return TRANSACTION_COORDINATOR_FENCED if coordinator_epoch < known.coordinator_epoch else NONE
 
     def end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now_ms: int = -1) -> Aborted | None:
         """Note a control batch with its marker; returns the transaction if it was open and is aborted."""

@@ -5,7 +5,7 @@ Knows partitions and the coordinators of transactions; knows no requests but by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,17 +66,15 @@ class TransactionGuard:
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
         """Have the partitions that these records begin to write to verified, or added. A partition's records are bytes."""
         admission = Admission()
-        begun = [
-            (partition, header)
-            for partition, records in parts
-            if (header := _header(records)) is not None
-            if not partition.log.producers.is_open(header.producer_id, header.producer_epoch)
-        ]
-        places = frozenset((partition.topic, partition.index) for partition, _ in begun)
+        begun: list[tuple[Partition, BatchHeader]] = []
+        for partition, header in _beginning(parts):
+            if partition.log.producers.is_fenced(header.producer_id, header.producer_epoch):
+                admission.errors[partition.topic, partition.index] = INVALID_PRODUCER_EPOCH
+            else:
+                begun.append((partition, header))
         producers = {(header.producer_id, header.producer_epoch) for _, header in begun}
         if len({producer_id for producer_id, _ in producers}) > 1:
-            admission.errors = dict.fromkeys(places, INVALID_PRODUCER_ID_MAPPING)
-        if not places or admission.errors:
+            admission.errors |= {(partition.topic, partition.index): INVALID_PRODUCER_ID_MAPPING for partition, _ in begun}
             return admission
         for partition, header in begun:
             admission.tokens[partition] = partition.log.producers.token(header.producer_id)
@@ -101,6 +99,14 @@ class TransactionGuard:
                 if error_code:
                     admission.errors[place] = error_code
         return admission
+
+
+def _beginning(parts: Iterable[tuple[Partition, Any]]) -> Iterator[tuple[Partition, BatchHeader]]:
+    """Those of the partitions in which no transaction of the producer is open yet."""
+    for partition, records in parts:
+        header = _header(records)
+        if header is not None and not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+            yield partition, header
 
 
 def _header(records: Any) -> BatchHeader | None:

@@ -17,6 +17,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.transactions.inputs import WriteMarkers
+from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.ports import Now
 from ottla.records.batch import read_header
@@ -25,6 +26,7 @@ from ottla.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
     TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
@@ -80,15 +82,31 @@ class MarkerWriter:
         self._scheduler.begin(name, self._written(order, coordinator_epoch), over, urgent=True)
 
     def append(
-        self, topic: str, index: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, now: Now, *, committed: bool
+        self,
+        topic: str,
+        index: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        now: Now,
+        *,
+        committed: bool,
+        transaction_version: int = 0,
     ) -> tuple[int, Partition | None]:
-        """Append one marker: an error code, and the partition if it was written."""
+        """Append one marker: an error code, and the partition if it was written.
+
+        Since a `transaction_version` each transaction has an epoch of its own: what is open here ends with a later one (KIP-1228).
+        """
         partition = self._partitions.get(topic, index)
         if partition is None:
             return UNKNOWN_TOPIC_OR_PARTITION, None
         error_code = partition.leader_error()
         if error_code:
             return error_code, None
+        if producer_id < 0 or producer_epoch < 0:
+            return UNKNOWN_SERVER_ERROR, None
+        if transaction_version >= VERSION_WITH_EPOCHS and not partition.log.producers.is_ended_by(producer_id, producer_epoch):
+            return INVALID_PRODUCER_EPOCH, None
         batch = marker(producer_id, producer_epoch, coordinator_epoch, now.wall_ms, committed=committed)
         error_code = partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
         if error_code:

@@ -240,7 +240,7 @@ class SlowProduce:
             for _, data in self._parts:
                 if isinstance(data.records, memoryview):
                     data.records = memoryview(bytearray(data.records))
-        if self._guard is not None and self._request.body.transactional_id is not None:
+        if self._guard is not None and self._request.body.transactional_id is not None and not self._refusal:
             self._admission = yield from self._guard.admit(self._request, self._present())
         for number, (name, data) in enumerate(self._parts):
             self._looked.append((yield from self._look(name, data)))
@@ -255,7 +255,7 @@ class SlowProduce:
         for (name, data), found in zip(self._parts, self._looked, strict=True):
             if isinstance(found, tuple) and not _holds(found, self._partitions):
                 found = yield from self._look(name, data)
-            parts.append(self._refused_by_guard(found) or _append(found, self._request, unsynced))
+            parts.append(self._refused_by_guard(name, data.index, found) or _append(found, self._request, unsynced))
             if self._is_pause_due(len(parts) - 1):
                 yield None
         response, answered = ProduceResponse(), iter(parts)
@@ -271,13 +271,14 @@ class SlowProduce:
             if partition is not None and not partition.leader_error():
                 yield partition, data.records
 
-    def _refused_by_guard(self, looked: Looked) -> PartitionResponse | None:
-        """The answer to records whose transaction is not open here; None if there is nothing against them."""
-        if self._admission is None or isinstance(looked, PartitionResponse):
+    def _refused_by_guard(self, name: str | None, index: int, looked: Looked) -> PartitionResponse | None:
+        """The answer to records whose transaction is not open here, whatever they are; None if there is nothing against them."""
+        if self._admission is None:
             return None
-        index, partition, _, _, headers = looked
-        place = (partition.topic, index)
-        error_code = self._admission.errors.get(place) or self._admission.error_of(partition, headers[0])
+        error_code = self._admission.errors.get((name or "", index), NONE)
+        if not error_code and not isinstance(looked, PartitionResponse):
+            _, partition, _, _, headers = looked
+            error_code = self._admission.error_of(partition, headers[0])
         return _failed(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:

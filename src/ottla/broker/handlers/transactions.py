@@ -216,6 +216,7 @@ def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) ->
                     wanted.coordinator_epoch,
                     request.now,
                     committed=wanted.transaction_result,
+                    transaction_version=wanted.transaction_version,
                 )
                 if partition is not None and (yield from synced([partition])):
                     error_code = KAFKA_STORAGE_ERROR
