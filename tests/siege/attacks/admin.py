@@ -136,15 +136,6 @@ def producer_ids(site: Site) -> None:
     press(site, framed(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4), lines=8, in_flight=200)
 
 
-@attack("8 connections begin to be a transactional producer with a new id with every request", minor=True)
-def transactional_ids(site: Site) -> None:
-    press(
-        site,
-        lambda number: framed(InitProducerIdRequest(transactional_id=site.named(number), transaction_timeout_ms=60_000), 4),
-        lines=8,
-    )
-
-
 @attack("8 connections pipeline DescribeCluster without end", minor=True)
 def describe_the_cluster(site: Site) -> None:
     press(site, framed(DescribeClusterRequest(), 1), lines=8, in_flight=500)

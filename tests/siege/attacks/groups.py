@@ -112,6 +112,28 @@ def members_with_many_topics(site: Site) -> None:
     press(site, lambda number: consumer_heartbeat(site.named(f"group-{number}"), subscribed_topic_names=names), lines=8)
 
 
+@attack("8 connections join consumer groups that subscribe to 5 000 unknown topics each, always others")
+def members_with_topics_of_their_own(site: Site) -> None:
+    find_coordinator(site)
+
+    def frame(number: int) -> bytes:
+        names = [site.named(f"{number}-{place}") for place in range(5_000)]
+        return consumer_heartbeat(site.named(f"own-{number}"), subscribed_topic_names=names)
+
+    press(site, frame, lines=8)
+
+
+@attack("8 connections join classic groups that subscribe to 15 000 topics each, always others", minor=True)
+def classic_members_with_many_topics(site: Site) -> None:
+    find_coordinator(site)
+
+    def frame(number: int) -> bytes:
+        names = b"".join(b"\0\6%06x" % (number * 15_000 + place) for place in range(15_000))
+        return join(site.named(f"classic-{number}"), b"\0\1" + (15_000).to_bytes(4) + names)
+
+    press(site, frame, lines=8)
+
+
 @attack("4 connections commit 200 offsets with 4 KB of metadata each with every request", spoils=True)
 def giant_commits(site: Site) -> None:
     find_coordinator(site)
