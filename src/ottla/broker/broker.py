@@ -18,7 +18,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
-from ottla.broker.serving.authorization import Authorizer, Guard
+from ottla.broker.serving.authorization import Authorizer, Everybody, Guard
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
@@ -96,7 +96,8 @@ class BrokerMachine:
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
-        self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, guard)
+        rooms = self._rooms(served) | {Authorizer: authorizer or Everybody()}
+        self._router = Router(served, rooms, self.changes, self.later, self._is_controller, guard)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
         self.forget = self.later.forget

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.broker.serving.request import Close
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
@@ -121,3 +122,34 @@ def test_what_a_broker_without_coordinators_answers() -> None:
     described = machine.ask(DESCRIBE, 1, ConsumerGroupDescribeRequest(group_ids=["", "g"]))
     assert described.groups[0].error_code == INVALID_GROUP_ID
     assert [group.group_id for group in described.groups] == ["", "g"]
+
+
+def test_a_member_that_names_topics_by_the_thousand_is_heard_in_slices_and_remembered_once() -> None:
+    machine = Machine(group_consumer_assignment_interval_ms=0)
+    topic_id = with_topic(machine)
+    names = [f"n{number * 7_919 % 20_011}" for number in range(20_000)]
+    scheduler = machine.broker.scheduler
+    steps = 0
+
+    def step(job: Any) -> bool:
+        nonlocal steps
+        steps += 1
+        return stepped(job)
+
+    stepped, scheduler._step = scheduler._step, step  # type: ignore[method-assign]  # it is counted, and done
+    assert held(join(machine, "ada", "t", *names)) == [(topic_id, [0, 1])]
+    assert steps >= 10
+    weight = machine.broker.groups._memory.names.weight
+    assert join(machine, "bob", *reversed(names), "t").error_code == NONE
+    assert machine.broker.groups._memory.names.weight == weight
+    described = machine.ask(DESCRIBE, 1, ConsumerGroupDescribeRequest(group_ids=["g"])).groups[0]
+    assert {tuple(each.subscribed_topic_names) for each in described.members} == {tuple(sorted([*names, "t"]))}
+
+
+def test_a_member_that_names_more_topics_than_can_be_stored_ends_its_connection() -> None:
+    machine = Machine()
+    with_topic(machine)
+    body = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="ada", rebalance_timeout_ms=1, topic_partitions=[], subscribed_topic_names=["t"] * 50_001
+    )
+    assert isinstance(machine.ask(HEARTBEAT, 1, body), Close)

@@ -143,3 +143,12 @@ def test_only_the_controller_changes_topics(machine: Machine) -> None:
     response = machine.ask(20, 5, request(20, 5, topic_names=["open"]))
     assert [one.error_code for one in response.responses] == [NOT_CONTROLLER]
     assert "open" in image.topics
+
+
+def test_of_transactional_ids_a_client_is_told_those_that_it_may_see(machine: Machine, denying: Denying) -> None:
+    machine.ask(10, 4, request(10, 4, key_type=1, coordinator_keys=["open"]))
+    for name in ("open", "secret"):
+        assert machine.ask(22, 4, request(22, 4, transactional_id=name, transaction_timeout_ms=60_000)).error_code == NONE
+    denying.denied.add((Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "secret"))
+    listed = machine.ask(66, 1, request(66, 1))
+    assert [each.transactional_id for each in listed.transaction_states] == ["open"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.coord.consumer import patterns
-from ottla.coord.consumer.patterns import IllegalPattern, matcher
+from ottla.coord import patterns
+from ottla.coord.patterns import IllegalPattern, matcher
 from tests.support.java import run
 
 NAMES = ("a", "ab", "abc", "b", "xa", "orders", "orders.eu", "orders_us", "Orders", "0", "-", "a.b-c_d")
@@ -89,7 +89,7 @@ def test_no_pattern_takes_long_in_one_go(name: str) -> None:
 
 
 def test_a_broker_without_the_engine_says_what_is_missing() -> None:
-    code = "import sys; sys.modules['re2'] = None\nfrom ottla.coord.consumer.patterns import matcher\nmatcher('a')"
+    code = "import sys; sys.modules['re2'] = None\nfrom ottla.coord.patterns import matcher\nmatcher('a')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "IllegalPattern: This broker lacks what compiles patterns: install google-re2" in done.stderr
 

@@ -16,17 +16,21 @@ from ottla.coord.transactions.inputs import (
     Ended,
     EndTransaction,
     IdExpiryKey,
+    ListedSome,
+    ListSome,
     MarkersWritten,
     TimeoutsKey,
     TransactionSettings,
     WriteMarkers,
 )
+from ottla.coord.transactions.look import MOST_LISTED
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import decode_record
 from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, weight_of
 from ottla.ports import Now
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.errors import CONCURRENT_TRANSACTIONS, NONE, POLICY_VIOLATION, PRODUCER_FENCED
+from ottla.wire.api.list_transactions import ListTransactionsRequest
+from ottla.wire.errors import CONCURRENT_TRANSACTIONS, INVALID_REGULAR_EXPRESSION, NONE, POLICY_VIOLATION, PRODUCER_FENCED
 
 PLACES = frozenset({("t", 0), ("t", 1)})
 HOUR_MS = 3_600_000
@@ -212,6 +216,49 @@ def test_beyond_the_bound_new_ids_and_partitions_are_refused_until_others_expire
     coordinator.ask(Due(IdExpiryKey()))
     assert coordinator.machine.weight == 0
     assert coordinator.init("new").error_code == NONE
+
+
+def listing(coordinator: Coordinator, **filters: object) -> tuple[list[str], int, int]:
+    """The ids that are listed, the error code, and in how many steps."""
+    part: ListSome | None = ListSome(ListTransactionsRequest(**filters))  # type: ignore[arg-type]  # names and types are those of the fields
+    found: list[str] = []
+    steps = error_code = 0
+    while part is not None:
+        listed = coordinator.ask(part)
+        assert isinstance(listed, ListedSome)
+        found += [each.transactional_id for each in listed.response.transaction_states]
+        part, steps, error_code = listed.following, steps + 1, listed.response.error_code
+    return found, error_code, steps
+
+
+def test_ids_are_listed_some_at_a_time() -> None:
+    coordinator = Coordinator()
+    names = [f"id-{number}" for number in range(3 * MOST_LISTED + 1)]
+    for name in names:
+        coordinator.init(name)
+    assert listing(coordinator) == (names, NONE, 4)
+    assert listing(coordinator, transactional_id_pattern="id-.?7") == (["id-7"] + [f"id-{tens}7" for tens in range(1, 10)], NONE, 4)
+    assert listing(coordinator, state_filters=["Ongoing"]) == ([], NONE, 4)
+
+
+def test_a_pattern_that_is_dear_to_match_costs_no_step_more_than_its_share() -> None:
+    coordinator = Coordinator()
+    for number in range(300):
+        coordinator.init(f"{'a' * 200}{number}")
+    pattern = "(" + "|".join(f"(.*a){{20}}b{number}" for number in range(60)) + ")"
+    found, error_code, steps = listing(coordinator, transactional_id_pattern=pattern)
+    assert (found, error_code) == ([], NONE)
+    assert steps > 1, "one that goes back and forth would never come to an end"
+
+
+def test_a_pattern_is_one_of_re2_and_matches_whole_ids() -> None:
+    coordinator = Coordinator()
+    for name in ("ab", "abc"):
+        coordinator.init(name)
+    assert listing(coordinator, transactional_id_pattern="ab")[0] == ["ab"]
+    assert listing(coordinator, transactional_id_pattern="")[0] == ["ab", "abc"]
+    for illegal in ("(?=a)", "(a)\\1", "("):
+        assert listing(coordinator, transactional_id_pattern=illegal)[1] == INVALID_REGULAR_EXPRESSION
 
 
 class AnyOrder(RuleBasedStateMachine):

@@ -202,18 +202,13 @@ class Coordinators(Generic[M]):
 
     def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
         """What the coordinator of `key` answers, in the midst of a job."""
-        answers: list[A] = []
-        waiting: list[Done] = []
+        return _waited(partial(self._ask, key, body, request))
 
-        def answer(message: A) -> None:
-            answers.append(message)
-            if waiting:
-                waiting.pop()(None)
-
-        self._ask(key, body, request, answer)
-        while not answers:
-            yield waiting.append
-        return answers[0]
+    def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
+        """What this coordinator answers, in the midst of a job. It may have come to its end meanwhile."""
+        if shard.is_present:
+            return _waited(partial(self._ask_shard, shard, body, request))
+        return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
 
     def ask_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
@@ -275,6 +270,22 @@ class Coordinators(Generic[M]):
         self._held[partition.index] = partition, shard
         kind.loaded(shard, partition.index, now)
         return shard
+
+
+def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
+    """What is answered, once it is."""
+    answers: list[A] = []
+    waiting: list[Done] = []
+
+    def answer(message: A) -> None:
+        answers.append(message)
+        if waiting:
+            waiting.pop()(None)
+
+    ask(answer)
+    while not answers:
+        yield waiting.append
+    return answers[0]
 
 
 def _combined(

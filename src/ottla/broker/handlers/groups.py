@@ -22,6 +22,7 @@ from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.features import GROUP_VERSION, OFF
+from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -47,6 +48,9 @@ MOST_PROTOCOLS = 1000
 
 MOST_MEMBERS = 10_000
 """In one request of a group's leader, or of who removes members: more would hold up others."""
+
+MOST_TOPICS = 50_000
+"""That a member of a consumer group may name: what it subscribes to, and what it has."""
 
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
@@ -119,17 +123,30 @@ def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupM
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
-@serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
+@serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_TOPICS)
 def consumer_group_heartbeat(
     request: Request[ConsumerGroupHeartbeatRequest],
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
+    later: LaterReplies,
 ) -> Reply:
-    """Served if the settings and the level of the feature allow the consumer protocol (KIP-848)."""
+    """Served if the settings and the level of the feature allow the consumer protocol (KIP-848).
+
+    Names by the thousand are put in order before the coordinator is asked.
+    """
     if not _serves_consumers(settings, features):
         return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+    if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
+        return later.computed(_heard_slowly(request, groups))
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+
+
+def _heard_slowly(request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine]) -> Steps[Reply]:
+    body = request.body
+    names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
+    body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
+    return groups.ask_one(body.group_id, body, request, _unchanged, blocking=True)
 
 
 def _serves_consumers(settings: SettingsInForce, features: Features) -> bool:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.markers import MarkerWriter, synced
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.authorization import Authorizer, Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices, awaited
+from ottla.broker.serving.slices import Slices
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
-from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction
+from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, ListedSome, ListSome
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -49,6 +49,8 @@ MarkerPartition = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 MOST_PARTITIONS = 10_000
 """A transaction is stored as a whole, and so is what is added to it: more partitions at a time are refused."""
+MOST_FILTERS = 10_000
+"""By which ListTransactions may be asked to filter: states and producer ids together."""
 FENCED_FROM = 2
 """Since this version of the three requests of producers a fenced one hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
 MANY_FROM = 4
@@ -238,28 +240,33 @@ def describe_transactions(request: Request[DescribeTransactionsRequest], coordin
     return coordinators.ask_several(parts, request, combine)
 
 
-@serves(ListTransactionsRequest)
+@serves(ListTransactionsRequest, most=MOST_FILTERS)
 def list_transactions(
-    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], later: LaterReplies
+    request: Request[ListTransactionsRequest],
+    coordinators: Coordinators[TransactionMachine],
+    later: LaterReplies,
+    authorizer: Authorizer,
 ) -> Reply:
-    """All transactional ids: one coordinator after the other is asked. Who may see which is filtered where they are listed."""
-    return later.computed(_listed(request, coordinators, later))
-
-
-def _unchanged(message: ListTransactionsResponse) -> ListTransactionsResponse:
-    return message
+    """All transactional ids that the client may see: one coordinator after the other is asked, for some at a time."""
+    return later.computed(_listed(request, coordinators, authorizer))
 
 
 def _listed(
-    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], later: LaterReplies
+    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], authorizer: Authorizer
 ) -> Steps[Reply]:
-    found: ListTransactionsResponse | None = None
-    for reply in coordinators.ask_each(request.body, request, _unchanged):
-        message = yield from awaited(later, reply)
-        if isinstance(message, ListTransactionsResponse):
-            if found is None:
-                found = message
-            else:
-                found.transaction_states += message.transaction_states
-        yield None
-    return found or ListTransactionsResponse()
+    found = ListTransactionsResponse()
+    for _, shard in coordinators.load(request.now):
+        part: ListSome | None = ListSome(request.body)
+        while part is not None:
+            listed: ListedSome = yield from coordinators.asked_of(shard, part, request)
+            if listed.response.error_code:
+                return listed.response
+            found.unknown_state_filters = listed.response.unknown_state_filters
+            found.transaction_states += [
+                each
+                for each in listed.response.transaction_states
+                if authorizer.allows(request.peer, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
+            ]
+            part = listed.following
+            yield None
+    return found

@@ -27,6 +27,7 @@ from ottla.coord.classic.events import (
 )
 from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
+from ottla.coord.consumer.names import TEXT_BYTES
 from ottla.coord.records import GroupStored, StoredMember
 
 MEMBER_BYTES: Final = 2_500
@@ -65,6 +66,7 @@ class ClassicGroup:
         "supported",
         "syncing",
         "topics",
+        "topics_weight",
         "unsynced",
         "weight",
     )
@@ -90,6 +92,7 @@ class ClassicGroup:
         self.delay: InitialDelay | None = None
         self.more_came = False
         self.weight = 0
+        self.topics_weight = 0
 
     def copy(self) -> ClassicGroup:
         """A group that can be changed without changing this one."""
@@ -155,17 +158,19 @@ class ClassicGroup:
 
     def remember_topics(self) -> None:
         """Note what the members subscribe to, on which the expiry of offsets depends."""
-        self.weight -= _weight_of_topics(self)
-        self.topics = None
+        self.weight -= self.topics_weight
+        self.topics, self.topics_weight = None, 0
         if self.protocol_type == "consumer":
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
-        self.weight += _weight_of_topics(self)
+        if self.topics is not None:
+            self.topics_weight = getsizeof(self.topics) + TEXT_BYTES * len(self.topics) + getsizeof("".join(self.topics))
+        self.weight += self.topics_weight
 
 
 def weight_of(group: ClassicGroup) -> int:
     """What its members, and those who are invited, take in memory, in bytes."""
     invited = sum(map(_invitation_weight, group.invited))
-    return sum(map(_member_weight, group.members.values())) + invited + _weight_of_topics(group)
+    return sum(map(_member_weight, group.members.values())) + invited + group.topics_weight
 
 
 def _member_weight(member: ClassicMember) -> int:
@@ -174,10 +179,6 @@ def _member_weight(member: ClassicMember) -> int:
     for name, metadata in member.protocols:
         weight += PROTOCOL_BYTES + getsizeof(name) + len(metadata)
     return weight
-
-
-def _weight_of_topics(group: ClassicGroup) -> int:
-    return 0 if group.topics is None else getsizeof(group.topics) + sum(map(getsizeof, group.topics))
 
 
 def _invitation_weight(member_id: str) -> int:

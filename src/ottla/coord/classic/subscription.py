@@ -9,7 +9,7 @@ from typing import Final
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
-MOST_NAMES: Final = 20_000
+MOST_NAMES: Final = 8_000
 """Of all subscriptions together, as far as they differ: to read more would hold up others."""
 
 

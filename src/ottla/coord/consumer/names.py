@@ -31,7 +31,7 @@ class TopicNames(frozenset[str]):
         return cls._made(unique, sorted(unique))
 
     @classmethod
-    def slowly(cls, names: Sequence[str]) -> Generator[None, None, TopicNames]:
+    def slowly(cls, names: Sequence[str]) -> Generator[None, object, TopicNames]:
         """The same for very many names, with pauses in which others have their turn."""
         unique: set[str] = set()
         ordered: list[str] = []

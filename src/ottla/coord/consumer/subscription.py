@@ -14,9 +14,9 @@ from ottla.coord.consumer.draft import ConsumerDraft, Refusal
 from ottla.coord.consumer.events import MetadataRefreshed, PatternsFound, PatternsSought
 from ottla.coord.consumer.group import ConsumerGroup, Resolved
 from ottla.coord.consumer.member import ConsumerMember
-from ottla.coord.consumer.patterns import IllegalPattern, matcher
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
 from ottla.coord.outcome import PatternsKey
+from ottla.coord.patterns import IllegalPattern, matcher
 from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
 
 log = logging.getLogger("ottla.coord")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 DAY_MS = 86_400_000
 
@@ -85,6 +86,25 @@ class WriteMarkers(NamedTuple):
     committed: bool
     partitions: Partitions
     transaction_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListSome:
+    """Tell of some ids, from number `at` of `names` on; without names, of the first of all there are.
+
+    The reply is a `ListedSome`.
+    """
+
+    body: ListTransactionsRequest
+    names: tuple[str, ...] = field(default=(), repr=False)
+    at: int = 0
+
+
+class ListedSome(NamedTuple):
+    """What the filters let through, and how to ask for more; None after the last."""
+
+    response: ListTransactionsResponse
+    following: ListSome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import groupby
+from typing import Final
 
+from ottla.coord.patterns import IllegalPattern, matcher
+from ottla.coord.transactions.inputs import ListedSome, ListSome
 from ottla.coord.transactions.transaction import NO_TIMESTAMP, Status, Transaction
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.api.list_transactions import ListTransactionsResponse
 from ottla.wire.errors import INVALID_REGULAR_EXPRESSION, INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND
 
 Described = DescribeTransactionsResponse.TransactionState
 Listed = ListTransactionsResponse.TransactionState
 
 LABELS = {status.label for status in Status}
+
+MOST_LISTED: Final = 500
+"""So many ids are looked at in one step, or fewer where the pattern is dear to match."""
 
 
 def described(by_id: Mapping[str, Transaction], body: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
@@ -41,22 +46,28 @@ def _described(by_id: Mapping[str, Transaction], transactional_id: str) -> Descr
     )
 
 
-def listed(known: Iterable[Transaction], body: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
-    """Those that all filters let through; a filter that names nothing lets all through."""
+def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
+    """Those of some ids that all filters let through; a filter that names nothing lets all through."""
+    body = part.body
     response = ListTransactionsResponse(unknown_state_filters=[each for each in body.state_filters if each not in LABELS])
-    pattern = None
+    names = part.names or tuple(by_id)
+    following = part.at + MOST_LISTED
+    some = names[part.at : following]
     if body.transactional_id_pattern:
         try:
-            pattern = re.compile(body.transactional_id_pattern)
-        except re.error:
+            matched, end = matcher(body.transactional_id_pattern).part(some, 0)
+        except IllegalPattern:
             response.error_code = INVALID_REGULAR_EXPRESSION
-            return response
+            return ListedSome(response)
+        following = part.at + end
+        some = tuple(name for name in some if name in matched)
+    states, producer_ids = frozenset(body.state_filters), frozenset(body.producer_id_filters)
     response.transaction_states = [
-        Listed(transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.status.label)
-        for each in known
-        if not body.state_filters or each.status.label in body.state_filters
-        if not body.producer_id_filters or each.producer_id in body.producer_id_filters
+        Listed(transactional_id=name, producer_id=each.producer_id, transaction_state=each.status.label)
+        for name in some
+        if (each := by_id.get(name)) is not None
+        if not states or each.status.label in states
+        if not producer_ids or each.producer_id in producer_ids
         if body.duration_filter < 0 or (each.started_ms != NO_TIMESTAMP and now_ms - each.started_ms > body.duration_filter)
-        if pattern is None or pattern.fullmatch(each.transactional_id)
     ]
-    return response
+    return ListedSome(response, ListSome(body, names, following) if following < len(names) else None)

@@ -20,6 +20,7 @@ from ottla.coord.transactions.inputs import (
     Ended,
     EndTransaction,
     IdExpiryKey,
+    ListSome,
     MarkersWritten,
     TimeoutsKey,
     TransactionSettings,
@@ -45,7 +46,6 @@ from ottla.coord.transactions.transaction import (
 from ottla.ports import Now
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.api.list_transactions import ListTransactionsRequest
 from ottla.wire.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -239,8 +239,8 @@ class TransactionMachine:
     def _describe(self, asked: Asked[DescribeTransactionsRequest], now: Now) -> TransactionOutcome:
         return _answer(asked, look.described(self.by_id, asked.body))
 
-    def _list(self, asked: Asked[ListTransactionsRequest], now: Now) -> TransactionOutcome:
-        return _answer(asked, look.listed(self.by_id.values(), asked.body, now.wall_ms))
+    def _list(self, asked: Asked[ListSome], now: Now) -> TransactionOutcome:
+        return _answer(asked, look.listed(self.by_id, asked.body, now.wall_ms))
 
     def _due(self, asked: Asked[Due], now: Now) -> TransactionOutcome:
         key = asked.body.key
@@ -329,6 +329,6 @@ _DECISIONS: dict[type, Callable[[TransactionMachine, Asked[Never], Now], Transac
     EndTransaction: TransactionMachine._end,
     MarkersWritten: TransactionMachine._complete,
     DescribeTransactionsRequest: TransactionMachine._describe,
-    ListTransactionsRequest: TransactionMachine._list,
+    ListSome: TransactionMachine._list,
     Due: TransactionMachine._due,
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
-from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, MarkersWritten
+from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, ListedSome, ListSome, MarkersWritten
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.api.list_transactions import ListTransactionsResponse
 
 
 def refused(body: object, error_code: int) -> object:
@@ -34,5 +34,5 @@ _REFUSED: dict[type, Callable[[Never, int], object]] = {
     EndTransaction: lambda body, error_code: Ended(error_code),
     MarkersWritten: lambda body, error_code: error_code,
     DescribeTransactionsRequest: _describe,
-    ListTransactionsRequest: lambda body, error_code: ListTransactionsResponse(error_code=error_code),
+    ListSome: lambda body, error_code: ListedSome(ListTransactionsResponse(error_code=error_code)),
 }

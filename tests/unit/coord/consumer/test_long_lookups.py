@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coord.consumer import patterns
+from ottla.coord import patterns
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import TopicsChanged

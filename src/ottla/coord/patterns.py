@@ -1,6 +1,6 @@
-"""Regular expressions of subscriptions, matched by RE2, whose time is linear in the text whatever the pattern.
+"""Regular expressions of subscriptions and of lists, matched by RE2, whose time is linear in the text whatever the pattern.
 
-Kafka compiles them with RE2/J, which has the same syntax. A pattern must match a topic's whole name. Three limits keep a hostile
+Kafka compiles them with RE2/J, which has the same syntax. A pattern must match a whole name. Three limits keep a hostile
 pattern from holding up the broker: what it may contain, the memory of its automaton, and the work done in one slice.
 """
 
