@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import group_starts, groups, spark
+from bench import group_starts, groups, spark, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
@@ -28,6 +28,8 @@ NOTES = (
     "Ready-made batches: a raw socket sends the same batch of 1000 records again and again, so that the broker sets the pace.",
     "Groups: raw sockets, all members played by one process. An offset commit is acks=all: Ottla syncs each of the partitions of "
     "__consumer_offsets that groups commit to, Apache Kafka none. From the page cache: with ottla.acks.all.sync=false there.",
+    "Transactions: raw sockets, all producers played by one process; as those of Kafka 4, on 4 partitions. A producer that is "
+    "told to come back later does so after 20 ms, as Kafka's own. From the page cache: with ottla.acks.all.sync=false there.",
     "CPU is that of the broker's process. Requests and produce latencies: raw socket, ready-made frames, one record of 100 bytes.",
 )
 
@@ -96,6 +98,11 @@ def with_groups(results: Results, divide: int, rounds: int) -> None:
         results.add(results.servers[0], figures)
 
 
+def with_transactions(results: Results, divide: int, rounds: int) -> None:
+    say("transactions")
+    transactions.measure(results, transactions.Sizes().divided(divide), rounds, alone=not results.has_peer)
+
+
 def machine() -> str:
     memory = psutil.virtual_memory().total / 2**30
     return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
@@ -107,6 +114,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every load N times smaller")
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
     parser.add_argument("--no-groups", action="store_true", help="leave groups out")
+    parser.add_argument("--no-transactions", action="store_true", help="leave transactions out")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
     parser.add_argument("--beside", type=Path, metavar="DIR", help="measure another checkout of Ottla in Apache Kafka's place")
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
@@ -127,6 +135,8 @@ def main() -> int:
             with_spark(servers, results, wanted.rounds)
     if not wanted.no_groups:
         with_groups(results, wanted.divide, wanted.rounds)
+    if not wanted.no_transactions:
+        with_transactions(results, wanted.divide, wanted.rounds)
     wanted.to.write_text(page(results, machine()), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
     return 0

@@ -18,12 +18,19 @@ TARGETS = {
     "offset commits from the page cache, one connection, 50 in flight, requests/s": (">=", 3.0),
     "offset commits, 50 members, one in flight each, p99 ms": ("<=", 1.0),
     "offset commits from the page cache, 50 members, one in flight each, p99 ms": ("<=", 1.0),
+    "transactions of 10 records of 100 B, one producer, transactions/s": (">=", 2.0),
+    "transactions of 10 records of 100 B, one producer, broker CPU, s per thousand": ("<=", 0.5),
+    "transactions of 10 records of 100 B, 20 producers, transactions/s": (">=", 2.0),
+    "transactions of 10 records of 100 B, 20 producers, broker CPU, s per thousand": ("<=", 0.5),
+    "transactions of 10 records of 100 B from the page cache, one producer, transactions/s": (">=", 4.0),
+    "transactions of 10 records of 100 B from the page cache, 20 producers, transactions/s": (">=", 4.0),
     "100 members join a classic group, s": ("<=", 1.0),
     "1000 members of a consumer group settle, s": ("<=", 1.0),
 }
 """What Ottla ÷ Apache Kafka is to reach in one run."""
 
 LIMITS = {
+    "read_committed, time ÷ that of read_uncommitted": 1.05,
     "start with 100000 groups and 1000000 offsets, s": 10.0,
     "start with 100000 groups and 1000000 offsets, compacted, s": 5.0,
 }

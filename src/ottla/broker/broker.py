@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerWriter
@@ -175,7 +176,8 @@ class BrokerMachine:
             RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerWriter: self.markers,
-            TransactionGuard: TransactionGuard(self.transactions.coordinators, self.settings_in_force),
+            TransactionGuard: TransactionGuard(self.transactions.coordinators, self.transactions.endings, self.settings_in_force),
+            Endings: self.transactions.endings,
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
         }

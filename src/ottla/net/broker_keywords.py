@@ -8,6 +8,7 @@ from typing import TypedDict
 class BrokerKeywords(TypedDict, total=False):
     """Settings of a broker that have an effect; docs/settings.md describes them. Others of Kafka's are accepted too."""
 
+    add_partitions_to_txn_retry_backoff_max_ms: int
     advertised_listeners: str
     auto_create_topics_enable: bool
     broker_id: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ottla.log.log import Log
 from ottla.ports import StorageFailed
 from ottla.records.build import build
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.end_txn import EndTxnRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -21,6 +23,7 @@ from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
+    CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
@@ -32,13 +35,17 @@ from tests.support.machine import Machine
 from tests.support.producing import create, delete
 from tests.unit.broker.test_coordination import refuse
 
-PRODUCE, OFFSET_FETCH, FIND, INIT, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, DESCRIBE = 0, 9, 10, 22, 25, 26, 27, 28, 65
+PRODUCE, OFFSET_FETCH, FIND, INIT, ADD, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, DESCRIBE = 0, 9, 10, 22, 24, 25, 26, 27, 28, 65
 ID = "t"
 
 
 @pytest.fixture
 def machine() -> Machine:
-    machine = Machine(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)
+    return new_machine()
+
+
+def new_machine(**settings: object) -> Machine:
+    machine = Machine(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3, **settings)
     for key_type in (0, 1):
         machine.ask(FIND, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[ID]))
     create(machine, "a", 2)
@@ -98,6 +105,25 @@ class Transactional:
     def end_request(self, *, committed: bool = True) -> EndTxnRequest:
         return EndTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
 
+    def add(self) -> int:
+        """Of a producer that speaks the older protocol."""
+        of = AddPartitionsToTxnRequest
+        body = of(
+            v3_and_below_transactional_id=ID,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[of.AddPartitionsToTxnTopic(name="a", partitions=[0])],
+        )
+        code = self.machine.ask(ADD, 3, body).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        assert isinstance(code, int)
+        return code
+
+    def add_offsets(self) -> int:
+        body = AddOffsetsToTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, group_id="g")
+        code = self.machine.ask(ADD_OFFSETS, 3, body).error_code
+        assert isinstance(code, int)
+        return code
+
     def end(self, *, committed: bool = True) -> int:
         response = self.machine.ask(END, 5, self.end_request(committed=committed))
         if not response.error_code:
@@ -124,6 +150,59 @@ def committed_offset(machine: Machine, group: str) -> Any:
     answered = machine.ask(OFFSET_FETCH, 8, OffsetFetchRequest(groups=[wanted], require_stable=True))
     part = answered.groups[0].topics[0].partitions[0]
     return part.error_code or part.committed_offset
+
+
+BEGINNINGS: list[Callable[[Transactional], int]] = [
+    Transactional.write,
+    lambda producer: producer.commit_offset("g", 1),
+    Transactional.add,
+    Transactional.add_offsets,
+]
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
+def test_what_begins_a_transaction_waits_for_the_markers_of_the_one_before(
+    machine: Machine, begin: Callable[[Transactional], int]
+) -> None:
+    producer = Transactional(machine)
+    for _ in range(3):
+        assert begin(producer) == NONE
+        assert producer.end() == NONE
+        assert state(machine) == "PrepareCommit"
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS[:2])
+def test_a_marker_that_comes_while_the_next_transaction_waits_does_not_refuse_it(begin: Callable[[Transactional], int]) -> None:
+    machine = new_machine(add_partitions_to_txn_retry_backoff_max_ms=60_000)
+    producer = Transactional(machine)
+    assert begin(producer) == NONE
+    append, refusals = machine.broker.markers.append, iter([True, True, False])
+
+    def late(*place: Any, **how: Any) -> Any:
+        return (COORDINATOR_NOT_AVAILABLE, None) if next(refusals) else append(*place, **how)
+
+    machine.broker.markers.append = late  # type: ignore[method-assign]  # each is refused twice
+    assert producer.end() == NONE
+    assert state(machine) == "PrepareCommit"
+    assert begin(producer) == NONE
+    assert state(machine) == "Ongoing"
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
+def test_who_waits_for_markers_that_cannot_be_written_hears_so_soon(
+    machine: Machine, begin: Callable[[Transactional], int]
+) -> None:
+    producer = Transactional(machine)
+    assert producer.write() == NONE
+    append = machine.broker.markers.append
+    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign]  # none for now
+    assert producer.end() == NONE
+    began_ms = machine.clock.now().mono_ms
+    assert begin(producer) == CONCURRENT_TRANSACTIONS
+    assert machine.clock.now().mono_ms <= began_ms + 200
+    machine.broker.markers.append = append  # type: ignore[method-assign]  # they can be written again
+    machine.pass_time(10_000)
+    assert begin(producer) == NONE
 
 
 @pytest.mark.parametrize("ends", ["kill", "cut_power"])

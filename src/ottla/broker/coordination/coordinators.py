@@ -185,6 +185,12 @@ class Coordinators(Generic[M]):
             pass
         return decision.error_code
 
+    def machine_of(self, key: str, now: Now) -> M | None:
+        """The machine that decides about `key`, to be looked at; None if it has no coordinator here."""
+        count = self.count
+        shard = self._find(partition_of(key, count), now) if count else None
+        return None if shard is None else shard.machine
+
     def ask_one(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.endings import Endings
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.request import Request
@@ -59,13 +60,17 @@ def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, 
 class TransactionGuard:
     """Asks a producer's coordinator before the first records of a transaction go into a partition."""
 
-    def __init__(self, coordinators: Coordinators[TransactionMachine], settings: SettingsInForce) -> None:
+    def __init__(self, coordinators: Coordinators[TransactionMachine], endings: Endings, settings: SettingsInForce) -> None:
         self._coordinators = coordinators
+        self._endings = endings
         self._settings = settings
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
         """Have the partitions that these records begin to write to verified, or added. A partition's records are bytes."""
         admission = Admission()
+        adds = request.version >= ADDS_FROM
+        if adds:  # first: the end takes the tokens away that are there
+            yield from self._endings.passed(request.body.transactional_id or "", request)
         begun: list[tuple[Partition, BatchHeader]] = []
         for partition, header in _beginning(parts):
             if partition.log.producers.is_fenced(header.producer_id, header.producer_epoch):
@@ -78,7 +83,6 @@ class TransactionGuard:
             return admission
         for partition, header in begun:
             admission.tokens[partition] = partition.log.producers.token(header.producer_id)
-        adds = request.version >= ADDS_FROM
         if not adds and not self._settings.value.transaction_partition_verification_enable:
             return admission
         for producer_id, producer_epoch in producers:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
+from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerWriter
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
@@ -52,6 +53,7 @@ class TransactionCoordinators:
             TRANSACTIONS_TOPIC, self._new_machine, _read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self.endings = Endings(self.coordinators, scheduler, settings)
         self._scheduler = scheduler
         self._settings = settings
         self._features = features
@@ -79,6 +81,7 @@ class TransactionCoordinators:
 
     def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
         shard.tell(written, self._scheduler.now())
+        self.endings.completed(written.transactional_id)
 
     def _settings_changed(self) -> None:
         """Let the settings of transactions hold from the next decision on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerWriter, synced
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Authorizer, Need, Operation, Resource
@@ -70,34 +71,44 @@ def add_partitions_to_txn(
     request: Request[AddPartitionsToTxnRequest],
     cluster: ClusterImage,
     coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
     later: LaterReplies,
 ) -> Reply:
     """Make partitions part of a transaction: all of them, or none if one does not exist."""
+    add = _added_to_several if request.version >= MANY_FROM else _added
+    return later.computed(add(request, cluster, coordinators, endings))
+
+
+def _added(
+    request: Request[AddPartitionsToTxnRequest],
+    cluster: ClusterImage,
+    coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
+) -> Steps[Reply]:
     body = request.body
-    if request.version >= MANY_FROM:
-        return later.computed(_added_to_several(request, cluster, coordinators))
     topics = body.v3_and_below_topics
     unknown = _unknown(cluster, topics)
     if unknown:
         results = _results(topics, lambda place: UNKNOWN_TOPIC_OR_PARTITION if place in unknown else OPERATION_NOT_ATTEMPTED)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-
-    def finish(added: Added) -> AddPartitionsToTxnResponse:
-        error_code = _older(added.error_code, request.version)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, lambda place: error_code))
-
     part = AddPartitions(
         body.v3_and_below_transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, _places(topics)
     )
-    return coordinators.ask_one(part.transactional_id, part, request, finish, blocking=True)
+    yield from endings.passed(part.transactional_id, request)
+    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+    error_code = _older(added.error_code, request.version)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, lambda place: error_code))
 
 
 def _added_to_several(
-    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, coordinators: Coordinators[TransactionMachine]
+    request: Request[AddPartitionsToTxnRequest],
+    cluster: ClusterImage,
+    coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
 ) -> Steps[Reply]:
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
-        response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators)))
+        response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators, endings)))
         yield None
     return response
 
@@ -107,6 +118,7 @@ def _added_to_one(
     request: Request[AddPartitionsToTxnRequest],
     cluster: ClusterImage,
     coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
 ) -> Steps[TransactionResult]:
     unknown = frozenset() if transaction.verify_only else _unknown(cluster, transaction.topics)
     if unknown:
@@ -122,6 +134,8 @@ def _added_to_one(
         transaction_version=VERSION_WITH_EPOCHS,
         verify_only=transaction.verify_only,
     )
+    if not part.verify_only:
+        yield from endings.passed(part.transactional_id, request)
     added: Added = yield from coordinators.asked(part.transactional_id, part, request)
     results = _results(transaction.topics, lambda place: added.error_of(place, TRANSACTION_ABORTABLE))
     return TransactionResult(transactional_id=transaction.transactional_id, topic_results=results)
@@ -167,18 +181,27 @@ def add_offsets_to_txn(
     request: Request[AddOffsetsToTxnRequest],
     coordinators: Coordinators[TransactionMachine],
     groups: Coordinators[GroupMachine],
+    endings: Endings,
+    later: LaterReplies,
 ) -> Reply:
     """Make the partition that holds a group's offsets part of a transaction."""
-    body = request.body
     if groups.ensure(request.now):
         return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
+    return later.computed(_offsets_added(request, coordinators, groups, endings))
 
-    def finish(added: Added) -> AddOffsetsToTxnResponse:
-        return AddOffsetsToTxnResponse(error_code=_older(added.error_code, request.version))
 
+def _offsets_added(
+    request: Request[AddOffsetsToTxnRequest],
+    coordinators: Coordinators[TransactionMachine],
+    groups: Coordinators[GroupMachine],
+    endings: Endings,
+) -> Steps[Reply]:
+    body = request.body
     place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
     part = AddPartitions(body.transactional_id, body.producer_id, body.producer_epoch, frozenset((place,)))
-    return coordinators.ask_one(part.transactional_id, part, request, finish, blocking=True)
+    yield from endings.passed(part.transactional_id, request)
+    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+    return AddOffsetsToTxnResponse(error_code=_older(added.error_code, request.version))
 
 
 @serves(EndTxnRequest, Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"))

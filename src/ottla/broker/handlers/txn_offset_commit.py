@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.guard import still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -56,12 +57,13 @@ def txn_offset_commit(
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
     coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
     partitions: Partitions,
     settings: SettingsInForce,
     later: LaterReplies,
 ) -> Reply:
     """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
-    return later.computed(_steps(request, cluster, groups, coordinators, partitions, settings))
+    return later.computed(_steps(request, cluster, groups, coordinators, endings, partitions, settings))
 
 
 def _steps(
@@ -69,6 +71,7 @@ def _steps(
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
     coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
     partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
@@ -81,7 +84,7 @@ def _steps(
     if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
         partition = partitions.get(OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
         if partition is not None and not partition.leader_error():
-            error_code = yield from _admitted(request, partition, coordinators)
+            error_code = yield from _admitted(request, partition, coordinators, endings)
     if error_code:
         response = refused(part, error_code)
         response.topics += unknown
@@ -95,10 +98,15 @@ def _steps(
 
 
 def _admitted(
-    request: Request[TxnOffsetCommitRequest], partition: Partition, coordinators: Coordinators[TransactionMachine]
+    request: Request[TxnOffsetCommitRequest],
+    partition: Partition,
+    coordinators: Coordinators[TransactionMachine],
+    endings: Endings,
 ) -> Steps[int]:
     """Whether the group's partition is part of the transaction, and has not got its end while the coordinator was asked."""
     body, adds = request.body, request.version >= ADDS_FROM
+    if adds:
+        yield from endings.passed(body.transactional_id, request)
     token = partition.log.producers.token(body.producer_id)
     place = (partition.topic, partition.index)
     wanted = AddPartitions(

@@ -132,6 +132,12 @@ class CoordinatorSettings(SettingsOf):
     transaction_max_timeout_ms = Setting(
         INT, 15 * MINUTE_MS, "Longest timeout that a transactional producer may ask for.", check=at_least(1)
     )
+    add_partitions_to_txn_retry_backoff_max_ms = Setting(
+        INT,
+        100,
+        "How long what begins a transaction waits for the markers of the one before, before its producer is told to come back.",
+        check=at_least(0),
+    )
     transaction_partition_verification_enable = Setting(
         BOOLEAN,
         True,

@@ -30,7 +30,6 @@ KINDS: dict[str, Kind[object]] = {kind.name: kind for kind in (BOOLEAN, CLASS, D
 REACHES = {"start": None, "all": Reach.ALL, "one": Reach.ONE, "listener": Reach.LISTENER}
 
 TABLE = """
-add.partitions.to.txn.retry.backoff.max.ms int 100 start
 add.partitions.to.txn.retry.backoff.ms int 20 start
 alter.config.policy.class.name class - start
 alter.log.dirs.replication.quota.window.num int 11 start

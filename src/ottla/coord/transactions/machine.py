@@ -93,6 +93,11 @@ class TransactionMachine:
         """Use these settings from now on."""
         self.settings = settings
 
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether markers of a transaction are being written."""
+        known = self.by_id.get(transactional_id)
+        return known is not None and known.status in PREPARED
+
     def encode(self, record: Stored) -> KeyAndValue:
         """The record as `__transaction_state` stores it. Raises `Unencodable`.
 

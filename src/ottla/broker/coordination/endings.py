@@ -1,0 +1,56 @@
+"""Lets what begins a transaction wait for the end of the one before.
+
+Knows the coordinators of transactions; knows no requests and no logs. The reply to EndTxn leaves before the markers are written, so
+that a producer's next records may be early. Kafka's brokers have them wait, too: a producer that is refused pauses for far longer.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.serving.request import Request
+from ottla.broker.settings import SettingsInForce
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.ports import Now
+from ottla.wire.schema import Message
+
+
+class Endings:
+    """Who waits for which transactional id. Markers are waited for as long as add.partitions.to.txn.retry.backoff.max.ms says."""
+
+    def __init__(self, coordinators: Coordinators[TransactionMachine], scheduler: Scheduler, settings: SettingsInForce) -> None:
+        self._coordinators = coordinators
+        self._settings = settings
+        self._scheduler = scheduler
+        self._waiting: dict[str, list[Done]] = {}
+
+    def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
+        """Wait until no markers of this id are being written, or it has taken too long: its coordinator will say so then."""
+        if not self._is_ending(transactional_id, request.now):
+            return
+        until_ms = self._scheduler.now().mono_ms + self._settings.value.add_partitions_to_txn_retry_backoff_max_ms
+        while self._is_ending(transactional_id, now := self._scheduler.now()) and now.mono_ms < until_ms:
+            yield partial(self._wait, transactional_id, until_ms)
+        request.now = self._scheduler.now()
+
+    def completed(self, transactional_id: str) -> None:
+        """The transaction that was ending is over: whoever waits for that goes on."""
+        waiting = self._waiting.pop(transactional_id, None)
+        if waiting is not None:
+            self._scheduler.cancel((self, transactional_id))
+            for done in waiting:
+                done(None)
+
+    def _is_ending(self, transactional_id: str, now: Now) -> bool:
+        machine = self._coordinators.machine_of(transactional_id, now)
+        return machine is not None and machine.is_ending(transactional_id)
+
+    def _wait(self, transactional_id: str, until_ms: int, done: Done) -> None:
+        waiting = self._waiting.get(transactional_id)
+        if waiting is not None:
+            waiting.append(done)
+            return
+        self._waiting[transactional_id] = [done]
+        self._scheduler.at((self, transactional_id), until_ms, lambda now: self.completed(transactional_id))
