@@ -25,7 +25,15 @@ if TYPE_CHECKING:
         TransactionFailed,
         UnknownTopic,
     )
+    from ottla.client.feature_admin import ClusterFeatures, FeatureDescription
     from ottla.client.metadata import PartitionInfo, TopicInfo
+    from ottla.client.transaction_admin import (
+        ActiveProducer,
+        FencedProducer,
+        HangingTransaction,
+        TransactionDescription,
+        TransactionListing,
+    )
     from ottla.client.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -51,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "ActiveProducer",
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
@@ -61,6 +70,7 @@ __all__ = [
     "CannotListen",
     "Closed",
     "ClusterDescription",
+    "ClusterFeatures",
     "CommitFailed",
     "ConfigEntry",
     "ConfigResource",
@@ -70,9 +80,12 @@ __all__ = [
     "ConsumerRecord",
     "DataDirectoryError",
     "Delivery",
+    "FeatureDescription",
+    "FencedProducer",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "HangingTransaction",
     "KafkaError",
     "NewTopic",
     "Node",
@@ -89,8 +102,10 @@ __all__ = [
     "TopicInfo",
     "TopicPartition",
     "TransactionAbortable",
+    "TransactionDescription",
     "TransactionError",
     "TransactionFailed",
+    "TransactionListing",
     "UnknownTopic",
     "__version__",
 ]
@@ -99,7 +114,9 @@ _HOMES = {
     "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
     "ottla.client.errors": "BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange ProducerFenced TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic",
+    "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
     "ottla.client.metadata": "PartitionInfo TopicInfo",
+    "ottla.client.transaction_admin": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
     "TopicPartition",
     "ottla.errors": "KafkaError SettingError",

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, log, protocol, registry, serve
+    from ottla.cli import decode, features, log, protocol, registry, serve, transactions
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -52,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     decode.add_to(commands)
     log.add_to(commands)
     registry.add_to(commands)
+    transactions.add_to(commands)
+    features.add_to(commands)
     return parser
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ottla.client.errors import ConnectionFailed, NotSupported, broker_error
 from ottla.client.frames import FrameReader
 from ottla.client.older import fitted
-from ottla.client.versions import API_VERSIONS, SPOKEN, negotiate, not_shared, versions_of
+from ottla.client.versions import API_VERSIONS, negotiate, not_shared, versions_of
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
 from ottla.wire import Malformed, Unencodable
@@ -22,7 +22,8 @@ from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
-_HELLO_VERSION = SPOKEN[API_VERSIONS][1]
+_HELLO_VERSION = 3
+"""Higher ones tell more of features, but brokers before Kafka 3.9 would have to be asked again."""
 
 
 class InFlight(NamedTuple):

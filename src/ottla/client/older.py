@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.client.errors import NotSupported
+from ottla.client.feature_admin import UPGRADE
 from ottla.ports import Buffer
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import CodecFailed
@@ -21,6 +22,7 @@ from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.api.update_features import UpdateFeaturesRequest
 from ottla.wire.schema import Message
 
 BATCHES_FROM_PRODUCE: Final = 3
@@ -32,6 +34,8 @@ SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """From this version on, several members can leave at once (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
 """From this version on, the first message is sent whole, however large (KIP-74)."""
+UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
+"""From this version on, a downgrade is safe or unsafe, and can be tried only (KIP-778)."""
 NO_HEADERS_BYTES: Final = 1
 """What a record without headers takes for its count of headers."""
 ENTRY_BYTES, MAGIC_AT, SIZE_AT, OLDEST_BATCH = 12, 16, 8, 2
@@ -48,7 +52,14 @@ def fitted(version: int, body: Message) -> Message:
         return replace(body, require_stable=False)
     if isinstance(body, LeaveGroupRequest) and version < SEVERAL_FROM_LEAVE_GROUP:
         return replace(body, member_id=body.members[0].member_id, members=[])
+    if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
+        return _update_features(body)
     return body
+
+
+def _update_features(body: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+    updates = [replace(each, upgrade_type=UPGRADE, allow_downgrade=each.upgrade_type != UPGRADE) for each in body.feature_updates]
+    return replace(body, feature_updates=updates)
 
 
 def _produce(body: ProduceRequest, magic: int) -> ProduceRequest:

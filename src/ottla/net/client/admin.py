@@ -7,8 +7,17 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.feature_admin import ClusterFeatures
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
+from ottla.client.transaction_admin import (
+    ANY_DURATION,
+    ActiveProducer,
+    FencedProducer,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionListing,
+)
 from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
 from ottla.net.client.background import BackgroundLoop
@@ -142,3 +151,72 @@ class Admin:
     def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         self._background.run(self._async.delete_groups(*group_ids))
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        min_duration_ms: int = ANY_DURATION,
+        transactional_id_pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, sorted; filters left out let all pass (KIP-664).
+
+        `states` as Kafka spells them: Ongoing, Empty … `min_duration_ms` is for transactions that are open for longer (KIP-994),
+        `transactional_id_pattern` a regular expression for whole ids (KIP-1152).
+        """
+        return self._background.run(
+            self._async.list_transactions(
+                states=states,
+                producer_ids=producer_ids,
+                min_duration_ms=min_duration_ms,
+                transactional_id_pattern=transactional_id_pattern,
+            )
+        )
+
+    def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
+        """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        return self._background.run(self._async.describe_transactions(*transactional_ids))
+
+    def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
+        """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).
+
+        Raises `UnknownTopic`.
+        """
+        return self._background.run(self._async.describe_producers(partitions))
+
+    def find_hanging_transactions(
+        self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
+    ) -> list[HangingTransaction]:
+        """Transactions that no coordinator will end: they hold up readers of committed records for ever.
+
+        Of all topics unless some are named. Only those count into which nothing was written for `min_open_ms`: younger ones may be
+        about to begin at their coordinator.
+        """
+        return self._background.run(self._async.find_hanging_transactions(topics, min_open_ms=min_open_ms))
+
+    def abort_transaction(
+        self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
+    ) -> None:
+        """End a hanging transaction in one partition. `describe_producers` tells id and epochs (KIP-664)."""
+        aborting = self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch)
+        self._background.run(aborting)
+
+    def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
+        """Fence the producers that use transactional ids, and abort what they have open."""
+        return self._background.run(self._async.fence_producers(*transactional_ids))
+
+    def describe_features(self) -> ClusterFeatures:
+        """The features of the cluster and their levels (KIP-584)."""
+        return self._background.run(self._async.describe_features())
+
+    def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Let features have these levels, all of them or none (KIP-584); `downgrade` lowers them, 0 turns a feature off.
+
+        An `unsafe` downgrade may lose what the lower level has no room for. With `validate_only`, nothing changes. Raises
+        `BrokerError` (INVALID_UPDATE_VERSION) for a level that is refused.
+        """
+        updating = self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only)
+        self._background.run(updating)

@@ -1,4 +1,4 @@
-"""The admin client on asyncio: topics, settings, records, groups."""
+"""The admin client on asyncio: topics, settings, records, groups, transactions, features."""
 
 from __future__ import annotations
 
@@ -11,12 +11,31 @@ from typing import NamedTuple, Self, TypeVar, Unpack
 from ottla.client import admin
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import NotSupported, raise_for
+from ottla.client.feature_admin import (
+    SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    ClusterFeatures,
+    check_updated,
+    features_request,
+    read_features,
+    update_features_request,
+)
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import commit_request, committable, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.settings import AdminSettings, parse
+from ottla.client.transaction_admin import (
+    ANY_DURATION,
+    ActiveProducer,
+    FencedProducer,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionListing,
+)
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
 from ottla.client.versions import (
+    API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -30,7 +49,9 @@ from ottla.client.versions import (
     LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    UPDATE_FEATURES,
 )
+from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -265,3 +286,70 @@ class AsyncAdmin:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         for group_id in group_ids:
             await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        min_duration_ms: int = ANY_DURATION,
+        transactional_id_pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, sorted; filters left out let all pass (KIP-664).
+
+        `states` as Kafka spells them: Ongoing, Empty … `min_duration_ms` is for transactions that are open for longer (KIP-994),
+        `transactional_id_pattern` a regular expression for whole ids (KIP-1152).
+        """
+        return await transaction_admin.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
+
+    async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
+        """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        return {name: await transaction_admin.described(self._cluster, name) for name in transactional_ids}
+
+    async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
+        """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).
+
+        Raises `UnknownTopic`.
+        """
+        return await transaction_admin.producers(self._cluster, [TopicPartition(*where) for where in partitions])
+
+    async def find_hanging_transactions(
+        self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
+    ) -> list[HangingTransaction]:
+        """Transactions that no coordinator will end: they hold up readers of committed records for ever.
+
+        Of all topics unless some are named. Only those count into which nothing was written for `min_open_ms`: younger ones may be
+        about to begin at their coordinator.
+        """
+        return await transaction_admin.hanging(self._cluster, topics, min_open_ms)
+
+    async def abort_transaction(
+        self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
+    ) -> None:
+        """End a hanging transaction in one partition. `describe_producers` tells id and epochs (KIP-664)."""
+        where = TopicPartition(topic, partition)
+        await transaction_admin.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
+
+    async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
+        """Fence the producers that use transactional ids, and abort what they have open."""
+        return {name: await transaction_admin.fenced(self._cluster, name) for name in transactional_ids}
+
+    async def describe_features(self) -> ClusterFeatures:
+        """The features of the cluster and their levels (KIP-584)."""
+
+        async def ask() -> ClusterFeatures:
+            return read_features(await self._cluster.ask_any(API_VERSIONS, features_request()))
+
+        return await self._cluster.retried(ask)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Let features have these levels, all of them or none (KIP-584); `downgrade` lowers them, 0 turns a feature off.
+
+        An `unsafe` downgrade may lose what the lower level has no room for. With `validate_only`, nothing changes. Raises
+        `BrokerError` (INVALID_UPDATE_VERSION) for a level that is refused.
+        """
+        kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
+        request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
+        await self._change(UPDATE_FEATURES, request, check_updated)

@@ -1,0 +1,33 @@
+"""Rows for people, in columns, or as a JSON object each. Knows nothing of what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+Cell = str | int | None
+Row = Mapping[str, object]
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
+    """The lines of a table; a cell that is None stands as a dash."""
+    lines = [list(headers), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def as_lines(rows: Iterable[Row]) -> list[str]:
+    """One JSON object for each row."""
+    return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+
+def duration(ms: int) -> str:
+    """How long something takes: 350 ms, 12 s, 3 min 20 s, 5 h 2 min."""
+    if ms < 1000:
+        return f"{ms} ms"
+    seconds = ms // 1000
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds // 60 % 60} min"
