@@ -22,6 +22,7 @@ from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import NONE
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.interop.test_transactions import committed_values
+from tests.support import java
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
 
@@ -206,6 +207,20 @@ def test_commands_find_a_hanging_transaction_and_abort_it(peer: Peer, topic: str
     assert (code, line.startswith(f"ottla: no open transaction begins at offset 0 of {topic}-1")) == (1, True)
     code, _ = command(*where, "--producer-id", "6000002", "--producer-epoch", "3", "--coordinator-epoch", "-1")
     assert (code, command(*find)[0]) == (0, 0)
+
+
+@pytest.mark.java
+def test_transactions_command_of_kafka_finds_a_hanging_transaction_and_aborts_it(peer: Peer, topic: str) -> None:
+    def transactions(*words: str) -> list[list[str]]:
+        return [line.split() for line in java.run(java.TRANSACTIONS, "--bootstrap-server", peer.address, *words).splitlines()]
+
+    begun(peer, topic, topic)
+    hang(peer, topic, 1, 7_000_001)
+    assert [topic, "1"] in [row[:2] for row in transactions("list")]
+    found = transactions("describe-producers", "--topic", topic, "--partition", "1")
+    assert ["7000001", "3", "-1", "0"] in [row[:4] for row in found]
+    assert transactions("abort", "--topic", topic, "--partition", "1", "--start-offset", "0") == []
+    assert transactions("find-hanging", "--topic", topic, "--max-transaction-timeout", "0")[1:] == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ GROUPS_OF_EVERY_KIND = "org.apache.kafka.tools.GroupsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LIGHT = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 

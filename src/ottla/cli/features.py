@@ -51,6 +51,9 @@ def _level(text: str) -> tuple[str, int]:
 def _describe(admin: Admin, options: argparse.Namespace) -> int:
     found = admin.describe_features()
     rows = found.features.values()
+    if not rows and not options.json:
+        print("The cluster has no features: they came with Kafka 2.7.")
+        return 0
     headers = ("FEATURE", "LOWEST", "HIGHEST", "LEVEL")
     for line in as_lines({**each._asdict(), "epoch": found.epoch} for each in rows) if options.json else table(headers, rows):
         print(line)

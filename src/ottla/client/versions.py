@@ -83,6 +83,10 @@ def not_shared(api_key: int) -> NotSupported:
 
 
 _INSTEAD = {
+    DESCRIBE_PRODUCERS: "only brokers since Kafka 2.8 tell of producers. Give the producer's id and epochs, or use a newer broker.",
+    LIST_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
+    DESCRIBE_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
+    UPDATE_FEATURES: "features came with Kafka 2.7.",
     JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",
     INIT_PRODUCER_ID: "idempotence came with Kafka 0.11. Set enable_idempotence=False, or use a newer broker.",
 }
