@@ -99,7 +99,10 @@ class TransactionLife:
         self._make_topics()
         self.slots = self._slots()
         connect = partial(self._link, self.plan.weather)
-        self.readers = [SimReader(self.world, connect, self.ledger, place) for place in self._places("mid") + self._places("out")]
+        self.readers = [
+            SimReader(self.world, connect, self.ledger, place, self._somebody_has_read)
+            for place in self._places("mid") + self._places("out")
+        ]
         self.watchers = [
             OffsetWatcher(self.world, connect, self.ledger, group_id, self._places(source))
             for group_id, source in (("to-mid", "in"), ("to-out", "mid"))
@@ -255,6 +258,12 @@ class TransactionLife:
         """Let the broker die in the middle of something: before one of the next operations of its disk."""
         self.host.cuts_power = self.world.chance(0.7)
         self.host.disk.cut_soon(40, self.world.random)
+
+    def _somebody_has_read(self) -> None:
+        """Let the power fail now and then when somebody has read what may not be on stable storage yet."""
+        if not self._peace and self.host.broker is not None and self.world.chance(0.02):
+            self._say("somebody has read, and the power fails")
+            self.host.die(power_cut=True)
 
     def _broker_starts(self) -> None:
         self._say("the broker starts")

@@ -31,8 +31,17 @@ ANSWER_MS = 10_000
 class SimReader(SimClient):
     """It reads a partition from its start on, and goes on where it is."""
 
-    def __init__(self, world: World, connect: Callable[[], ClientLink], ledger: TransactionLedger, place: TopicPartition) -> None:
+    def __init__(
+        self,
+        world: World,
+        connect: Callable[[], ClientLink],
+        ledger: TransactionLedger,
+        place: TopicPartition,
+        has_read: Callable[[], None],
+    ) -> None:
+        """`has_read()` is called whenever it has got anything new."""
         self.ledger = ledger
+        self._has_read = has_read
         self.place = place
         self.position = 0
         self.records: list[SeenRecord] = []
@@ -61,7 +70,9 @@ class SimReader(SimClient):
             records = [record for record in records if record.offset >= self.position]
             self.ledger.seen(self.place, records)
             self.records += records
-            self.position = self.position if next_offset is None else next_offset
+            if next_offset is not None and next_offset > self.position:
+                self.position = next_offset
+                self._has_read()
 
 
 class OffsetWatcher(SimClient):
