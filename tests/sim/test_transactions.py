@@ -11,7 +11,7 @@ from ottla.sim import transaction_life, transactions
 from ottla.sim.seeds import Violation
 
 SHARES = 4
-SEEDS_PER_SHARE = 3
+SEEDS_PER_SHARE = 2
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,9 @@ from ottla.records.build import build
 from ottla.sim.host import Host
 from ottla.sim.network import ClientLink, Weather
 from ottla.sim.seeds import Violation
+from ottla.sim.transaction_copiers import CopyTask, SimCopier, SimMemberCopier
 from ottla.sim.transaction_ledger import SEPARATOR, SeenRecord, TransactionLedger
-from ottla.sim.transaction_producer import NEWER, OLDER, CopyTask, ProducerWish, SimCopier, SimProducerProcess, SimWriter
+from ottla.sim.transaction_producer import NEWER, OLDER, ProducerWish, SimProducerProcess, SimWriter
 from ottla.sim.transaction_readers import OffsetWatcher, SimReader, read_all
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -29,6 +30,7 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 PROTOCOLS = ("older", "newer", "both")
 LOOK_MS = 250
 INTERVAL_MS = 1_000
+SESSION_MS = 3_000
 PATIENCE_MS = 240_000
 """So long, in simulated time and in peace, may it take until all is copied: the longest timeouts pass several times."""
 MOST_ALIVE = 3
@@ -36,12 +38,16 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(INTERVAL_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
 }
 TIMEOUTS_MS = (2_000, 6_000, 20_000)
 
 
 class TransactionPlan(NamedTuple):
-    """What a seed is about. `forgets`: transactional ids expire soon."""
+    """What a seed is about. `forgets`: transactional ids expire soon. `by_group`: those who copy are members of a group."""
 
     copiers: int
     writers: int
@@ -50,6 +56,7 @@ class TransactionPlan(NamedTuple):
     trouble_ms: int
     protocol: str
     forgets: bool
+    by_group: bool
     weather: Weather
 
 
@@ -173,12 +180,14 @@ class TransactionLife:
                 whole = ProduceRequest.TopicProduceData(name="in", partition_data=[data])
                 ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[whole]))
         self.world.run(2_000)
+        assert self.host.broker is not None, "there is no trouble yet"
+        self._ids = {name: topic.topic_id for name, topic in self.host.broker.image.topics.items()}
 
     def _slots(self) -> list[Slot]:
         slots = []
         for group_id, source, target in (("to-mid", "in", "mid"), ("to-out", "mid", "out")):
             for number in range(self.plan.copiers):
-                sources = self._places(source)[number :: self.plan.copiers]
+                sources = self._places(source) if self.plan.by_group else self._places(source)[number :: self.plan.copiers]
                 slots.append(Slot(f"{group_id}-{number}", CopyTask(group_id, sources, self._places(target))))
         return slots + [Slot(f"writer-{number}", None) for number in range(self.plan.writers)]
 
@@ -195,7 +204,8 @@ class TransactionLife:
         shared = (self.world, partial(self._link, self.plan.weather), self.ledger, wish)
         process: SimProducerProcess
         if slot.task is not None:
-            process = SimCopier(*shared, slot.task)
+            topic_id = self._ids[slot.task.sources[0].topic]
+            process = SimMemberCopier(*shared, slot.task, topic_id) if self.plan.by_group else SimCopier(*shared, slot.task)
         else:
             places = (*self._places("mid"), *self._places("out"))
             process = SimWriter(*shared, places, chance.randrange(2, 12))
@@ -340,13 +350,16 @@ def plan(world: World, protocol: str | None = None) -> TransactionPlan:
         delay=random.choice((0, 0.05, 0.2)),
         least_ms=random.choice((1, 5, 20)),
     )
+    by_group = random.random() < 0.4
+    copiers, writers, partitions = random.randrange(1, 3), random.randrange(1, 4), random.randrange(1, 4)
     return TransactionPlan(
-        copiers=random.randrange(1, 3),
-        writers=random.randrange(1, 4),
-        partitions=random.randrange(1, 4),
+        copiers=copiers + 1 if by_group else min(copiers, partitions),
+        writers=writers,
+        partitions=partitions + by_group,
         records=random.randrange(4, 20),
         trouble_ms=random.randrange(10_000, 30_000),
         protocol=protocol or random.choice(PROTOCOLS),
         forgets=random.random() < 0.2,
+        by_group=by_group,
         weather=weather,
     )

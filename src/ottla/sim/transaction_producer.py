@@ -23,22 +23,19 @@ from ottla.sim.transaction_clients import (
     SimClient,
     SimRequest,
 )
-from ottla.sim.transaction_ledger import SeenRecord, SimTransaction, TransactionLedger, committed_records, source_name, valued
+from ottla.sim.transaction_ledger import SimTransaction, TransactionLedger, valued
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.end_txn import EndTxnRequest
-from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 
-PRODUCE, FETCH, OFFSET_FETCH, INIT_PRODUCER_ID = 0, 1, 9, 22
+PRODUCE, INIT_PRODUCER_ID = 0, 22
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
-FETCH_VERSION, OFFSET_FETCH_VERSION, INIT_VERSION, ADD_VERSION = 11, 7, 4, 3
-READ_COMMITTED = 1
+INIT_VERSION, ADD_VERSION = 4, 3
 MOST_TRIES = 3
 MOST_RECORDS = 4
 ABORTS, GIVES_UP, DAWDLES = 0.15, 0.08, 0.1
@@ -185,6 +182,10 @@ class SimProducerProcess(SimClient):
             yield from self.insist(SimRequest(COORDINATOR, ADD_PARTITIONS, ADD_VERSION, body), _added)
             self._added.update(new)
 
+    def seat(self) -> dict[str, Any]:
+        """As whom of a group it commits offsets: nobody, unless it is a member (KIP-447)."""
+        return {}
+
     def commit_offsets(self, transaction: SimTransaction, group_id: str, offsets: Mapping[TopicPartition, int]) -> Script:
         """Make offsets part of the transaction; returns whether they are."""
         for place, offset in offsets.items():
@@ -196,6 +197,7 @@ class SimProducerProcess(SimClient):
             "producer_epoch": self.producer_epoch,
             "group_id": group_id,
         }
+        seat = self.seat()
         if not wish.protocol.epochs:
             added = SimRequest(COORDINATOR, ADD_OFFSETS, ADD_VERSION, AddOffsetsToTxnRequest(**named))
             yield from self.insist(added, lambda answer: answer.error_code)
@@ -208,8 +210,10 @@ class SimProducerProcess(SimClient):
             )
             for place, offset in offsets.items()
         ]
-        ask = SimRequest(GROUP, TXN_OFFSET_COMMIT, wish.protocol.offset_commit, TxnOffsetCommitRequest(**named, topics=topics))
-        refusals = (codes.TRANSACTION_ABORTABLE, codes.INVALID_TXN_STATE)
+        ask = SimRequest(
+            GROUP, TXN_OFFSET_COMMIT, wish.protocol.offset_commit, TxnOffsetCommitRequest(**named, **seat, topics=topics)
+        )
+        refusals = (codes.TRANSACTION_ABORTABLE, codes.INVALID_TXN_STATE, codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION)
         response = yield from self.insist(ask, _committed, *refusals)
         return not _committed(response)
 
@@ -247,7 +251,7 @@ class SimProducerProcess(SimClient):
     def dawdle(self) -> Script:
         """Take some time now and then."""
         if self.world.chance(DAWDLES):
-            yield Rest(self.world.random.choice((10, 500, 3_000)))
+            yield Rest(self.world.random.choice((10, 500, 3_000, 6_000)))
 
 
 class SimWriter(SimProducerProcess):
@@ -276,103 +280,6 @@ class SimWriter(SimProducerProcess):
                 yield from self.dawdle()
             yield from self.end(transaction, commits=is_whole and not chance.random() < ABORTS)
             yield Rest(chance.choice((0, 100, 1_000)))
-
-
-class CopyTask(NamedTuple):
-    """What a copier reads, under which group, and where it writes."""
-
-    group_id: str
-    sources: tuple[TopicPartition, ...]
-    targets: tuple[TopicPartition, ...]
-
-
-class SimCopier(SimProducerProcess):
-    """One that writes each committed record of its sources once, and the offsets with it."""
-
-    def __init__(self, world: World, connect: Any, ledger: TransactionLedger, wish: ProducerWish, task: CopyTask) -> None:
-        self._task = task
-        super().__init__(world, connect, ledger, wish)
-
-    def script(self) -> Script:
-        yield from self.initialise()
-        chance = self.world.random
-        positions = yield from self._positions()
-        while True:
-            records, ends = yield from self._read(positions)
-            if not records:
-                positions.update(ends)
-                yield Rest(300)
-                continue
-            transaction = self.begin()
-            parts: dict[TopicPartition, list[str]] = {}
-            for source, record in records:
-                parts.setdefault(chance.choice(self._task.targets), []).append(valued(transaction, source_name(source, record)))
-            is_whole = yield from self.write(transaction, parts)
-            yield from self.dawdle()
-            if is_whole:
-                is_whole = yield from self.commit_offsets(transaction, self._task.group_id, ends)
-            yield from self.dawdle()
-            if (yield from self.end(transaction, commits=is_whole and not chance.random() < ABORTS)):
-                positions.update(ends)
-
-    def _positions(self) -> Script:
-        """Where its group has left off, once no transaction is about to say otherwise (KIP-447)."""
-        topics = [
-            OffsetFetchRequest.OffsetFetchRequestTopic(name=each.topic, partition_indexes=[each.partition])
-            for each in self._task.sources
-        ]
-        body = OffsetFetchRequest(group_id=self._task.group_id, topics=topics, require_stable=True)
-        response = yield from self.insist(SimRequest(GROUP, OFFSET_FETCH, OFFSET_FETCH_VERSION, body), fetched_code)
-        return {place: max(0, offset) for place, offset in fetched_offsets(response).items()}
-
-    def _read(self, positions: Mapping[TopicPartition, int]) -> Script:
-        """Some of the next records with their partitions, and the offsets behind them."""
-        found: list[tuple[TopicPartition, SeenRecord]] = []
-        ends: dict[TopicPartition, int] = {}
-        (response,) = yield [SimRequest(LEADER, FETCH, FETCH_VERSION, fetch_request(positions))]
-        if response is None:
-            return found, ends
-        for place, data in fetched(response):
-            records, next_offset = committed_records(data)
-            records = [record for record in records if record.offset >= positions[place]]
-            some = records[: self.world.random.randrange(1, MOST_RECORDS + 1)]
-            found += [(place, record) for record in some]
-            if next_offset is not None:
-                ends[place] = some[-1].offset + 1 if len(some) < len(records) else next_offset
-        return found, ends
-
-
-def fetch_request(positions: Mapping[TopicPartition, int]) -> FetchRequest:
-    """Ask for committed records from these offsets on."""
-    topics = [
-        FetchRequest.FetchTopic(
-            topic=place.topic,
-            partitions=[FetchRequest.FetchPartition(partition=place.partition, fetch_offset=offset, partition_max_bytes=1 << 16)],
-        )
-        for place, offset in positions.items()
-    ]
-    return FetchRequest(max_wait_ms=200, min_bytes=1, isolation_level=READ_COMMITTED, topics=topics)
-
-
-def fetched(response: Any) -> list[tuple[TopicPartition, Any]]:
-    """The partitions of a FetchResponse."""
-    return [(TopicPartition(topic.topic, data.partition_index), data) for topic in response.responses for data in topic.partitions]
-
-
-def fetched_code(response: Any) -> int:
-    """The first error of an OffsetFetchResponse."""
-    found = [response.error_code, *(part.error_code for topic in response.topics for part in topic.partitions)]
-    return next((code for code in found if code), codes.NONE)
-
-
-def fetched_offsets(response: Any) -> dict[TopicPartition, int]:
-    """The offsets in an OffsetFetchResponse."""
-    return {
-        TopicPartition(topic.name, part.partition_index): part.committed_offset
-        for topic in response.topics
-        for part in topic.partitions
-        if not part.error_code
-    }
 
 
 def _produced(response: Any) -> int:

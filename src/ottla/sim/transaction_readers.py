@@ -9,8 +9,7 @@ from ottla.client.types import TopicPartition
 from ottla.sim.network import ClientLink
 from ottla.sim.seeds import Violation
 from ottla.sim.transaction_clients import GROUP, LEADER, RETRIABLE, Rest, Script, SimClient, SimRequest
-from ottla.sim.transaction_ledger import SeenRecord, TransactionLedger, committed_records
-from ottla.sim.transaction_producer import (
+from ottla.sim.transaction_copiers import (
     FETCH,
     FETCH_VERSION,
     OFFSET_FETCH,
@@ -20,6 +19,7 @@ from ottla.sim.transaction_producer import (
     fetched_code,
     fetched_offsets,
 )
+from ottla.sim.transaction_ledger import SeenRecord, TransactionLedger, committed_records
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest, FetchResponse

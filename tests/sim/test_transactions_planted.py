@@ -1,0 +1,152 @@
+"""Mistakes planted into transactions are found by their simulation, under the name of what is not true any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from ottla.broker.coordination import markers
+from ottla.broker.coordination.coordinators import PartitionLog
+from ottla.broker.coordination.guard import ADDS_FROM, Admission, TransactionGuard
+from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.partitions.partition import Partition
+from ottla.coord import offsets, transactional
+from ottla.coord.offsets import Offsets
+from ottla.coord.records import OffsetPending
+from ottla.coord.runtime.machine import Outcome
+from ottla.coord.transactions import machine
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.transaction import Transaction
+from ottla.log.log import Log
+from ottla.log.producers import Producers
+from ottla.sim import transactions
+from ottla.sim.seeds import Violation
+from ottla.wire.errors import NONE, PRODUCER_FENCED
+
+MOST_SEEDS = 40
+
+APPEND = MarkerWriter.append
+MARKER = markers.marker
+WHEN_DURABLE = PartitionLog.when_durable
+MEMBERSHIP = machine._membership_error
+PREPARED = Transaction.prepared
+ADMIT = TransactionGuard.admit
+OFFSETS_APPLY = Offsets.apply
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def lose_a_marker(writer: MarkerWriter, topic: str, index: int, producer_id: int, *rest: Any, **more: Any) -> Any:
+    if topic != "__consumer_offsets" and index == 1:
+        return NONE, writer._partitions.get(topic, index)
+    return APPEND(writer, topic, index, producer_id, *rest, **more)
+
+
+def commit_what_is_aborted(*args: Any, committed: bool) -> bytearray:
+    return MARKER(*args, committed=True)
+
+
+def carry_orders_out_at_once(own: PartitionLog, told: Any) -> None:
+    if told.func.__name__ == "_have_carried_out":
+        told(NONE)
+    else:
+        WHEN_DURABLE(own, told)
+
+
+def any_epoch(known: Transaction | None, body: Any) -> int:
+    code = MEMBERSHIP(known, body)
+    return NONE if code == PRODUCER_FENCED else code
+
+
+def one_epoch_for_all(known: Transaction, *, transaction_version: int, **rest: Any) -> Transaction:
+    return PREPARED(known, transaction_version=0, **rest)
+
+
+def count_pending(own: Offsets, record: Any) -> None:
+    OFFSETS_APPLY(own, record.offset if isinstance(record, OffsetPending) else record)
+
+
+class OpenAdmission(Admission):
+    """One that has nothing against anything."""
+
+    def error_of(self, partition: Any, header: Any) -> int:
+        return NONE
+
+
+def admit_older(own: TransactionGuard, request: Any, parts: Any) -> Any:
+    if request.version < ADDS_FROM:
+        return OpenAdmission()
+    return (yield from ADMIT(own, request, parts))
+
+
+def newest_open(producers: Producers) -> int | None:
+    return max(producers.open_transactions.values(), default=None)
+
+
+def time_nothing_out(own: TransactionMachine, key: Any, now: Any) -> Outcome[Any]:
+    return Outcome(timers=(own._next_timeouts(now),))
+
+
+def recall_nothing(own: TransactionMachine, now: Any) -> Outcome[Any]:
+    return Outcome(timers=(own._next_timeouts(now), own._next_expiry(now)))
+
+
+def tell_at_once(partition: Partition, end: int, call: Callable[[int], None]) -> None:
+    call(NONE)
+
+
+class Mistake(NamedTuple):
+    """What is wrong instead of what, and the name of what is not true then. `seed`: one of the first that show it."""
+
+    name: str
+    owner: object
+    attribute: str
+    wrong: Callable[..., Any]
+    seed: int = 0
+
+
+MISTAKES = {
+    "loses a marker": Mistake("nothing hangs", MarkerWriter, "append", lose_a_marker),
+    "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
+    "writes markers before the end is kept": Mistake("ended in time", PartitionLog, "when_durable", carry_orders_out_at_once, 8),
+    "adds partitions for any epoch": Mistake("fenced for good", machine, "_membership_error", any_epoch, 4),
+    "gives all transactions one epoch": Mistake("whole or not at all", Transaction, "prepared", one_epoch_for_all, 4),
+    "times nothing out": Mistake("ended in time", TransactionMachine, "_time_out", time_nothing_out),
+    "counts offsets before the marker": Mistake("only what is committed", Offsets, "apply", count_pending),
+    "takes late batches": Mistake("nothing hangs", TransactionGuard, "admit", admit_older),
+    "forgets at a start what was about to end": Mistake("ended in time", TransactionMachine, "recall", recall_nothing, 1),
+    "names no aborted transactions": Mistake("only what is committed", Log, "aborted_transactions", lambda *args: []),
+    "looks at the newest open transaction": Mistake("only what is committed", Producers, "first_unstable_offset", newest_open),
+    "answers before the sync": Mistake("stable for good", Partition, "when_synced", tell_at_once, 1),
+    "fences nobody": Mistake("whole or not at all", Transaction, "fenced", lambda known, version: known, 1),
+    "obeys members of the past": Mistake("stable for good", transactional, "consumer_error", lambda group, body: NONE, 6),
+    "tells unstable offsets": Mistake("once each", offsets, "_withhold", lambda *args: None, 6),
+}
+
+
+def found(name: str, first: int) -> set[str]:
+    """The names of the violations in some seeds, until the one that is looked for is among them."""
+    names: set[str] = set()
+    for seed in range(first, first + MOST_SEEDS):
+        try:
+            transactions.live(seed)
+        except Violation as violation:
+            names.add(str(violation).split(": ")[2])
+        if name in names:
+            break
+    return names
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, owner, attribute, wrong, first = MISTAKES[mistake]
+    monkeypatch.setattr(owner, attribute, wrong)
+    assert name in found(name, first)
