@@ -11,6 +11,7 @@ import pytest
 import ottla
 from ottla.client.keywords import ProducerKeywords
 from tests.client.test_producer_consumer import drain, reader
+from tests.support.feature_levels import TRANSACTIONS, FeatureLevels
 from tests.support.peers import Peer, start_peer
 
 Unique = Callable[[str], str]
@@ -354,6 +355,26 @@ def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_ver
             producer.send("killed", b"after")
             end()
     assert values(own_broker, "killed") == [b"after"] + [b"before"] * 3
+
+
+def test_producers_go_on_while_the_level_of_transactions_changes(own_broker: Peer) -> None:
+    sent: list[bytes] = []
+    with ottla.Admin(own_broker.address) as admin:
+        admin.create_topic("levels", 3)
+    with FeatureLevels(own_broker.address) as levels, ottla.Producer(own_broker.address, transactional_id="old") as old:
+        for level in (1, 2):
+            with old.transaction():
+                send_all(old, "levels", [b"old %d" % level] * 3)
+                levels.set(**{TRANSACTIONS: level})
+                send_all(old, "levels", [b"old %d" % level] * 3)
+            with ottla.Producer(own_broker.address, transactional_id="new") as new:
+                for number in range(2):
+                    with new.transaction():
+                        send_all(new, "levels", [b"new %d %d" % (level, number)] * 3)
+            with old.transaction():
+                send_all(old, "levels", [b"old %d" % level] * 3)
+            sent += [b"old %d" % level] * 9 + [b"new %d %d" % (level, number) for number in (0, 1) for _ in range(3)]
+    assert values(own_broker, "levels") == sorted(sent)
 
 
 @pytest.fixture(scope="module")

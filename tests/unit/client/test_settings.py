@@ -91,3 +91,20 @@ def test_bootstrap_servers_are_read_as_people_write_them(text: str, found: list[
 def test_bootstrap_servers_that_lead_nowhere_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match="bootstrap_servers"):
         parse_servers(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"transactional_id": ""}, "is empty"),
+        ({"transactional_id": "t", "acks": 1}, "transactional_id needs acks='all'"),
+        ({"transactional_id": "t", "enable_idempotence": False}, "transactional_id needs enable_idempotence"),
+        ({"transactional_id": "t", "max_in_flight_requests_per_connection": 6}, "transactional_id needs acks='all'"),
+        ({"transactional_id": "t", "api_version": "0.10.2"}, "transactional_id needs Kafka 0.11.0"),
+        ({"transactional_id": "t", "transaction_timeout_ms": 0}, "transaction_timeout_ms must be a whole number"),
+    ],
+)
+def test_a_transactional_id_goes_with_what_transactions_need(given: dict[str, object], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        parse(ProducerSettings, given)
+    assert parse(ProducerSettings, {"transactional_id": "t"}).enable_idempotence
