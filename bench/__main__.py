@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import group_starts, groups, spark, transactions
+from bench import group_starts, groups, spark, transaction_starts, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
@@ -101,6 +101,9 @@ def with_groups(results: Results, divide: int, rounds: int) -> None:
 def with_transactions(results: Results, divide: int, rounds: int) -> None:
     say("transactions")
     transactions.measure(results, transactions.Sizes().divided(divide), rounds, alone=not results.has_peer)
+    say("starts with many transactional ids")
+    for figures in transaction_starts.measure(transaction_starts.IDS // divide, rounds):
+        results.add(results.servers[0], figures)
 
 
 def machine() -> str:

@@ -70,10 +70,10 @@ def fill(running: Running, groups: int) -> None:
                 append(partition, records, at)
 
 
-def compact(running: Running) -> None:
+def compact(running: Running, topic: str = OFFSETS_TOPIC) -> None:
     """Compact every partition of the topic, as the cleaner would in time."""
     for partition in running.broker.partitions:
-        if partition.topic == OFFSETS_TOPIC and partition.log.size_bytes:
+        if partition.topic == topic and partition.log.size_bytes:
             partition.log.roll()
             _compact(partition, running.broker.disk)
 

@@ -33,6 +33,8 @@ LIMITS = {
     "read_committed, time ÷ that of read_uncommitted": 1.05,
     "start with 100000 groups and 1000000 offsets, s": 10.0,
     "start with 100000 groups and 1000000 offsets, compacted, s": 5.0,
+    "start with 10000 transactional ids, s": 1.0,
+    "start with 10000 transactional ids, compacted, s": 1.0,
 }
 """What Ottla is not to exceed, where nothing else is measured beside it."""
 

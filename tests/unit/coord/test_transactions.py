@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.coord.runtime.machine import Asked, Due, Outcome
+from ottla.coord.runtime.reading import RecordRows, UnreadableRecord
 from ottla.coord.transactions.inputs import (
     Added,
     AddPartitions,
@@ -25,8 +26,8 @@ from ottla.coord.transactions.inputs import (
 )
 from ottla.coord.transactions.look import MOST_LISTED
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
-from ottla.coord.transactions.records import decode_record
-from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, weight_of
+from ottla.coord.transactions.records import TransactionReader, decode_record, encode_record
+from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, Transaction, weight_of
 from ottla.ports import Now
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest
@@ -216,6 +217,30 @@ def test_beyond_the_bound_new_ids_and_partitions_are_refused_until_others_expire
     coordinator.ask(Due(IdExpiryKey()))
     assert coordinator.machine.weight == 0
     assert coordinator.init("new").error_code == NONE
+
+
+def test_of_many_states_of_an_id_the_last_is_read_alone_or_the_one_before_if_that_cannot_be() -> None:
+    states = [Transaction(name, 7, epoch, 60_000, Status.EMPTY, 0) for epoch in range(3) for name in ("a", "b")]
+    pairs = [encode_record(state, version=1) for state in states]
+    pairs[5] = pairs[5][0], b"\0\x63"
+    data, places = b"", []
+    for key, value in pairs:
+        assert value is not None
+        places.append((len(data), len(key), len(data) + len(key), len(value)))
+        data += key + value
+    rows = RecordRows(data, *(list(column) for column in zip(*places, strict=True)))
+    read: list[int] = []
+
+    def read_row(row: int) -> Stored | None:
+        read.append(row)
+        try:
+            return reader.read(*rows.record(row))
+        except UnreadableRecord:
+            return None
+
+    reader = TransactionReader()
+    assert list(reader.read_all(rows, read_row)) == [states[4], states[3]]
+    assert read == [4, 5, 3]
 
 
 def listing(coordinator: Coordinator, **filters: object) -> tuple[list[str], int, int]:

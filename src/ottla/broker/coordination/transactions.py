@@ -22,11 +22,10 @@ from ottla.broker.topics.features import Features
 from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
-from ottla.coord.runtime.reading import RecordReader
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.transactions.inputs import MarkersWritten, TransactionSettings, WriteMarkers
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.records import decode_record
+from ottla.coord.transactions.records import TransactionReader
 from ottla.coord.transactions.refusal import refused
 from ottla.coord.transactions.transaction import Stored
 from ottla.ports import Now
@@ -101,4 +100,4 @@ class TransactionCoordinators:
 
 
 def _read(partition: Partition) -> Iterable[Stored]:
-    return stored_records(partition, RecordReader(decode_record))
+    return stored_records(partition, TransactionReader())

@@ -29,6 +29,9 @@ class RecordRows(NamedTuple):
         """The key and the value of one of them."""
         return self._bytes(self.keys_at[row], self.key_sizes[row]), self._bytes(self.values_at[row], self.value_sizes[row])
 
+    def key(self, row: int) -> bytes | None:
+        return self._bytes(self.keys_at[row], self.key_sizes[row])
+
     def _bytes(self, at: int, size: int) -> bytes | None:
         return None if size < 0 else self.data[at : at + size]
 

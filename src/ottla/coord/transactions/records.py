@@ -5,12 +5,13 @@ A key begins with its kind (0: a transactional id), a value with its version (0 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from struct import Struct
 from typing import Final
 
 from ottla.coord.runtime.machine import KeyAndValue
-from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.runtime.reading import RecordReader, RecordRows, UnreadableRecord
 from ottla.coord.transactions.transaction import Forgotten, Partitions, Status, Stored, Transaction
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogValue
@@ -59,6 +60,25 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
         return Forgotten(transactional_id) if value is None else _transaction(transactional_id, value)
     except Malformed as malformed:
         raise UnreadableRecord(str(malformed)) from malformed
+
+
+class TransactionReader(RecordReader[Stored]):
+    """Reads the records of one partition of `__transaction_state`. Each has all of an id's state: the last one counts."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(decode_record)
+
+    def read_all(self, rows: RecordRows, read_row: Callable[[int], Stored | None]) -> Iterator[Stored]:
+        """See `RecordReader`. Records that a later one of these replaces are not read, unless that can't be."""
+        rows_of: dict[bytes | None, list[int]] = {}
+        for row in range(len(rows.keys_at)):
+            rows_of.setdefault(rows.key(row), []).append(row)
+        for same in rows_of.values():
+            newest = next((record for row in reversed(same) if (record := read_row(row)) is not None), None)
+            if newest is not None:
+                yield newest
 
 
 def _transaction(transactional_id: str, value: bytes) -> Transaction:
