@@ -93,7 +93,7 @@ class Appends(Transactions):
 
     def brought_to(self, state: str, name: str) -> Producer:
         if state not in PLAIN_STATES:
-            self._find(name)
+            self.find(name)
             return super().brought_to(state, name)
         response = self.ask(InitProducerIdRequest(transactional_id=None), 4)
         assert response.error_code == NONE

@@ -121,7 +121,7 @@ class Transactions:
         self._numbers = count()
         self._run = run
         for first in ("first", "second"):  # one after the other makes the topic and finds its coordinators ready
-            self._find(f"{first}-{run}")
+            self.find(f"{first}-{run}")
             self._init(f"{first}-{run}")
 
     def close(self) -> None:
@@ -136,17 +136,17 @@ class Transactions:
     def answer(self, case: Case) -> list[Any]:
         """What comes of a case: the answer, and where the transactional id stands afterwards."""
         name = f"t-{self._run}-{next(self._numbers)}"
-        self._find(name)
+        self.find(name)
         known = self.brought_to(case.state, name)
         answer = getattr(self, f"_{case.asked.split()[0].lower()}")(name, case.asked, WHO[case.who](known), known)
         return [answer, self._stands(name, known)]
 
     def ongoing(self, name: str, *, with_epochs: bool) -> Producer:
         """Begin a transaction under a transactional id that nobody has used."""
-        self._find(name)
+        self.find(name)
         return self.brought_to("ongoing with epochs" if with_epochs else "ongoing", name)
 
-    def _find(self, name: str) -> None:
+    def find(self, name: str) -> None:
         def found() -> int:
             coordinators = self.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4).coordinators
             return int(coordinators[0].error_code)
@@ -205,16 +205,16 @@ class Transactions:
 
     def _wait_for_the_end(self, name: str) -> None:
         end_s = time.monotonic() + WAIT_S
-        while self._described(name).transaction_state.startswith("Prepare"):
+        while self.described(name).transaction_state.startswith("Prepare"):
             assert time.monotonic() < end_s, "the markers are written"
             time.sleep(0.005)
 
-    def _described(self, name: str) -> Any:
+    def described(self, name: str) -> Any:
         return self.ask(DescribeTransactionsRequest(transactional_ids=[name]), 0).transaction_states[0]
 
     def _stands(self, name: str, known: Producer) -> list[Any]:
         self._wait_for_the_end(name)
-        state = self._described(name)
+        state = self.described(name)
         if state.error_code:
             return [error_name(state.error_code)]
         topics = [[topic.topic, sorted(topic.partitions)] for topic in state.topics if topic.topic == TOPIC]
