@@ -41,6 +41,9 @@ PARTITIONS = 4
 RATE = 200
 PROGRESS_TIMEOUT_S = 30.0
 SETTLE_S = 90.0
+START_TIMEOUT_S = 120.0
+"""On a machine that has much else to do."""
+
 SETTINGS: dict[str, object] = {
     "num.partitions": PARTITIONS,
     "group.initial.rebalance.delay.ms": 200,
@@ -296,7 +299,8 @@ def settle(address: str, copiers: Copiers, ends: dict[int, int]) -> list[str]:
 def torture(home: Path, slots: list[tuple[str, str]], *, rounds: int, seed: int, limit_s: float, peer: str = "ottla") -> Tortured:
     """Start a broker, its load and a copier for each of `slots` (kind, group protocol); kill; judge. Raises `Unavailable`."""
     result, choice = Tortured(), random.Random(seed)
-    with BrokerProcess(home / "data", SETTINGS) if peer == "ottla" else ApacheKafka(home / "kafka", SETTINGS) as broker:
+    patient = BrokerProcess(home / "data", SETTINGS, start_timeout_s=START_TIMEOUT_S)
+    with patient if peer == "ottla" else ApacheKafka(home / "kafka", SETTINGS) as broker:
         for topic in (SOURCE, *TARGETS):
             Confluent(broker.address).create_topic(topic, PARTITIONS)
         load, live = Load(broker.address), Reader(broker.address)
