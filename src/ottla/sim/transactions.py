@@ -4,8 +4,8 @@
     python -m ottla.sim.transactions --seed 17        one seed again, with what happens in it
 
 Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.transaction_ledger` names
-what is checked. What it cannot see: members of groups (`ottla.sim.groups` has them), a failing disk and jumping clocks
-(`ottla.sim.brokers`), more than one broker.
+what is checked. What it cannot see: groups of the classic protocol (`ottla.sim.groups` has them), a failing disk and jumping clocks
+(`ottla.sim.brokers`), two-phase commit, more than one broker.
 """
 
 from __future__ import annotations
