@@ -293,6 +293,35 @@ def test_who_adds_offsets_where_no_group_can_be_coordinated_is_told_so() -> None
     assert machine.ask(ADD_OFFSETS, 4, body).error_code == COORDINATOR_NOT_AVAILABLE
 
 
+@pytest.mark.parametrize(("id_ahead", "epochs_ahead"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_request_with_records_of_several_producers_writes_nothing(
+    machine: Machine, *, is_open: bool, id_ahead: int, epochs_ahead: int
+) -> None:
+    producer = Transactional(machine)
+    if is_open:
+        assert producer.write() == NONE
+    before = hidden(machine)
+    batches = [
+        build(
+            None,
+            [b"x"],
+            machine.clock.now().wall_ms,
+            producer_id=producer.producer_id + index * id_ahead,
+            producer_epoch=producer.epoch + index * epochs_ahead,
+            base_sequence=0,
+            transactional=True,
+        )
+        for index in (0, 1)
+    ]
+    data = [ProduceRequest.PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
+    topics = [ProduceRequest.TopicProduceData(name="a", partition_data=data)]
+    body = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
+    answered = machine.ask(PRODUCE, 12, body).responses[0].partition_responses
+    assert [part.error_code for part in answered] == [INVALID_PRODUCER_ID_MAPPING] * 2
+    assert (hidden(machine), hidden(machine, index=1)) == (before, 0)
+
+
 def test_nothing_is_kept_of_producers_that_no_coordinator_knows(machine: Machine) -> None:
     producer = Transactional(machine)
     for stranger in range(1_000, 1_050):

@@ -5,7 +5,7 @@ Knows partitions and the coordinators of transactions; knows no requests but by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -71,46 +71,37 @@ class TransactionGuard:
         adds = request.version >= ADDS_FROM
         if adds:  # first: the end takes the tokens away that are there
             yield from self._endings.passed(request.body.transactional_id or "", request)
-        begun: list[tuple[Partition, BatchHeader]] = []
-        for partition, header in _beginning(parts):
-            if partition.log.producers.is_fenced(header.producer_id, header.producer_epoch):
-                admission.errors[partition.topic, partition.index] = INVALID_PRODUCER_EPOCH
-            else:
-                begun.append((partition, header))
-        producers = {(header.producer_id, header.producer_epoch) for _, header in begun}
-        if len({producer_id for producer_id, _ in producers}) > 1:
-            admission.errors |= {(partition.topic, partition.index): INVALID_PRODUCER_ID_MAPPING for partition, _ in begun}
+        written = [(partition, header) for partition, records in parts if (header := _header(records)) is not None]
+        producers = {(header.producer_id, header.producer_epoch) for _, header in written}
+        if len(producers) > 1:
+            admission.errors = {(partition.topic, partition.index): INVALID_PRODUCER_ID_MAPPING for partition, _ in written}
+        if len(producers) != 1:
             return admission
-        for partition, header in begun:
-            admission.tokens[partition] = partition.log.producers.token(header.producer_id)
-        if not adds and not self._settings.value.transaction_partition_verification_enable:
+        [(producer_id, producer_epoch)] = producers
+        own: set[TopicPartition] = set()
+        for partition, _ in written:
+            place, known = (partition.topic, partition.index), partition.log.producers
+            if known.is_fenced(producer_id, producer_epoch):
+                admission.errors[place] = INVALID_PRODUCER_EPOCH
+            elif not known.is_open(producer_id, producer_epoch):
+                admission.tokens[partition] = known.token(producer_id)
+                own.add(place)
+        if not own or (not adds and not self._settings.value.transaction_partition_verification_enable):
             return admission
-        for producer_id, producer_epoch in producers:
-            own = frozenset(
-                (partition.topic, partition.index) for partition, header in begun if header.producer_epoch == producer_epoch
-            )
-            wanted = AddPartitions(
-                request.body.transactional_id or "",
-                producer_id,
-                producer_epoch,
-                own,
-                transaction_version=2 if adds else 0,
-                verify_only=not adds,
-            )
-            added: Added = yield from self._coordinators.asked(wanted.transactional_id, wanted, request)
-            for place in own:
-                error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
-                if error_code:
-                    admission.errors[place] = error_code
+        wanted = AddPartitions(
+            request.body.transactional_id or "",
+            producer_id,
+            producer_epoch,
+            frozenset(own),
+            transaction_version=2 if adds else 0,
+            verify_only=not adds,
+        )
+        added: Added = yield from self._coordinators.asked(wanted.transactional_id, wanted, request)
+        for place in own:
+            error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+            if error_code:
+                admission.errors[place] = error_code
         return admission
-
-
-def _beginning(parts: Iterable[tuple[Partition, Any]]) -> Iterator[tuple[Partition, BatchHeader]]:
-    """Those of the partitions in which no transaction of the producer is open yet."""
-    for partition, records in parts:
-        header = _header(records)
-        if header is not None and not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
-            yield partition, header
 
 
 def _header(records: Any) -> BatchHeader | None:
