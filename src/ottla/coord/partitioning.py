@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 
 def java_hash(text: str) -> int:
@@ -18,7 +19,11 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-@lru_cache(maxsize=10_000)
+MOST_KEPT: Final = 1_000
+"""Keys whose partition is remembered. Each may have 32 KB, which anybody can send."""
+
+
+@lru_cache(MOST_KEPT)
 def partition_of(group_id: str, partitions: int) -> int:
     """The partition of a key among `partitions`: the absolute value of Java's hash, or 0 if that has none in 32 bits."""
     hashed = java_hash(group_id)

@@ -12,6 +12,7 @@ from ottla.coord.consumer.names import SharedNames, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import JoinKey
+from ottla.coord.partitioning import MOST_KEPT, partition_of
 from ottla.coord.runtime.machine import Asked, Due
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
@@ -207,3 +208,9 @@ def test_names_made_slowly_are_the_same_and_come_in_small_steps() -> None:
     assert slowly.weight == pytest.approx(at_once.weight, rel=0.2)
     shared = SharedNames()
     assert shared.shared(at_once) is shared.shared(slowly) is at_once
+
+
+def test_keys_of_32_kb_whose_partitions_are_remembered_take_a_bounded_part_of_memory() -> None:
+    for number in range(MOST_KEPT + 10):
+        partition_of(f"key-{number}", 50)
+    assert partition_of.cache_info().currsize * 32_767 < 40 << 20
