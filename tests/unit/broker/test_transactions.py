@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.coordination.markers import MarkerWriter
 from ottla.broker.serving.later import Promise
 from ottla.coord.partitioning import partition_of
 from ottla.log.log import Log
@@ -373,3 +374,32 @@ def test_offsets_whose_transaction_ends_while_they_are_checked_are_refused(machi
     assert producer.committed(machine.finish(TXN_COMMIT, 5, asked)) == INVALID_TXN_STATE
     assert hidden(machine, topic, index) == 0
     assert committed_offset(machine, "g") == 1
+
+
+def test_a_partition_that_stays_offline_is_tried_ever_less_often_and_told_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Transactional(machine)
+    assert producer.write("a", 0) == producer.write("a", 1) == NONE
+    partition = machine.broker.partitions.get("a", 1)
+    assert partition is not None
+    tried: list[int] = []
+    append = MarkerWriter.append
+
+    def counted(writer: MarkerWriter, topic: str, index: int, *given: Any, **named: Any) -> Any:
+        tried.append(index)
+        return append(writer, topic, index, *given, **named)
+
+    monkeypatch.setattr(MarkerWriter, "append", counted)
+    monkeypatch.setattr(partition, "offline", "for a test")
+    with caplog.at_level("WARNING", "ottla"):
+        assert producer.end() == NONE
+        for _ in range(600):
+            machine.pass_time(100)
+    assert tried.count(0) == 1
+    assert 8 <= tried.count(1) <= 16, "in a minute"
+    assert len([one for one in caplog.messages if "takes no end of the transaction" in one]) == 1
+    monkeypatch.setattr(partition, "offline", None)
+    for _ in range(100):
+        machine.pass_time(100)
+    assert partition.log.last_stable_offset == partition.log.log_end_offset

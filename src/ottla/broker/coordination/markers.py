@@ -38,6 +38,8 @@ KEY: Final = Struct(">hh")
 VALUE: Final = Struct(">hi")
 """Version, and the epoch of the coordinator."""
 RETRY_MS: Final = 100
+LONGEST_RETRY_MS: Final = 10_000
+"""A partition that stays offline is tried after ever longer pauses, up to this one: it may be offline for days."""
 AT_ONCE: Final = 16
 """So many partitions get a marker between two pauses."""
 
@@ -117,6 +119,8 @@ class MarkerWriter:
 
     def _written(self, order: WriteMarkers, coordinator_epoch: int) -> Steps[bool]:
         left = sorted(order.partitions)
+        told: dict[tuple[str, int], int] = {}
+        pause_ms = RETRY_MS
         while left:
             written: list[Partition] = []
             again: list[tuple[str, int]] = []
@@ -135,8 +139,11 @@ class MarkerWriter:
                 if partition is not None:
                     written.append(partition)
                 elif error_code != UNKNOWN_TOPIC_OR_PARTITION:
-                    sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"
-                    log.warning(sentence, topic, index, order.transactional_id, error_name(error_code), extra={"cause": "markers"})
+                    if told.get((topic, index)) != error_code:
+                        told[topic, index] = error_code
+                        sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"
+                        who = order.transactional_id, error_name(error_code)
+                        log.warning(sentence, topic, index, *who, extra={"cause": "markers"})
                     again.append((topic, index))
                 if number % AT_ONCE == 0:
                     yield None
@@ -144,7 +151,8 @@ class MarkerWriter:
             again += [(partition.topic, partition.index) for partition in failed]
             left = again
             if left:
-                yield self._scheduler.rest(RETRY_MS)
+                yield self._scheduler.rest(pause_ms)
+                pause_ms = min(2 * pause_ms, LONGEST_RETRY_MS)
         return True
 
 
