@@ -43,11 +43,12 @@ def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[str(number) for number in range(1, len(EXAMPLES) + 1)])
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
     if "pyspark" in example:
         needs_java()
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "pyspark" in example or done.stderr == ""
 
