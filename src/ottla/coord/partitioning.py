@@ -5,18 +5,49 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+UNITS_AT_ONCE: Final = 2_048
+"""UTF-16 units that are hashed together, in lanes of one long number."""
+
+_BITS: Final = 32
+_LANE: Final = 1 << _BITS
+
+
+def _every(lane_bits: int, bits: int) -> int:
+    """The low half of each lane, in a number of `bits`."""
+    return int.from_bytes((((1 << lane_bits // 2) - 1).to_bytes(lane_bits // 8, "big")) * (bits // lane_bits), "big")
+
+
+def _halvings() -> list[tuple[int, int, int]]:
+    """How lanes of four units become one: the bits of the lower half, the low halves of its lanes, the weight of the upper half."""
+    halves = [UNITS_AT_ONCE // 2 >> level for level in range((UNITS_AT_ONCE // 4).bit_length() - 1)]
+    return [(units * 16, _every(64, units * 16), pow(31, units, _LANE)) for units in halves]
+
+
+_UNITS_OF_TWO: Final = _every(32, UNITS_AT_ONCE * 16)
+_PAIRS_OF_TWO: Final = _every(64, UNITS_AT_ONCE * 16)
+_HALVINGS: Final = _halvings()
+_WEIGHT: Final = pow(31, UNITS_AT_ONCE, _LANE)
+
+
+def _hash_together(raw: bytes) -> int:
+    """The hash of up to `UNITS_AT_ONCE` units, in 32 bits. Units that are missing in front count as zeros, which change nothing."""
+    units = int.from_bytes(raw, "big")
+    pairs = 31 * (units >> 16 & _UNITS_OF_TWO) + (units & _UNITS_OF_TWO)
+    hashed = 31 * 31 * (pairs >> 32 & _PAIRS_OF_TWO) + (pairs & _PAIRS_OF_TWO)  # 31 bits at most, in lanes of 64
+    for bits, lanes, weight in _HALVINGS:
+        hashed = weight * (hashed >> bits) + (hashed & lanes)
+        hashed &= lanes
+    return hashed
+
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 units, in 32 bits, signed."""
-    value = 0
-    if text.isascii():
-        for unit in text.encode("ascii"):
-            value = (31 * value + unit) & 0xFFFFFFFF
-    else:
-        raw = text.encode("utf-16-be", "surrogatepass")
-        for position in range(0, len(raw), 2):
-            value = (31 * value + (raw[position] << 8 | raw[position + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
+    raw = text.encode("utf-16-be", "surrogatepass")
+    first = len(raw) % (2 * UNITS_AT_ONCE)
+    value = _hash_together(raw[:first])
+    for at in range(first, len(raw), 2 * UNITS_AT_ONCE):
+        value = (_WEIGHT * value + _hash_together(raw[at : at + 2 * UNITS_AT_ONCE])) % _LANE
+    return value - _LANE if value >> _BITS - 1 else value
 
 
 MOST_KEPT: Final = 1_000

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.partitioning import java_hash, partition_of
+from ottla.coord.partitioning import UNITS_AT_ONCE, java_hash, partition_of
 from ottla.coord.records import (
     GroupForgotten,
     GroupStored,
@@ -138,6 +143,45 @@ def test_an_offset_with_a_retention_of_its_own_is_stored_in_version_1() -> None:
 )
 def test_java_hash_is_javas(text: str, hashed: int) -> None:
     assert java_hash(text) == hashed
+
+
+def _hashed_one_by_one(text: str) -> int:
+    value = 0
+    for low, high in pairs(text.encode("utf-16-le", "surrogatepass")):
+        value = (31 * value + (high << 8 | low)) % (1 << 32)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def pairs(raw: bytes) -> Iterable[tuple[int, int]]:
+    return zip(raw[::2], raw[1::2], strict=True)
+
+
+@pytest.mark.parametrize(
+    "units", [1, 2, 3, 4, 5, UNITS_AT_ONCE - 1, UNITS_AT_ONCE, UNITS_AT_ONCE + 1, 3 * UNITS_AT_ONCE, 5 * UNITS_AT_ONCE + 7]
+)
+@pytest.mark.parametrize("text", ["a", "\x7f\0", "é", "\uffff", "\ud800", "😀", "my-🚄-id-я"])
+def test_the_hash_of_a_text_of_any_length_is_that_of_its_units_one_by_one(text: str, units: int) -> None:
+    long = (text * units)[:units]
+    assert java_hash(long) == _hashed_one_by_one(long)
+
+
+@pytest.mark.parametrize("key", ["k" * 32_767, "😀" * 8_191])
+def test_a_long_key_is_not_hashed_unit_by_unit(key: str) -> None:
+    """Anybody can send one, in any request of a group or of a transaction."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        java_hash(key)
+    finally:
+        sys.settrace(before)
+    assert lines < 1_000
 
 
 def test_the_partition_of_a_group_is_kafkas() -> None:
