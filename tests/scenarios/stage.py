@@ -173,7 +173,7 @@ def fingerprint(machine: GroupMachine) -> Any:
 
 
 def stored_state(group: ConsumerGroup) -> Any:
-    volatile = ("stale", "stale_patterns", "seeking", "rejoining")
+    volatile = ("stale", "stale_patterns", "seeking", "assigning", "rejoining")
     return [getattr(group, name) for name in ConsumerGroup.__slots__ if name not in volatile]
 
 

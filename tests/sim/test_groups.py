@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.types import TopicPartition
+from ottla.coord.consumer import slow_target, target
+from ottla.coord.consumer.assign import draft, uneven, uniform
+from ottla.coord.consumer.assign import range as ranges
 from ottla.sim import group_life, groups
 from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.host import Host
@@ -34,6 +37,18 @@ def test_what_must_be_true_of_groups_is_true_whatever_happens(share: int) -> Non
         lived = groups.live(seed)  # raises what was violated
         assert lived.seed == seed
         assert lived.beats <= 2 * group_life.MOST_BEATS
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_groups_that_are_assigned_in_the_smallest_slices_live_through_everything_too(
+    monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    monkeypatch.setattr(target, "MOST_AT_ONCE", -1)
+    monkeypatch.setattr(slow_target, "STORED_AT_ONCE", 1)
+    for module in (target, draft, ranges, uneven, uniform):
+        monkeypatch.setattr(module, "BETWEEN_PAUSES", 1)
+    for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
+        assert groups.live(seed).beats <= 2 * group_life.MOST_BEATS
 
 
 def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change() -> None:

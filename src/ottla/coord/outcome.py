@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
+from ottla.coord.consumer.assign import Pauses
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
+from ottla.coord.consumer.records import TargetStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
-from ottla.coord.runtime.machine import NOBODY, Outcome
+from ottla.coord.runtime.machine import NOBODY, Asked, Outcome
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import NONE
+from ottla.wire.schema import Uuid
 
 GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded
 """What changes the state of groups and offsets: records of `__consumer_offsets`, and events that a restart forgets."""
@@ -104,8 +109,54 @@ class PatternsKey:
     found: tuple[tuple[str, frozenset[str]], ...] = field(default=(), compare=False, repr=False)
 
 
+class ChangedTarget(NamedTuple):
+    """The record of a member's new target, and the instance id by which another member may have replaced it since."""
+
+    record: TargetStored
+    instance_id: str | None
+
+
+class AwaitedTarget(NamedTuple):
+    """A heartbeat that is answered once there is a new target, and what was known when it came.
+
+    `member_id` sent it, `assigned` is what it had, and `changed` says that its subscription has just changed.
+    """
+
+    asked: Asked[ConsumerGroupHeartbeatRequest]
+    member_id: str
+    assigned: Mapping[Uuid, Mapping[int, int]]
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentKey:
+    """The next slice of a large group's assignment: of the `work`, or else of storing what it `found`, from number `at` on.
+
+    `token` is that of the input which called for it, `epoch` the group's epoch then.
+    """
+
+    group_id: str
+    token: int
+    epoch: int = field(compare=False)
+    work: Pauses[list[ChangedTarget]] = field(compare=False, repr=False)
+    awaited: AwaitedTarget | None = field(compare=False, repr=False)
+    found: tuple[ChangedTarget, ...] | None = field(default=None, compare=False, repr=False)
+    at: int = field(default=0, compare=False)
+
+
 # Keys are no tuples: those of two kinds must never be equal.
-TimerKey = SessionKey | JoinKey | SyncGroupKey | RebalanceKey | RejoinKey | MemberSyncGroupKey | PatternsKey | ExpiryKey | TopicsKey
+TimerKey = (
+    SessionKey
+    | JoinKey
+    | SyncGroupKey
+    | RebalanceKey
+    | RejoinKey
+    | MemberSyncGroupKey
+    | PatternsKey
+    | AssignmentKey
+    | ExpiryKey
+    | TopicsKey
+)
 
 
 class TopicsDeleted(NamedTuple):

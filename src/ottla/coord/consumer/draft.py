@@ -86,9 +86,9 @@ class ConsumerDraft:
             self._records.append(record)
         self.group = group
 
-    def answer(self, message: Message) -> None:
-        """Reply to the input that is being decided."""
-        self._replies.append(Reply(self.token, message))
+    def answer(self, message: Message, token: int | None = None) -> None:
+        """Reply to the input that is being decided, or to the one that came in under `token`."""
+        self._replies.append(Reply(self.token if token is None else token, message))
 
     def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
         """Make another decision a part of this one."""

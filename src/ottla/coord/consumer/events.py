@@ -33,6 +33,19 @@ class PatternsFound(NamedTuple):
     group_id: str
 
 
+class AssignmentBegun(NamedTuple):
+    """A large group is being assigned anew, because of the input that came in under `token`."""
+
+    group_id: str
+    token: int
+
+
+class AssignmentEnded(NamedTuple):
+    """It has been."""
+
+    group_id: str
+
+
 class RejoinAwaited(NamedTuple):
     """A member that uses the classic protocol was told to rejoin, and has a deadline for it."""
 
@@ -47,4 +60,4 @@ class RejoinSeen(NamedTuple):
     member_id: str
 
 
-ConsumerEvent = MetadataRefreshed | PatternsSought | PatternsFound | RejoinAwaited | RejoinSeen
+ConsumerEvent = MetadataRefreshed | PatternsSought | PatternsFound | AssignmentBegun | AssignmentEnded | RejoinAwaited | RejoinSeen

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.events import ConsumerEvent, MetadataRefreshed, PatternsFound, PatternsSought, RejoinAwaited, RejoinSeen
+from ottla.coord.consumer.events import (
+    AssignmentBegun,
+    AssignmentEnded,
+    ConsumerEvent,
+    MetadataRefreshed,
+    PatternsFound,
+    PatternsSought,
+    RejoinAwaited,
+    RejoinSeen,
+)
 from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs
 from ottla.coord.consumer.records import (
     ConsumerStored,
@@ -33,6 +43,7 @@ K = TypeVar("K")
 
 FIRST_EPOCH = 1
 NO_TARGET: Partitions = {}
+NOBODYS: Mapping[int, str] = {}
 
 TARGET_TOPIC_BYTES: Final = 350
 TARGET_BYTES: Final = 30
@@ -54,11 +65,13 @@ class ConsumerGroup:
     Members and targets are immutable values. `subscriptions` counts the members that name the same topics; `patterns` counts each
     regular expression's members, `assignors` each assignor's, and `protocols` each classic protocol's. `owners` says who has a
     partition or has yet to give it up. `stale` and `stale_patterns` say that topics may have changed since the group saw them,
-    `seeking` that patterns are being matched; `rejoining` are members of the classic protocol that have to rejoin. `weight` is
-    about what the members take in memory, in bytes, without the topics that they name.
+    `seeking` that patterns are being matched; `assigning` is the token of what called for the long assignment that is being made;
+    `rejoining` are members of the classic protocol that have to rejoin. `weight` is about what the members take in memory, without
+    the topics that they name, in bytes.
     """
 
     __slots__ = (
+        "assigning",
         "assignment_epoch",
         "assignment_wall_ms",
         "assignors",
@@ -102,6 +115,7 @@ class ConsumerGroup:
         self.stale = True
         self.stale_patterns = True
         self.seeking = False
+        self.assigning: int | None = None
         self.rejoining: set[str] = set()
         self.weight = 0
 
@@ -133,6 +147,10 @@ class ConsumerGroup:
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
         """The member that has a partition or has yet to give it up."""
         return self.owners.get(topic_id, {}).get(partition)
+
+    def taken(self, topic_id: Uuid) -> AbstractSet[int]:
+        """The partitions of a topic that members have or have yet to give up."""
+        return self.owners.get(topic_id, NOBODYS).keys()
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The topics that a member subscribes to, by name or by its regular expression; an unresolved one matches none."""
@@ -316,6 +334,14 @@ def _patterns_found(group: ConsumerGroup, event: PatternsFound) -> None:
     group.seeking = False
 
 
+def _assignment_begun(group: ConsumerGroup, event: AssignmentBegun) -> None:
+    group.assigning = event.token
+
+
+def _assignment_ended(group: ConsumerGroup, event: AssignmentEnded) -> None:
+    group.assigning = None
+
+
 def _rejoin_awaited(group: ConsumerGroup, event: RejoinAwaited) -> None:
     group.rejoining.add(event.member_id)
 
@@ -346,11 +372,13 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     MetadataRefreshed: _refreshed,
     PatternsSought: _patterns_sought,
     PatternsFound: _patterns_found,
+    AssignmentBegun: _assignment_begun,
+    AssignmentEnded: _assignment_ended,
     RejoinAwaited: _rejoin_awaited,
     RejoinSeen: _rejoin_seen,
 }
 FOUNDING = frozenset((EpochStored, MemberStored, TargetEpochStored, TargetStored, CurrentStored, PatternStored, OldMetadataStored))
 """The types of the records that tell of a group: it is there from the first of them on. The others take something away."""
 
-EVENTS = frozenset((MetadataRefreshed, PatternsSought, PatternsFound, RejoinAwaited, RejoinSeen))
+EVENTS = frozenset((MetadataRefreshed, PatternsSought, PatternsFound, AssignmentBegun, AssignmentEnded, RejoinAwaited, RejoinSeen))
 """The types of the events that are not stored."""

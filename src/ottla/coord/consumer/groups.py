@@ -13,7 +13,7 @@ from ottla.coord.classic.join import request_error
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import State
 from ottla.coord.classic.sync_group import request_error as sync_request_error
-from ottla.coord.consumer import classic_members, describe, leave, migrate
+from ottla.coord.consumer import classic_members, describe, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
 from ottla.coord.consumer.assign import Assignor
@@ -29,7 +29,16 @@ from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import preferred, seek
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.memory import GroupMemory
-from ottla.coord.outcome import GroupOutcome, MemberSyncGroupKey, PatternsKey, RebalanceKey, RejoinKey, SessionKey, TopicsChanged
+from ottla.coord.outcome import (
+    AssignmentKey,
+    GroupOutcome,
+    MemberSyncGroupKey,
+    PatternsKey,
+    RebalanceKey,
+    RejoinKey,
+    SessionKey,
+    TopicsChanged,
+)
 from ottla.coord.records import GroupForgotten
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply
 from ottla.coord.settings import GroupSettings
@@ -44,7 +53,7 @@ from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 from ottla.wire.schema import Message
 
 BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
-OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, MemberSyncGroupKey, PatternsKey)
+OUR_KEYS = (SessionKey, RebalanceKey, RejoinKey, MemberSyncGroupKey, PatternsKey, AssignmentKey)
 
 ClassicGroups = Mapping[str, ClassicGroup]
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
@@ -203,11 +212,13 @@ class ConsumerGroups:
         if not isinstance(key, OUR_KEYS):
             return None
         group = self.groups.get(key.group_id)
-        if group is None:
+        if group is None and not isinstance(key, AssignmentKey):
             return None if isinstance(key, SessionKey) else NOTHING
-        draft = self._draft(group, now, asked.token)
+        draft = self._draft(group or ConsumerGroup(key.group_id), now, asked.token)
         if isinstance(key, PatternsKey):
             seek(draft, key)
+        elif isinstance(key, AssignmentKey):
+            slow_target.go_on(draft, key)
         else:
             leave.timed_out(draft, key)
         return draft.outcome()

@@ -7,14 +7,14 @@ from dataclasses import replace
 from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_error, static_error, unknown_member
 from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, Refusal, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
-from ottla.coord.consumer.member import JOINING_EPOCH, ConsumerMember
+from ottla.coord.consumer.member import JOINING_EPOCH, ConsumerMember, Epochs
 from ottla.coord.consumer.names import SharedNames, weight_of
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, look
-from ottla.coord.consumer.target import target
-from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey
+from ottla.coord.consumer.target import begin, is_long, target
+from ottla.coord.outcome import AwaitedTarget, MemberSyncGroupKey, RebalanceKey, RejoinKey
 from ottla.coord.runtime.machine import Asked
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.errors import FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED
@@ -35,7 +35,7 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
     if refused is not None:
         return refused
-    owned = None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
+    owned = owned_of(body)
     member = _member(draft, body, owned)
     if isinstance(member, Refusal):
         return member
@@ -49,12 +49,21 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     looked = look(draft, member, updated)
     if isinstance(looked, Refusal):
         return looked
+    if is_long(draft, looked, updated):
+        draft.expect(updated)
+        begin(draft, looked, member, updated, AwaitedTarget(ask, updated.member_id, member.assigned, looked.changed))
+        return None
     settled = lead(draft, looked, updated, target(draft, looked, member, updated), owned)
     if isinstance(settled, Refusal):
         return settled
     draft.expect(settled)
-    draft.answer(_response(draft, body, member, settled))
+    draft.answer(response_to(draft, body, member.assigned, settled))
     return None
+
+
+def owned_of(body: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    """What a member says that it has; None if it says nothing about it."""
+    return None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
 
 
 def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
@@ -158,7 +167,7 @@ def lead(
         topic = draft.context.topics.with_id(topic_id)
         return topic is not None and topic.name in wanted
 
-    around = Surroundings(draft.group.owner, subscribes, owned, looked.changed)
+    around = Surroundings(draft.group.taken, subscribes, owned, looked.changed)
     if must_begin_anew(member, around):
         return Refusal(FENCED_MEMBER_EPOCH, "The member's state is not known here: let it give up its partitions and join anew.")
     led = reconcile(member, aim, around)
@@ -179,10 +188,10 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
         draft.cancel(key)
 
 
-def _response(
-    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, member: ConsumerMember, settled: ConsumerMember
+def response_to(
+    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member is told its assignment when it joins, when it sends a full request, and when the assignment has changed."""
+    """A member is told its assignment when it joins, when it sends a full request, and when it is another one than `before`."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None
@@ -191,7 +200,7 @@ def _response(
         member_epoch=settled.epoch,
         heartbeat_interval_ms=draft.setting(HEARTBEAT_INTERVAL, interval_ms),
     )
-    if body.member_epoch == JOINING_EPOCH or is_full or member.assigned != settled.assigned:
+    if body.member_epoch == JOINING_EPOCH or is_full or before != settled.assigned:
         held = [TopicPartitions(topic_id=topic_id, partitions=sorted(has)) for topic_id, has in settled.assigned.items()]
         response.assignment = Assignment(topic_partitions=held)
     return response

@@ -6,6 +6,7 @@ Pure functions of one member; its state machine is in `states`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,11 +29,11 @@ class Target(NamedTuple):
 class Surroundings(NamedTuple):
     """What the reconciliation of a member depends on besides the member.
 
-    `owner` tells who has a partition or has yet to give it up; `subscribes` whether the member wants a topic; `owned` is what the
-    member says it has, or None if it says nothing; `changed` says that its subscription has just changed.
+    `taken` tells which partitions of a topic somebody has or has yet to give up; `subscribes` whether the member wants a topic;
+    `owned` is what the member says it has, or None if it says nothing; `changed` says that its subscription has just changed.
     """
 
-    owner: Callable[[Uuid, int], str | None]
+    taken: Callable[[Uuid], AbstractSet[int]]
     subscribes: Callable[[Uuid], bool]
     owned: Owned | None
     changed: bool
@@ -85,7 +86,7 @@ def _next(member: ConsumerMember, target: Target, around: Surroundings) -> Consu
         wanted = target.partitions.get(topic_id, frozenset()) if around.subscribes(topic_id) else frozenset()
         stays = {partition: epoch for partition, epoch in held.items() if partition in wanted}
         own = member.revoking.get(topic_id, NONE_OF_IT)
-        free = [p for p in sorted(wanted - stays.keys()) if p in own or around.owner(topic_id, p) is None]
+        free = sorted((wanted - stays.keys()) - (around.taken(topic_id) - own.keys()))
         must_wait = must_wait or len(stays) + len(free) < len(wanted)
         _put(kept, topic_id, stays)
         _put(revoking, topic_id, {partition: epoch for partition, epoch in held.items() if partition not in wanted})

@@ -1,30 +1,95 @@
-"""The target assignment of a group: computed once per group epoch, and stored only for the members for whom it changes."""
+"""The target assignment of a group: computed once per group epoch, and stored only for the members for whom it changes.
+
+That of a small group is computed by the decision that calls for it. That of a large one is only begun by it, from the group as it
+is then; `ottla.coord.consumer.slow_target` goes on with it. The group lives on meanwhile: if its epoch grows, another one follows.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
-from ottla.coord.consumer.assign import Partitions, Subscriber
+from ottla.coord.consumer.assign import (
+    BETWEEN_PAUSES,
+    Assignor,
+    Partitions,
+    PatientAssignor,
+    Pauses,
+    Subscriber,
+    TopicShape,
+    finish,
+)
 from ottla.coord.consumer.draft import ASSIGNMENT_INTERVAL, ConsumerDraft
+from ottla.coord.consumer.events import AssignmentBegun
 from ottla.coord.consumer.group import NO_TARGET
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.records import TargetEpochStored, TargetStored
 from ottla.coord.consumer.subscription import Outlook, preferred
+from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
 from ottla.wire.schema import Uuid
 
 log = logging.getLogger("ottla.coord")
+
+MOST_AT_ONCE: Final = 500
+"""Members and partitions that are assigned at once: each takes about four microseconds. Ten names of topics take as long."""
+
+PAUSE_MS: Final = 2
+"""Between two parts of a long assignment, each of which takes about a millisecond."""
 
 _new_subscriber: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes three times as long
 
 
 def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    """The member's target: from the current assignment, or from a new one if the group's epoch calls for it and it is time."""
+    """The member's target: from the current assignment, or from a new one if the group's epoch calls for it and it is time.
+
+    If that is long to make it is only begun.
+    """
     group = draft.group
-    if group.assignment_epoch >= look.epoch or not _is_time(draft):
-        return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
-    return _computed(draft, look, member, updated)
+    if _is_due(draft, look):
+        if not _is_large(draft, look, updated):
+            return _computed(draft, look, member, updated)
+        begin(draft, look, member, updated, None)
+    return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
+
+
+def is_long(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
+    """Whether a new assignment is called for, and long to make."""
+    return _is_due(draft, look) and _is_large(draft, look, updated)
+
+
+def begin(
+    draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember, awaited: AwaitedTarget | None
+) -> None:
+    """Begin a long assignment. The heartbeat that is `awaited` is answered at its end."""
+    members, targets = _as_they_become(draft, updated)
+    snapshot = look._replace(resolved=dict(look.resolved))
+    assignor = draft.context.assignors[preferred(draft, member, updated)]
+    work = _changes(draft.group_id, assignor, draft.context.topics, snapshot, members, dict(targets))
+    draft.store(AssignmentBegun(draft.group_id, draft.token))
+    draft.after(AssignmentKey(draft.group_id, draft.token, look.epoch, work, awaited), PAUSE_MS)
+
+
+def _is_due(draft: ConsumerDraft, look: Outlook) -> bool:
+    group = draft.group
+    return group.assignment_epoch < look.epoch and group.assigning is None and _is_time(draft)
+
+
+def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
+    """Whether there are many members, names of topics, or partitions of these. Not all are looked at to know it."""
+    left = MOST_AT_ONCE - len(draft.group.members)
+    seen: set[str] = set()
+    for names in (look.topics_of(updated), *draft.group.subscribed()):
+        left -= len(names) // 10
+        if left < 0:
+            return True
+        for name in names - seen:
+            topic = draft.context.topics.named(name)
+            left -= 0 if topic is None else topic.shape.partitions
+        seen |= names
+    return left < 0
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
@@ -36,34 +101,70 @@ def _is_time(draft: ConsumerDraft) -> bool:
 
 
 def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    group, topics = draft.group, draft.context.topics
+    members, targets = _as_they_become(draft, updated)
+    assignor = draft.context.assignors[preferred(draft, member, updated)]
+    found = targets.get(updated.member_id, NO_TARGET)
+    for changed in finish(_changes(draft.group_id, assignor, draft.context.topics, look, members, targets)):
+        draft.store(changed.record)
+        if changed.record.member_id == updated.member_id:
+            found = changed.record.partitions
+    draft.store(TargetEpochStored(draft.group_id, look.epoch, draft.now.wall_ms))
+    return Target(look.epoch, found)
+
+
+def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
+    """The members and their targets once what is decided is applied."""
+    group = draft.group
     members = {**group.members, updated.member_id: updated}
-    targets = group.targets
-    if draft.replaced is not None:
-        del members[draft.replaced]
-        targets = {**targets, updated.member_id: targets.get(draft.replaced, NO_TARGET)}
-    name = preferred(draft, member, updated)
-    assigned = draft.context.assignors[name].assign(_subscribers(draft, look, members, targets), topics.shapes)
-    for member_id in members:
+    if draft.replaced is None:
+        return members, group.targets
+    del members[draft.replaced]
+    return members, {**group.targets, updated.member_id: group.targets.get(draft.replaced, NO_TARGET)}
+
+
+def _changes(
+    group_id: str,
+    assignor: Assignor,
+    topics: KnownTopics,
+    look: Outlook,
+    members: Mapping[str, ConsumerMember],
+    targets: Mapping[str, Partitions],
+) -> Pauses[list[ChangedTarget]]:
+    """The targets that become others."""
+    subscribers = yield from _subscribers(topics, look, members, targets)
+    assigned = yield from _assigned(assignor, subscribers, topics.shapes)
+    changes = []
+    for count, (member_id, member) in enumerate(members.items()):
         before, after = targets.get(member_id), assigned.get(member_id, NO_TARGET)
         if before is None or (before is not after and before != after):
-            draft.store(TargetStored(group.group_id, member_id, after))
-    draft.store(TargetEpochStored(group.group_id, look.epoch, draft.now.wall_ms))
+            changes.append(ChangedTarget(TargetStored(group_id, member_id, after), member.instance_id))
+        if count % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
+            yield None
     sentence, cause = "group %s: %s assigned anew for epoch %d with %d members", {"cause": "group assignment", "most": 3}
-    log.info(sentence, group.group_id, name, look.epoch, len(members), extra=cause)
-    return Target(look.epoch, assigned.get(updated.member_id, NO_TARGET))
+    log.info(sentence, group_id, assignor.name, look.epoch, len(members), extra=cause)
+    return changes
+
+
+def _assigned(
+    assignor: Assignor, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
+) -> Pauses[Mapping[str, Partitions]]:
+    if isinstance(assignor, PatientAssignor):
+        return (yield from assignor.assign_slowly(subscribers, topics))
+    return assignor.assign(subscribers, topics)
 
 
 def _subscribers(
-    draft: ConsumerDraft, look: Outlook, members: dict[str, ConsumerMember], targets: dict[str, Partitions]
-) -> dict[str, Subscriber]:
+    topics: KnownTopics, look: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
+) -> Pauses[dict[str, Subscriber]]:
     """The members as an assignor sees them; members with one subscription share one set of topics."""
     known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
-    subscribers = {}
+    subscribers: dict[str, Subscriber] = {}
     for member_id, member in members.items():
         topic_ids = known.get((member.topics, member.pattern))
         if topic_ids is None:
-            topic_ids = known[member.topics, member.pattern] = draft.context.topics.ids_of(look.topics_of(member))
+            topic_ids = known[member.topics, member.pattern] = topics.ids_of(look.topics_of(member))
         described = topic_ids, member.instance_id, member.rack_id, targets.get(member_id, NO_TARGET)
         subscribers[member_id] = _new_subscriber(Subscriber, described)
+        if len(subscribers) % BETWEEN_PAUSES == 0:
+            yield None
     return subscribers

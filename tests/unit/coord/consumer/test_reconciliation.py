@@ -24,10 +24,10 @@ def around(
     changed: bool = False,
     wants: tuple[bytes, ...] = (A, B),
 ) -> Surroundings:
-    def owner(topic_id: bytes, partition: int) -> str | None:
-        return "other" if topic_id == A and partition in others else None
+    def taken(topic_id: bytes) -> set[int]:
+        return set(others) if topic_id == A else set()
 
-    return Surroundings(owner, lambda topic_id: topic_id in wants, owned, changed)
+    return Surroundings(taken, lambda topic_id: topic_id in wants, owned, changed)
 
 
 def member(state: MemberState = STABLE, assigned: Any = None, revoking: Any = None) -> ConsumerMember:

@@ -1,13 +1,13 @@
 """Assignors: who of a group's members reads which partitions (KIP-848). Pure functions of subscriptions; they know no groups.
 
-An assignor is any object with a `name` and an `assign`; `uniform` and `range` are built in.
+An assignor is any object with a `name` and an `assign`; `uniform` and `range` are built in, and can pause in the midst of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ottla.wire.schema import Uuid
 
@@ -16,6 +16,15 @@ Partitions = Mapping[Uuid, frozenset[int]]
 
 
 NO_PARTITIONS: Partitions = MappingProxyType({})
+
+
+T = TypeVar("T")
+
+Pauses: TypeAlias = Generator[None, None, T]
+"""Work that pauses now and then, so that others have their turn, and what comes of it."""
+
+BETWEEN_PAUSES: Final = 250
+"""Members or partitions."""
 
 
 class Subscriber(NamedTuple):
@@ -50,3 +59,24 @@ class Assignor(Protocol):
         mapping that was passed in as `owned`, so that who keeps what is seen without a comparison.
         """
         ...
+
+
+@runtime_checkable
+class PatientAssignor(Assignor, Protocol):
+    """An assignor that can pause."""
+
+    def assign_slowly(
+        self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
+    ) -> Pauses[Mapping[str, Partitions]]:
+        """As `assign`, with pauses."""
+        ...
+
+
+def finish(work: Pauses[T]) -> T:
+    """What comes of some work without its pauses."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result

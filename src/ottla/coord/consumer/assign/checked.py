@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from ottla.coord.consumer.assign import Assignor, Partitions, Subscriber, TopicShape
+from ottla.coord.consumer.assign import Assignor, Partitions, Subscriber, TopicShape, finish
 from ottla.coord.consumer.assign.draft import AssignmentDraft
 from ottla.wire.schema import Uuid
 
@@ -36,7 +36,9 @@ class Checked:
         if fault is None:
             return assigned
         log.error("assignor %s: %s; everybody keeps what they have: mend the assignor", self.name, fault)
-        return AssignmentDraft(subscribers, topics).assigned()
+        draft = AssignmentDraft(subscribers, topics)
+        finish(draft.keep())
+        return finish(draft.assigned())
 
 
 def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitions:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape
 from ottla.wire.schema import Uuid
 
 
@@ -17,25 +17,35 @@ class AssignablePartition(NamedTuple):
 
 
 class AssignmentDraft:
-    """Who has what. At first members have what they own, if they subscribe to it, it exists, and nobody else owns it."""
+    """Who has what.
+
+    Members first `keep` what they own, if they subscribe to it, it exists, and nobody else owns it.
+    """
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
         self.members = sorted(subscribers)
         self.subscribers = subscribers
         self.topics = topics
-        wanted: set[Uuid] = set()
-        for topic_ids in {subscriber.topic_ids for subscriber in subscribers.values()}:
-            wanted |= topic_ids
-        self.free: dict[Uuid, set[int]] = {
-            topic_id: set(range(topics[topic_id].partitions)) for topic_id in sorted(wanted & topics.keys())
-        }
-        self.total = sum(map(len, self.free.values()))
+        self.free: dict[Uuid, set[int]] = {}
+        self.total = 0
         self.sizes = dict.fromkeys(self.members, 0)
-        self._assigned: dict[str, Partitions] = {
-            member_id: self._kept(member_id, owned) if (owned := subscribers[member_id].owned) else owned
-            for member_id in self.members
-        }
+        self._assigned: dict[str, Partitions] = {}
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
+
+    def keep(self) -> Pauses[None]:
+        """Let members have what they own; the rest is free."""
+        wanted: set[Uuid] = set()
+        for topic_ids in {subscriber.topic_ids for subscriber in self.subscribers.values()}:
+            wanted |= topic_ids
+        for topic_id in sorted(wanted & self.topics.keys()):
+            self.free[topic_id] = set(range(self.topics[topic_id].partitions))
+            self.total += len(self.free[topic_id])
+            yield None
+        for member_id in self.members:
+            owned = self.subscribers[member_id].owned
+            self._assigned[member_id] = self._kept(member_id, owned) if owned else owned
+            if len(self._assigned) % BETWEEN_PAUSES == 0:
+                yield None
 
     def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
         """The partitions that a member has now; not to be changed."""
@@ -64,9 +74,12 @@ class AssignmentDraft:
             for index in sorted(indexes):
                 yield AssignablePartition(topic_id, index)
 
-    def assigned(self) -> dict[str, Partitions]:
+    def assigned(self) -> Pauses[dict[str, Partitions]]:
         """The assignment, as `Assignor.assign` gives it."""
-        for member_id, changed in self._changed.items():
+        while self._changed:
+            member_id, changed = self._changed.popitem()
+            if len(self._changed) % BETWEEN_PAUSES == 0:
+                yield None
             partitions = {topic_id: frozenset(indexes) for topic_id, indexes in changed.items() if indexes}
             owned = self.subscribers[member_id].owned
             self._assigned[member_id] = owned if partitions == owned else partitions
@@ -96,11 +109,11 @@ class AssignmentDraft:
         return changed
 
 
-def spread(partitions: Iterable[AssignablePartition]) -> list[AssignablePartition]:
-    """The same partitions in an order in which every prefix has about as many of each topic."""
-    seen: dict[Uuid, int] = {}
-    ranked = []
-    for partition in partitions:
-        rank = seen[partition.topic_id] = seen.get(partition.topic_id, 0) + 1
-        ranked.append((rank, partition))
-    return [partition for _, partition in sorted(ranked)]
+def spread(held: Mapping[Uuid, Collection[int]]) -> Iterator[AssignablePartition]:
+    """These partitions in an order in which every prefix has about as many of each topic."""
+    topics = [(topic_id, sorted(numbers)) for topic_id, numbers in sorted(held.items())]
+    rank = 0
+    while topics := [(topic_id, numbers) for topic_id, numbers in topics if rank < len(numbers)]:
+        for topic_id, numbers in topics:
+            yield AssignablePartition(topic_id, numbers[rank])
+        rank += 1

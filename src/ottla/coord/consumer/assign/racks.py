@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Pauses
 from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
 
 MOST_LOOKS = 64
 """Partitions that one is compared with, where members subscribe to different topics, before it stays where it is."""
+
+BETWEEN_EXCHANGES = 10
+"""Between two pauses: each is sought among many."""
 
 
 class RackPlace(NamedTuple):
@@ -25,14 +29,23 @@ class RackPlace(NamedTuple):
 Moved = tuple[str, AssignablePartition]
 
 
-def prefer_racks(draft: AssignmentDraft) -> None:
+def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
     """Let members swap partitions that are new to them, if more of the two then fit their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
-    for member_id, partition, place in _moved(draft):
+    for count, (member_id, partition, place) in enumerate(_moved(draft)):
         places.setdefault(place, []).append((member_id, partition))
+        if count % BETWEEN_PAUSES == 0:
+            yield None
     for place in sorted(places, key=_order):
-        if not place.fits:
-            places[place] = [moved for moved in places[place] if not _exchanged(draft, places, place, moved)]
+        if place.fits:
+            continue
+        stays = []
+        for count, moved in enumerate(places[place]):
+            if not _exchanged(draft, places, place, moved):
+                stays.append(moved)
+            if count % BETWEEN_EXCHANGES == 0:
+                yield None
+        places[place] = stays
 
 
 def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:

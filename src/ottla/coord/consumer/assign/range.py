@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape, finish
 from ottla.wire.schema import Uuid
 
 
@@ -19,15 +19,34 @@ class RangeAssignor:
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
         """See `Assignor`. The first members get the partitions that are left over, one each."""
-        members = sorted(subscribers, key=lambda member_id: _rank(member_id, subscribers[member_id]))
+        return finish(self.assign_slowly(subscribers, topics))
+
+    def assign_slowly(
+        self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
+    ) -> Pauses[Mapping[str, Partitions]]:
+        """See `PatientAssignor`."""
+        ranks: dict[str, tuple[bool, bytes, bytes]] = {}
+        for member_id, subscriber in subscribers.items():
+            ranks[member_id] = _rank(member_id, subscriber)
+            if len(ranks) % BETWEEN_PAUSES == 0:
+                yield None
         subscribed: dict[Uuid, list[str]] = {}
-        for member_id in members:
+        work = 0
+        for member_id in sorted(subscribers, key=ranks.__getitem__):
             for topic_id in subscribers[member_id].topic_ids:
                 subscribed.setdefault(topic_id, []).append(member_id)
+                work += 1
+                if work % BETWEEN_PAUSES == 0:
+                    yield None
         assigned: dict[str, dict[Uuid, frozenset[int]]] = {member_id: {} for member_id in subscribers}
         for topic_id in sorted(subscribed.keys() & topics.keys()):
-            _share(topic_id, topics[topic_id].partitions, subscribed[topic_id], assigned)
-        return {member_id: _known(subscribers[member_id].owned, partitions) for member_id, partitions in assigned.items()}
+            yield from _share(topic_id, topics[topic_id].partitions, subscribed[topic_id], assigned)
+        known: dict[str, Partitions] = {}
+        for member_id, partitions in assigned.items():
+            known[member_id] = _known(subscribers[member_id].owned, partitions)
+            if len(known) % BETWEEN_PAUSES == 0:
+                yield None
+        return known
 
 
 def _rank(member_id: str, subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
@@ -40,7 +59,7 @@ def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _share(topic_id: Uuid, partitions: int, members: list[str], assigned: dict[str, dict[Uuid, frozenset[int]]]) -> None:
+def _share(topic_id: Uuid, partitions: int, members: list[str], assigned: dict[str, dict[Uuid, frozenset[int]]]) -> Pauses[None]:
     least, extra = divmod(partitions, len(members))
     first = 0
     for position, member_id in enumerate(members):
@@ -49,6 +68,8 @@ def _share(topic_id: Uuid, partitions: int, members: list[str], assigned: dict[s
             return
         assigned[member_id][topic_id] = frozenset(range(first, first + count))
         first += count
+        if position % BETWEEN_PAUSES == 0:
+            yield None
 
 
 def _known(owned: Partitions, partitions: Partitions) -> Partitions:

@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import pairwise
 
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Pauses
 from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
 from ottla.wire.schema import Uuid
+
+BETWEEN_STEPS = 20
+"""Between two pauses: a step looks at many members."""
 
 
 class SubscriptionClass:
@@ -29,13 +33,16 @@ class SubscriptionClass:
         self.closed = False
         self._heap: list[tuple[int, str]] = []
 
-    def fill(self, draft: AssignmentDraft) -> None:
+    def fill(self, draft: AssignmentDraft) -> Pauses[None]:
         """Index what the members have."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
-        for member_id in self.members:
+        yield None
+        for count, member_id in enumerate(self.members):
             for topic_id in draft.held(member_id):
                 self.holders.setdefault(topic_id, {})[member_id] = None
+            if count % BETWEEN_PAUSES == 0:
+                yield None
 
     def least(self, sizes: dict[str, int]) -> tuple[int, str]:
         """The fewest partitions that one of its members has, and that member."""
@@ -77,8 +84,14 @@ class Leveller:
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
         self.class_of: dict[str, SubscriptionClass] = {}
+        self.topics: dict[Uuid, SharedTopic] = {}
+
+    def index(self) -> Pauses[None]:
+        draft = self.draft
         subscriptions: dict[frozenset[Uuid], SubscriptionClass] = {}
-        for member_id in draft.members:
+        for count, member_id in enumerate(draft.members):
+            if count % BETWEEN_PAUSES == 0:
+                yield None
             topic_ids = draft.subscribers[member_id].topic_ids
             found = subscriptions.get(topic_ids)
             if found is None:
@@ -87,23 +100,29 @@ class Leveller:
             self.class_of[member_id] = found
         subscribed: dict[Uuid, list[SubscriptionClass]] = {topic_id: [] for topic_id in draft.free}
         for each in subscriptions.values():
-            each.fill(draft)
+            yield from each.fill(draft)
             for topic_id in each.topic_ids:
                 subscribed[topic_id].append(each)
         self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
-    def hand_out(self) -> None:
+    def hand_out(self) -> Pauses[None]:
         """Give free partitions to the members with fewest, beginning with the topics that have least choice."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
                 self._give(topic, AssignablePartition(topic.topic_id, index))
+                if index % BETWEEN_STEPS == 0:
+                    yield None
 
-    def relieve(self) -> None:
+    def relieve(self) -> Pauses[None]:
         """Take from the members with most, as long as that makes the shares more level."""
         sizes = self.draft.sizes
         most = [(-size, member_id) for member_id, size in sizes.items()]
         heapify(most)
+        count = 0
         while most:
+            count += 1
+            if count % BETWEEN_STEPS == 0:
+                yield None
             size, member_id = heappop(most)
             if -size != sizes[member_id] or self.class_of[member_id].closed:
                 continue
@@ -189,8 +208,9 @@ class Leveller:
         self.class_of[member_id].holders.setdefault(partition.topic_id, {})[member_id] = None
 
 
-def level(draft: AssignmentDraft) -> None:
+def level(draft: AssignmentDraft) -> Pauses[None]:
     """Complete the draft."""
     leveller = Leveller(draft)
-    leveller.hand_out()
-    leveller.relieve()
+    yield from leveller.index()
+    yield from leveller.hand_out()
+    yield from leveller.relieve()

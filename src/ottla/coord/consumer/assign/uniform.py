@@ -6,10 +6,10 @@ from replicas in their own rack as far as neither rule suffers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
-from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft, spread
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape, finish
+from ottla.coord.consumer.assign.draft import AssignmentDraft, spread
 from ottla.coord.consumer.assign.racks import prefer_racks
 from ottla.coord.consumer.assign.uneven import level
 from ottla.wire.schema import Uuid
@@ -22,18 +22,26 @@ class UniformAssignor:
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
         """See `Assignor`."""
+        return finish(self.assign_slowly(subscribers, topics))
+
+    def assign_slowly(
+        self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
+    ) -> Pauses[Mapping[str, Partitions]]:
+        """See `PatientAssignor`."""
         if not subscribers:
             return {}
         draft = AssignmentDraft(subscribers, topics)
+        yield from draft.keep()
         if len({subscriber.topic_ids for subscriber in subscribers.values()}) == 1:
-            _fill(draft, _claims(draft))
+            claims = yield from _claims(draft)
+            yield from _fill(draft, claims)
         else:
-            level(draft)
-        prefer_racks(draft)
-        return draft.assigned()
+            yield from level(draft)
+        yield from prefer_racks(draft)
+        return (yield from draft.assigned())
 
 
-def _claims(draft: AssignmentDraft) -> dict[str, int]:
+def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
     """How many partitions each member may still get, once those that had too many have given the rest back.
 
     The ones that are left over, when all have the same, stay with members that have one more already.
@@ -43,7 +51,8 @@ def _claims(draft: AssignmentDraft) -> dict[str, int]:
     for member_id in [member_id for member_id, size in sizes.items() if size > least]:
         fair = least + (extra > 0)
         extra -= extra > 0
-        _give_back(draft, member_id, sizes[member_id] - fair)
+        yield from _give_back(draft, member_id, sizes[member_id] - fair)
+    yield None
     claims = {}
     for member_id, size in sizes.items():
         if size <= least:
@@ -51,29 +60,34 @@ def _claims(draft: AssignmentDraft) -> dict[str, int]:
             extra -= extra > 0
             if claim:
                 claims[member_id] = claim
+    yield None
     return claims
 
 
-def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> None:
+def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
     """Of the topics that it has most of."""
     if count:
-        held = [
-            AssignablePartition(topic_id, index)
-            for topic_id, indexes in sorted(draft.held(member_id).items())
-            for index in sorted(indexes)
-        ]
-        for partition in spread(held)[-count:]:
-            draft.take(member_id, partition)
+        stays = draft.sizes[member_id] - count
+        for position, partition in enumerate(spread(draft.held(member_id))):
+            if position >= stays:
+                draft.take(member_id, partition)
+            if position % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
+                yield None
 
 
-def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> None:
+def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
     """Deal the free partitions in turns, so that each topic is spread over many members."""
-    turns: list[str] = []
+    for given, (member_id, partition) in enumerate(zip(_turns(claims), draft.unassigned(), strict=True)):
+        draft.give(member_id, partition)
+        if given % BETWEEN_PAUSES == 0:
+            yield None
+
+
+def _turns(claims: dict[str, int]) -> Iterator[str]:
+    """Everybody who may get one more, then everybody who may get another, and so on."""
     members = list(claims)
     turn = 0
     while members:
-        turns += members
+        yield from members
         turn += 1
         members = [member_id for member_id in members if claims[member_id] > turn]
-    for member_id, partition in zip(turns, list(draft.unassigned()), strict=True):
-        draft.give(member_id, partition)

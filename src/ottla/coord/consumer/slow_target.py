@@ -1,0 +1,90 @@
+"""The rest of a long assignment, slice by slice: the work, then storing what came of it, then the answer to who called for it.
+
+The group may have changed since it began. What was found is stored all the same, for those who are still there: it keeps the group
+going however often members come and go, and as the group's epoch has grown by then, another assignment follows. Nobody gets a
+partition that somebody else has, whatever the targets say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ottla.coord.consumer.checks import unknown_member
+from ottla.coord.consumer.draft import ConsumerDraft, Refusal
+from ottla.coord.consumer.events import AssignmentEnded
+from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
+from ottla.coord.consumer.heartbeat import lead, owned_of, refusal, response_to
+from ottla.coord.consumer.reconcile import Target
+from ottla.coord.consumer.records import TargetEpochStored, TargetStored
+from ottla.coord.consumer.subscription import Outlook
+from ottla.coord.consumer.target import PAUSE_MS
+from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
+
+STORED_AT_ONCE: Final = 100
+"""Targets, each of which takes about six microseconds until it is stored and applied."""
+
+
+def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
+    """Do the next slice. If the group is another one by now, whoever waits joins it anew."""
+    if draft.group.assigning != key.token:
+        give_up(draft, key)
+    elif key.found is None:
+        draft.after(_worked(key), PAUSE_MS)
+    else:
+        end = key.at + STORED_AT_ONCE
+        for changed in key.found[key.at : end]:
+            member_id = _holder(draft.group, changed)
+            if member_id is not None:
+                draft.store(TargetStored(key.group_id, member_id, changed.record.partitions))
+        if end < len(key.found):
+            draft.after(replace(key, at=end), PAUSE_MS)
+        else:
+            _end(draft, key, key.found)
+
+
+def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
+    """There will be no such assignment."""
+    if key.awaited is not None:
+        draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
+
+
+def _worked(key: AssignmentKey) -> AssignmentKey:
+    try:
+        next(key.work)
+    except StopIteration as end:
+        return replace(key, found=tuple(end.value))
+    return key
+
+
+def _holder(group: ConsumerGroup, changed: ChangedTarget) -> str | None:
+    """The member itself, or the static one that replaced it."""
+    member_id = changed.record.member_id
+    if member_id in group.members or changed.instance_id is None:
+        return member_id if member_id in group.members else None
+    return group.static.get(changed.instance_id)
+
+
+def _end(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, ...]) -> None:
+    draft.store(TargetEpochStored(key.group_id, key.epoch, draft.now.wall_ms))
+    draft.store(AssignmentEnded(key.group_id))
+    if key.awaited is not None:
+        _answer(draft, key, found, key.awaited)
+
+
+def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, ...], awaited: AwaitedTarget) -> None:
+    """Answer the heartbeat that called for the assignment, as if it had been made at once."""
+    member = draft.group.members.get(awaited.member_id)
+    if member is None:
+        give_up(draft, key)
+        return
+    own = (changed.record.partitions for changed in found if changed.record.member_id == member.member_id)
+    aim = Target(key.epoch, next(own, draft.group.targets.get(member.member_id, NO_TARGET)))
+    looked = Outlook(draft.group.epoch, draft.group.resolved, awaited.changed)
+    body = awaited.asked.body
+    settled = lead(draft, looked, member, aim, owned_of(body))
+    if isinstance(settled, Refusal):
+        draft.answer(refusal(settled), key.token)
+        return
+    draft.expect(settled)
+    draft.answer(response_to(draft, body, awaited.assigned, settled), key.token)
