@@ -133,7 +133,7 @@ def consumer_group_heartbeat(
 ) -> Reply:
     """Served if the settings and the level of the feature allow the consumer protocol (KIP-848).
 
-    Names by the thousand are put in order before the coordinator is asked.
+    Names by the thousand are put in order, and their topics hashed, before the coordinator is asked.
     """
     if not _serves_consumers(settings, features):
         return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
@@ -145,6 +145,9 @@ def consumer_group_heartbeat(
 def _heard_slowly(request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine]) -> Steps[Reply]:
     body = request.body
     names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
+    machine = groups.machine_of(body.group_id, request.now)
+    if machine is not None:
+        yield from machine.consumers.prepare(body.group_id, body.member_id, names)
     body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
     return groups.ask_one(body.group_id, body, request, _unchanged, blocking=True)
 

@@ -16,17 +16,17 @@ from ottla.coord.classic.sync_group import request_error as sync_request_error
 from ottla.coord.consumer import classic_members, describe, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
-from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.assign import Assignor, Pauses
 from ottla.coord.consumer.assign.range import RangeAssignor
 from ottla.coord.consumer.assign.uniform import UniformAssignor
 from ottla.coord.consumer.checks import request_error as heartbeat_error
 from ottla.coord.consumer.draft import ConsumerDraft, Context, OfGroup, Refusal
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import ConsumerGroup
-from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
+from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from ottla.coord.consumer.records import ConsumerStored, EpochForgotten, MemberStored, PatternStored
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import preferred, seek
+from ottla.coord.consumer.subscription import preferred, seek, subscribed_with
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import (
@@ -110,6 +110,12 @@ class ConsumerGroups:
             record = record._replace(topics=self._memory.names.shared(record.topics))
         consumer.apply(group, record)
         return group.weight - before
+
+    def prepare(self, group_id: str, member_id: str, names: frozenset[str]) -> Pauses[None]:
+        """Work ahead, with pauses, for the decision about a heartbeat of a member that subscribes to thousands of names."""
+        group = self.groups.get(group_id) or ConsumerGroup(group_id)
+        member = group.members.get(member_id) or ConsumerMember(member_id)
+        yield from self.topics.hash_slowly(*subscribed_with(group, member, names, group.resolved))
 
     def recall(self, now: Now) -> list[GroupOutcome]:
         """After a restart every member has its full time again, for its session and to give partitions up."""

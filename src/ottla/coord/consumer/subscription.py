@@ -186,7 +186,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
     resolved = {**group.resolved, **taken}
     nobody = ConsumerMember("")
-    metadata_hash = draft.context.topics.hash_of(*_subscribed(draft, nobody, nobody, resolved))
+    metadata_hash = draft.context.topics.hash_of(*subscribed_with(group, nobody, nobody.topics, resolved))
     changed = any(group.resolved.get(pattern, NOT_RESOLVED).topics != known.topics for pattern, known in taken.items())
     if changed or metadata_hash != group.metadata_hash:
         bump_epoch(draft, metadata_hash)
@@ -197,7 +197,7 @@ def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember,
     group = draft.group
     if resolved is group.resolved and not group.stale and not _changes(group, member, updated):
         return group.metadata_hash
-    return draft.context.topics.hash_of(*_subscribed(draft, member, updated, resolved))
+    return draft.context.topics.hash_of(*subscribed_with(group, member, updated.topics, resolved))
 
 
 def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> bool:
@@ -208,13 +208,13 @@ def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMemb
     return came or group.subscriptions.get(member.topics) == 1
 
 
-def _subscribed(
-    draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
+def subscribed_with(
+    group: ConsumerGroup, member: ConsumerMember, topics: frozenset[str], resolved: Mapping[str, Resolved]
 ) -> Iterator[frozenset[str]]:
-    """All topics that anybody subscribes to, once `member` is `updated`."""
-    for names, count in draft.group.subscriptions.items():
+    """All topics that anybody subscribes to, once `member` subscribes to these."""
+    for names, count in group.subscriptions.items():
         if count > 1 or names != member.topics:
             yield names
-    yield updated.topics
+    yield topics
     for known in resolved.values():
         yield known.topics

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from struct import pack
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from weakref import ref
 
-from ottla.coord.consumer.assign import TopicShape
-from ottla.coord.consumer.xxh3 import xxh3_64
+from ottla.coord.consumer.assign import Pauses, TopicShape, finish
+from ottla.coord.consumer.names import in_order
+from ottla.coord.consumer.xxh3 import xxh3_64, xxh3_64_slowly
 from ottla.wire.schema import Uuid
 
 _HASH_VERSION = b"\0"
 _SIGN, _RANGE = 1 << 63, 1 << 64
+NAMES_BETWEEN_PAUSES: Final = 2_000
+TOPICS_BETWEEN_PAUSES: Final = 100
+MOST_KEPT: Final = 16
+"""Metadata hashes that are remembered."""
 
 
 class KnownTopic(NamedTuple):
@@ -26,7 +32,7 @@ class KnownTopic(NamedTuple):
 class KnownTopics:
     """All topics, by name and by id. Immutable: `changed` returns another one. `version` grows with every change."""
 
-    __slots__ = ("_by_id", "_by_name", "_hashes", "_names", "shapes", "version")
+    __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "shapes", "version")
 
     def __init__(self, topics: Iterable[KnownTopic] = (), version: int = 0) -> None:
         self.version = version
@@ -34,6 +40,7 @@ class KnownTopics:
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self.shapes: dict[Uuid, TopicShape] = {topic.topic_id: topic.shape for topic in self._by_name.values()}
         self._hashes: dict[str, int] = {}
+        self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
@@ -66,14 +73,41 @@ class KnownTopics:
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
-    def hash_of(self, *subscriptions: AbstractSet[str]) -> int:
+    def hash_of(self, *subscriptions: frozenset[str]) -> int:
         """The metadata hash of a group that subscribes to these topics, as Kafka computes it: signed; 0 for no topics at all."""
-        names: set[str] = set().union(*map(self._present, subscriptions))
-        hashes = [self._hash(name) for name in sorted(names)]
-        if not hashes:
-            return 0
-        hashed = xxh3_64(pack(f"<{len(hashes)}Q", *hashes))
-        return hashed - _RANGE if hashed & _SIGN else hashed
+        known = self._metadata_hashes.get(frozenset(map(ref, subscriptions)))
+        return finish(self.hash_slowly(*subscriptions)) if known is None else known
+
+    def hash_slowly(self, *subscriptions: frozenset[str]) -> Pauses[int]:
+        """The same with pauses. `hash_of` remembers it as long as the subscriptions are there."""
+        names: set[str] = set()
+        ordered: list[str] = []
+        for subscription in subscriptions:
+            wanted = self._perhaps_wanted(subscription)
+            for at in range(0, len(wanted), NAMES_BETWEEN_PAUSES):
+                found = self._present(frozenset(wanted[at : at + NAMES_BETWEEN_PAUSES])) - names
+                names |= found
+                ordered += sorted(found)
+                yield None
+        ordered.sort()
+        yield None
+        packed: list[bytes] = []
+        for at in range(0, len(ordered), TOPICS_BETWEEN_PAUSES):
+            hashes = [self._hash(name) for name in ordered[at : at + TOPICS_BETWEEN_PAUSES]]
+            packed.append(pack(f"<{len(hashes)}Q", *hashes))
+            yield None
+        hashed = (yield from xxh3_64_slowly(b"".join(packed))) if packed else 0
+        hashed = hashed - _RANGE if hashed & _SIGN else hashed
+        if len(self._metadata_hashes) >= MOST_KEPT:
+            del self._metadata_hashes[next(iter(self._metadata_hashes))]
+        self._metadata_hashes[frozenset(map(ref, subscriptions))] = hashed
+        return hashed
+
+    def _perhaps_wanted(self, subscription: frozenset[str]) -> list[str]:
+        """The names of a subscription, or those among all topics: whichever is less to look at."""
+        if len(subscription) <= len(self._by_name):
+            return in_order(subscription)
+        return [name for name in self._by_name if name in subscription]
 
     def _present(self, names: AbstractSet[str]) -> AbstractSet[str]:
         """Those of these topics that exist. A member may subscribe to many more, and many exist to which nobody subscribes."""

@@ -1,12 +1,14 @@
 """XXH3 of 64 bits (seed 0): the hash by which Kafka notices that the topics of a group have changed (KIP-1101).
 
-Meant for inputs of a few kilobytes that are hashed when topics change, not for bulk data.
+Meant for inputs of a few kilobytes that are hashed when topics change, not for bulk data: long ones can be hashed with pauses.
 """
 
 from __future__ import annotations
 
 from struct import unpack_from
 from typing import Final
+
+from ottla.coord.consumer.assign import Pauses, finish
 
 _MASK: Final = (1 << 64) - 1
 _SECRET: Final = bytes.fromhex(
@@ -20,18 +22,25 @@ _PRIME64: Final = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0
 _MIX_1: Final = 0x165667919E3779F9
 _MIX_2: Final = 0x9FB21C651E98DF25
 _STRIPE, _SECRET_STEP = 64, 8
+_BETWEEN_PAUSES: Final = 100
+"""Stripes."""
 _STRIPES_PER_BLOCK: Final = (len(_SECRET) - _STRIPE) // _SECRET_STEP
 _START: Final = (_PRIME32[2], *_PRIME64[:4], _PRIME32[1], _PRIME64[4], _PRIME32[0])
 
 
 def xxh3_64(data: bytes) -> int:
     """The hash, from 0 to 2**64 - 1."""
+    return finish(xxh3_64_slowly(data))
+
+
+def xxh3_64_slowly(data: bytes) -> Pauses[int]:
+    """The same with pauses."""
     size = len(data)
     if size <= 16:
         return _upto_16(data)
     if size <= 128:
         return _upto_128(data)
-    return _upto_240(data) if size <= 240 else _long(data)
+    return _upto_240(data) if size <= 240 else (yield from _long(data))
 
 
 def _u32(data: bytes, at: int) -> int:
@@ -103,7 +112,7 @@ def _upto_240(data: bytes) -> int:
     return _avalanche(total & _MASK)
 
 
-def _long(data: bytes) -> int:
+def _long(data: bytes) -> Pauses[int]:
     size = len(data)
     lanes = list(_START)
     stripes = (size - 1) // _STRIPE
@@ -112,6 +121,8 @@ def _long(data: bytes) -> int:
         _accumulate(lanes, data, number * _STRIPE, step * _SECRET_STEP)
         if step == _STRIPES_PER_BLOCK - 1:
             _scramble(lanes)
+        if number % _BETWEEN_PAUSES == _BETWEEN_PAUSES - 1:
+            yield None
     _accumulate(lanes, data, size - _STRIPE, len(_SECRET) - _STRIPE - 7)
     total = size * _PRIME64[0]
     for index in range(4):

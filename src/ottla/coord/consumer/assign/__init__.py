@@ -20,7 +20,7 @@ NO_PARTITIONS: Partitions = MappingProxyType({})
 
 T = TypeVar("T")
 
-Pauses: TypeAlias = Generator[None, None, T]
+Pauses: TypeAlias = Generator[None, object, T]
 """Work that pauses now and then, so that others have their turn, and what comes of it."""
 
 BETWEEN_PAUSES: Final = 250
