@@ -27,6 +27,19 @@ def test_age_may_take_what_size_had_left() -> None:
     assert (past.start, past.end) == (4, 5), "it is taken for what is there now"
 
 
+def test_a_power_cut_may_take_what_size_had_left() -> None:
+    past = ledger(0, 0, 0, 0, 0)
+    written = SentRecord(b"k", b"new", NOW_MS, NOW_MS)
+    past.send([written])
+    past.acknowledge([written], 5, durable=False)
+    past.lost_power()
+    past.look(ObservedPartition(4, 5, 950, NOW_MS))
+    assert (past.start, past.end) == (4, 5), "the new one was there when the oldest went"
+    past.lost_power()
+    with pytest.raises(Violation, match="the young stay: t-0 began at 4"):
+        past.look(ObservedPartition(5, 5, 950, NOW_MS))
+
+
 @pytest.mark.parametrize(
     ("start", "size_bytes", "retention_bytes"),
     [(4, 500, 1_000), (5, 900, 1_000), (4, 900, -1)],

@@ -371,11 +371,24 @@ class Segment:
             self.times.keep_below(relative, 1)
             self._check_indexes()
         holed = self.index.floor_second(0) is not None  # the first batch never has an entry
-        if not self.size or relative <= 0 or holed or not (self.index.is_growing() and self.times.is_growing()):
+        is_sound = not holed and self.index.is_growing() and self.times.is_growing()
+        if not self.size or relative <= 0 or not is_sound or self._lost_times():
             self._clear_indexes()
         self._load_max_timestamp()
         entry = self.index.last()
         return entry[1] if entry else 0
+
+    def _lost_times(self) -> bool:
+        """Whether a batch before the last entry is newer than all that the time index knows: a power cut took its end alone."""
+        entry, time = self.index.last(), self.times.last()
+        if entry is None:
+            return False
+        newest, relative = time or (NO_TIMESTAMP, -1)
+        known = self.index.floor(relative)
+        try:
+            return find_timestamp(self.file, known[1] if known else 0, entry[1], newest + 1) < entry[1]
+        except Damaged:  # that is met, and told, by whoever reads there
+            return False
 
     def reindex(self) -> None:
         """Begin to build both indexes anew, as an entry of one was found to be wrong. Look-ups raise `Unfinished` till then."""

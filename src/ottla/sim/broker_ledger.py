@@ -87,7 +87,7 @@ class PartitionLedger:
         self.compacted = rules.compacts
         self.start = self.end = self.durable = 0
         self.deleted = self.asked_to_delete = 0
-        self._most_bytes = 0
+        self._most_bytes = self._sent_bytes = self._lost_bytes = 0
         self.told: dict[int, SentRecord] = {}
         self._sent: dict[bytes, SentRecord] = {}
         self._tombstones: dict[bytes, list[SentRecord]] = {}
@@ -103,6 +103,7 @@ class PartitionLedger:
         """Note records that were sent: from now on they may be in the log."""
         for sent in records:
             self._most_bytes = max(self._most_bytes, sent.most_bytes)
+            self._sent_bytes += sent.most_bytes
             if sent.value is None:
                 self._tombstones.setdefault(sent.key, []).append(sent)
             else:
@@ -151,6 +152,7 @@ class PartitionLedger:
         if seen.start > floor:
             self._check_retention(floor, seen)
         self.start, self.end = seen.start, seen.end
+        self._sent_bytes = self._lost_bytes = 0
         del self.rules[:-1]
 
     def _look_after_power_cut(self, seen: ObservedPartition) -> None:
@@ -159,6 +161,7 @@ class PartitionLedger:
         if seen.end < self.durable:
             raise Violation(f"nothing is lost: {self.name} ends at {seen.end}, and had {self.durable} on stable storage")
         self.start = max(self.deleted, min(self.start, seen.start))
+        self._lost_bytes = self._sent_bytes + max(0, self.end - seen.end) * self._most_bytes
         self.end = min(self.end, seen.end)
         for offset in [offset for offset in self.told if offset >= (self.durable if self.compacted else seen.end)]:
             self.told.pop(offset).offset = None
@@ -176,8 +179,9 @@ class PartitionLedger:
             gone = {offset: sent for offset, sent in gone.items() if newest[sent.key] is sent and sent.value is not None}
         young_ms = seen.highest_wall_ms - min(ages) if ages else 0
         young = max((at for at, sent in gone.items() if sent.age_ms >= young_ms), default=-1) if ages else seen.start - 1
-        # Size takes segments from the front while enough stays; then age may take some of what stayed for its size.
-        behind = (seen.start - 1 - young) * self._most_bytes
+        # Size takes segments from the front while enough stays; then age may take some of what stayed for its size, and a power
+        # cut some more.
+        behind = (seen.start - 1 - young) * self._most_bytes + self._lost_bytes
         if young >= 0 and not (sizes and seen.size_bytes + behind >= min(sizes)):
             raise Violation(
                 f"the young stay: {self.name} began at {floor} and begins at {seen.start}, with {seen.size_bytes} bytes; "
