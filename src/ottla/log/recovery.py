@@ -334,7 +334,8 @@ class Opening:
             file_name(segment.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)
         ):
             return 0, next_offset
-        begun = position = segment.reset_indexes(max(self.recovery_point, segment.base_offset))
+        from_offset = max(self.recovery_point, segment.base_offset)
+        begun = position = segment.reset_indexes(from_offset, after_power_cut=not self.was_killed)
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
             is_first = 0 < at == begun  # the index led there, which says only where that batch ends
             if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):

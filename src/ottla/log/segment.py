@@ -362,8 +362,11 @@ class Segment:
         self._count_index_bytes()
         return end, next_offset
 
-    def reset_indexes(self, offset: int) -> int:
-        """Keep only index entries for batches below `offset`; returns the position from which batches must be indexed again."""
+    def reset_indexes(self, offset: int, *, after_power_cut: bool = False) -> int:
+        """Keep only index entries for batches below `offset`; returns the position from which batches must be indexed again.
+
+        After a power cut one of the two files may have lost entries that the other has kept.
+        """
         relative = offset - self.base_offset
         self._bytes_since_entry = 0
         if self.size and relative > 0:
@@ -372,7 +375,7 @@ class Segment:
             self._check_indexes()
         holed = self.index.floor_second(0) is not None  # the first batch never has an entry
         is_sound = not holed and self.index.is_growing() and self.times.is_growing()
-        if not self.size or relative <= 0 or not is_sound or self._lost_times():
+        if not self.size or relative <= 0 or not is_sound or (after_power_cut and self._lost_times()):
             self._clear_indexes()
         self._load_max_timestamp()
         entry = self.index.last()
