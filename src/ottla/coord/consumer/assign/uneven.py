@@ -118,15 +118,17 @@ class Leveller:
         sizes = self.draft.sizes
         most = [(-size, member_id) for member_id, size in sizes.items()]
         heapify(most)
-        count = 0
+        work = 0
         while most:
-            count += 1
-            if count % BETWEEN_STEPS == 0:
+            if work >= BETWEEN_PAUSES:
+                work = 0
                 yield None
             size, member_id = heappop(most)
+            work += 1
             if -size != sizes[member_id] or self.class_of[member_id].closed:
                 continue
             chain = self._chain(member_id)
+            work += BETWEEN_PAUSES // BETWEEN_STEPS + len(self.class_of[member_id].topic_ids)
             if chain:
                 taker = self._pass_on(member_id, chain)
                 heappush(most, (-sizes[member_id], member_id))
