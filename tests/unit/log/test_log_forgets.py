@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from ottla.log.damaged import Damaged
 from ottla.log.log import Log, LogConfig
 from ottla.ports import Now, StorageFailed
 from ottla.sim.disk import SimDisk
@@ -23,13 +24,33 @@ def filled(disk: SimDisk, batches: int = 10, **settings: int | str) -> Log:
     return log
 
 
-def test_a_power_cut_never_leaves_a_younger_segment_without_an_older_one() -> None:
+def starts_after_power_cuts() -> set[int]:
+    """Where logs begin of which nothing was synced when they had rolled."""
+    starts = set()
     for seed in range(30):
         disk = SimDisk()
         log = filled(disk, 3)
         assert len(log.segments) == 2
         disk.crash(Random(seed))
-        assert Log.open(disk, "t-0", log.config, NOW).log_start_offset == 0
+        starts.add(Log.open(disk, "t-0", log.config, NOW).log_start_offset)
+    return starts
+
+
+def test_a_power_cut_never_leaves_a_younger_segment_without_an_older_one() -> None:
+    assert starts_after_power_cuts() == {0}
+
+
+def test_a_roll_that_syncs_no_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: no sync for anything else makes the name of a full segment durable before there is a younger one."""
+    real = Log.roll
+
+    def roll(log: Log) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SimDisk, "sync_dir", lambda disk, path: None)
+            real(log)
+
+    monkeypatch.setattr(Log, "roll", roll)
+    assert starts_after_power_cuts() == {0, 2}
 
 
 def after_ms(ms: int) -> Now:
@@ -80,6 +101,23 @@ def test_records_without_times_age_with_their_file() -> None:
     append(log, make_batch(timestamp=-1))
     assert log.retain(after_ms(5000)) == 0
     assert log.retain(after_ms(5001)) == 1
+
+
+@pytest.mark.expects_errors("cannot be read")
+@pytest.mark.parametrize("written_ms", [-2500, 0, 2500])
+def test_a_segment_with_damage_ages_with_its_file(written_ms: int) -> None:
+    """What its batches say of their times may be a part of the damage."""
+    disk = SimDisk()
+    disk.wall_ms = NOW.wall_ms + written_ms
+    filled(disk, 4, retention_ms=5000).close()
+    disk.flip_bit("t-0/00000000000000000000.log", 8 * (BATCH_BYTES - 1))
+    config = LogConfig(segment_bytes=2 * BATCH_BYTES, retention_ms=5000)
+    log = Log.open(disk, "t-0", config, NOW, clean=True, recovery_point=4)
+    with pytest.raises(Damaged):
+        log.read(0, 1000, until_offset=4)
+    assert log.retain(after_ms(written_ms + 5000)) == 0
+    assert log.retain(after_ms(written_ms + 5001)) == 1
+    assert log.log_start_offset == 2
 
 
 def test_deleted_records_cannot_be_read_and_their_segments_go_later() -> None:
