@@ -2,7 +2,7 @@
 
 Only a checkpoint with the right seal is believed, and only of offsets that it covers. A power cut may leave it older than the log:
 nothing is said of newer batches at the log's end then. Nor is it of lower epochs there, but after a kill: a start and every read
-accept them, and a broker that took over another's log writes some.
+accept them, and a broker that took over another's log once wrote some.
 """
 
 from __future__ import annotations

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.partitions.partition import Partition, Role
+from ottla.records.batch import batches
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_producers import DescribeProducersRequest
+from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.wire.api.list_offsets import ListOffsetsRequest
+from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
@@ -101,3 +104,55 @@ def test_readers_see_nothing_beyond_the_high_watermark() -> None:
     assert partition.last_stable_offset == 3
     assert list_offset(machine) == list_offset(machine, isolation_level=1) == (NONE, 3)
     assert values(machine) == [b"1", b"2", b"3"]
+
+
+def machine_with_a_log_of_newer_epochs() -> Machine:
+    """What was written under the leaders 2 and 5, each one record, as in the log of a cluster that had other leaders."""
+    machine = Machine()
+    create(machine, "t")
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    for partition.leader_epoch in (2, 5):
+        assert produce(machine, b"of %d" % partition.leader_epoch).error_code == NONE
+    machine.restart()
+    return machine
+
+
+def told_epochs(machine: Machine) -> list[int]:
+    """The leader epoch in each answer that has one."""
+    metadata = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
+    described = DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest(name="t")])
+    part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+    listed = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[part])])
+    return [
+        machine.ask(3, 9, metadata).topics[0].partitions[0].leader_epoch,
+        machine.ask(75, 0, described).topics[0].partitions[0].leader_epoch,
+        machine.ask(2, 5, listed).topics[0].partitions[0].leader_epoch,
+    ]
+
+
+def ends_of_epochs(machine: Machine, *epochs: int) -> list[tuple[int, int]]:
+    found = []
+    for epoch in epochs:
+        part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)
+        topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic="t", partitions=[part])
+        answer = machine.ask(23, 3, OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])).topics[0].partitions[0]
+        found.append((answer.leader_epoch, answer.end_offset))
+    return found
+
+
+def test_a_log_that_had_newer_leader_epochs_is_written_on_in_its_newest_and_every_answer_tells_that() -> None:
+    machine = machine_with_a_log_of_newer_epochs()
+    assert told_epochs(machine) == [5, 5, 5]
+    assert [list_offset(machine, epoch)[0] for epoch in (0, 5, 6)] == [FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH]
+    assert produce(machine, b"of 5 too").error_code == NONE
+    assert [header.leader_epoch for _, header in batches(fetch(machine)[1])] == [2, 5, 5]
+    assert ends_of_epochs(machine, 0, 2, 4, 5, 6) == [(0, 0), (2, 1), (2, 1), (5, 3), (-1, -1)]
+
+
+def test_what_is_written_to_such_a_log_outlives_a_kill() -> None:
+    machine = machine_with_a_log_of_newer_epochs()
+    produce(machine, b"of 5 too")
+    machine.kill()
+    assert told_epochs(machine) == [5, 5, 5]
+    assert values(machine) == [b"of 2", b"of 5", b"of 5 too"]

@@ -146,8 +146,12 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def opened(self, log: Log) -> None:
-        """Take over the recovered log. This broker is the only in-sync replica, so readers may see all of it."""
+        """Take over the recovered log. This broker is the only in-sync replica, so readers may see all of it.
+
+        A log that other brokers wrote is written on in its newest leader epoch: epochs only grow.
+        """
         self.log = log
+        self.leader_epoch = max(self.leader_epoch, log.leader_epoch)
         self.offline = None
         self.high_watermark = log.log_end_offset
 

@@ -29,7 +29,7 @@ class PartitionDescriber:
             error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
             partition_index=image.index,
             leader_id=leader,
-            leader_epoch=image.leader_epoch,
+            leader_epoch=image.leader_epoch if held is None else held.leader_epoch,  # the one its requests are held against
             replica_nodes=list(image.replicas),
             isr_nodes=list(image.isr),
             offline_replicas=[self._node_id] if is_offline else [],
