@@ -21,7 +21,14 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 DEFAULT = 5
 NEWEST = {CREATE: 7, DESCRIBE: 4, ALTER: 1}
 
-OURS = {"ottla.acks.all.sync", "ottla.listener.releases", "ottla.max.open.files", "ottla.reserve.bytes"}
+OURS = {
+    "ottla.acks.all.sync",
+    "ottla.listener.releases",
+    "ottla.max.group.bytes",
+    "ottla.max.open.files",
+    "ottla.max.transactional.id.bytes",
+    "ottla.reserve.bytes",
+}
 
 DEFAULTS_OF_OUR_OWN = {
     "max.connections": "the open files that the system allows decide",
