@@ -63,7 +63,7 @@ def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
 
 
 MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
-    "gives what others have": ("consumer", "one owner", ConsumerGroup, "owner", lambda group, topic_id, partition: None),
+    "gives what others have": ("consumer", "one owner", ConsumerGroup, "taken", lambda group, topic_id: ()),
     "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
     "obeys everybody": ("consumer", "commits grow", group_machine, "commit_error", lambda group, body, version: NONE),
     "obeys who is out": ("consumer", "the fenced are deaf", group_machine, "commit_error", obey_who_is_out),
