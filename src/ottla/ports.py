@@ -6,7 +6,7 @@ Pure packages take these as arguments and have no other way out. `ottla.net` imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -226,13 +226,24 @@ class Entries(Protocol):
         """Return the names of the direct children, sorted; none if the entry does not exist."""
 
 
-class Registry(Entries, Protocol):
-    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries.
+CommitSteps = Generator[Callable[[Callable[[StorageFailed | None], None]], None] | None, StorageFailed | None, None]
+"""A commit under way. After None it goes on when others had their turn; a callable starts what it waits for, and it is resumed with
+what that came to. One that is not resumed has been made or not, as after a crash; the next commit finds out."""
 
-    A change is durable when its call returns.
-    """
+
+class Registry(Entries, Protocol):
+    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make all changes or none. Parents are created as needed. Raises `EntryExists`, `NoEntry`, `VersionConflict`."""
+        """Make all changes or none, durable on return. Parents are created as needed.
+
+        Raises `EntryExists`, `NoEntry`, `VersionConflict` and `StorageFailed`.
+        """
+
+    def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
+        """The same without waiting for the disk on the caller's thread: durable when the steps are over.
+
+        Whoever reads meanwhile may see the changes already. Another commit waits for this one, `commit` on the caller's thread.
+        """
 
     def close(self) -> None: ...

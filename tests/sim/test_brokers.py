@@ -15,8 +15,9 @@ from ottla.broker.scheduler import Steps
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
+from ottla.log.reading import LogReader
 from ottla.log.segment import Segment
-from ottla.log.soundness import Unproven
+from ottla.log.soundness import ENDLESS
 from ottla.registry import journal
 from ottla.registry.generations import FIRST, Found, journal_name, numbers, read_journal
 from ottla.sim import broker_life, brokers
@@ -101,7 +102,9 @@ SUFFERED: dict[str, tuple[str, object, str, Callable[..., Any]]] = {
     "takes a lack of handles for a failed sync": (
         "partitions stay online", Syncs, "_start_later", lambda syncs, partition, failure: partition.fail(failure)
     ),
-    "serves what nobody checked": ("nothing rots unseen", Unproven, "is_sound", lambda unproven, start, end: True),
+    "serves what nobody checked": (
+        "nothing rots unseen", LogReader, "_proven", lambda reader, offset, place, *sizes, **may: (*place, ENDLESS, -1)
+    ),
     "takes a damaged registry for an older one": (
         "topic . is no more, and nobody deleted it|a bit of registry.*, and the start (says nothing of|does not mend) it",
         journal, "find", first_half_alone,

@@ -12,6 +12,7 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.decision import Decision
 from ottla.ports import Workers
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
@@ -61,9 +62,12 @@ class Machine:
 
     def set_topic(self, name: str, configs: dict[str, str | None]) -> None:
         """Let these be all the settings of a topic."""
-        configured = self.broker.configs
-        (decision,) = configured.commit([configured.of_topic(name, configs)], self.clock.now())
-        assert not decision.error_code, decision.message
+        configured, made = self.broker.configs, list[list[Decision]]()
+        steps = configured.commit([lambda: configured.of_topic(name, configs)], self.clock.now())
+        self.broker.scheduler.begin("set topic", steps, made.append, urgent=True)
+        while not made:
+            self.pass_time(0)
+        assert not made[0][0].error_code, made[0][0].message
 
     def restart(self) -> None:
         """Stop in order and start again on the same disk."""

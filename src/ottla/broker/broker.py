@@ -195,9 +195,9 @@ class BrokerMachine:
         self.partitions.was_killed = was_killed
         now = self.clock.now()
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
-        registration.join(self.directories, now)
+        new = registration.join(self.directories, now)
         self.configs.load()
-        self.logs.load(now, clean=clean)
+        self.logs.load(now, new, clean=clean)
         self.groups.load(now, self.deletions.names)
         self.transactions.load(now)
         self.deletions.settle()

@@ -5,9 +5,8 @@ Knows the registry's layout; decides nothing (`ottla.cluster.topics` does) and h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ottla.cluster import features, layout
 from ottla.cluster.names import INTERNAL, collision_key
@@ -15,6 +14,8 @@ from ottla.ports import Change, Entries, RegistryDamaged
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
+READ_AT_ONCE = 500
+"""Partitions that are read from an entry between two pauses."""
 
 
 @dataclass(slots=True)
@@ -47,6 +48,20 @@ class TopicImage:
     @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL
+
+
+@dataclass(slots=True)
+class TopicRead:
+    """What the entry of a topic says: the replicas of its partitions, and those of them that are new to the image."""
+
+    topic_id: bytes
+    replicas: list[tuple[int, ...]] = field(default_factory=list)
+    new: list[PartitionImage] = field(default_factory=list)
+
+    @property
+    def known(self) -> int:
+        """How many partitions the image had when this was read."""
+        return len(self.replicas) - len(self.new)
 
 
 class ClusterImage:
@@ -96,17 +111,27 @@ class ClusterImage:
             sentence = f"The registry's entry {path} can't be understood ({error}): `ottla registry restore` puts back a copy"
             raise RegistryDamaged(sentence) from error
 
-    def apply_all(self, changes: Iterable[Change]) -> None:
-        """Take in changes that the registry took."""
+    def apply_all(self, changes: Iterable[Change], read: Mapping[str, TopicRead] | None = None) -> None:
+        """Take in changes that the registry took; `read` is what `read_slowly` returned for them."""
         for change in changes:
-            self.apply(change.path, change.value)
+            self.apply(change.path, change.value, None if read is None else read.get(change.path))
 
-    def apply(self, path: str, value: bytes | None) -> None:
+    def read_slowly(self, changes: Iterable[Change]) -> Generator[None, object, dict[str, TopicRead]]:
+        """Read, with pauses, what these changes say of topics: so that taking it in is a small step, whatever they say."""
+        found: dict[str, TopicRead] = {}
+        for path, value, *_ in changes:
+            match path.split("/")[1:]:
+                case ["brokers", "topics", name] if value is not None:
+                    yield
+                    found[path] = yield from self._read_topic(name, value)
+        return found
+
+    def apply(self, path: str, value: bytes | None, read: TopicRead | None = None) -> None:
         """Take in that an entry of the registry has this value now, or is gone (None). Entries of other kinds are ignored."""
         self.changes += 1
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
-                self._apply_topic(name, value)
+                self._apply_topic(name, value, read)
             case ["brokers", "topics", name, "partitions", index, "state"]:
                 self._apply_state(name, int(index), value)
             case ["config", kind, who]:
@@ -120,7 +145,30 @@ class ClusterImage:
             case ["controller_epoch"]:
                 self.controller_epoch = 0 if value is None else int(value)
 
-    def _apply_topic(self, name: str, value: bytes | None) -> None:
+    def _read_topic(self, name: str, value: bytes) -> Generator[None, object, TopicRead]:
+        stored = layout.read(value)
+        topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
+        placed, read = stored["partitions"], TopicRead(topic_id)
+        known = self._partitions_of(name, topic_id)
+        kinds: dict[tuple[int, ...], tuple[int, ...]] = {}  # ten thousand partitions have few kinds of them
+        for start in range(0, len(placed), READ_AT_ONCE):
+            indexes = range(start, min(start + READ_AT_ONCE, len(placed)))
+            try:
+                some = [tuple(placed[str(index)]) for index in indexes]
+            except KeyError:
+                raise ValueError(f"the partitions of topic {name} are not numbered from 0 without gaps") from None
+            some = [kinds.setdefault(nodes, nodes) for nodes in some]
+            read.replicas += some
+            new = zip(indexes, some, strict=True)
+            read.new += [PartitionImage(index, NO_LEADER, 0, nodes) for index, nodes in new if index >= known]
+            yield
+        return read
+
+    def _partitions_of(self, name: str, topic_id: bytes) -> int:
+        known = self.topics.get(name)
+        return len(known.partitions) if known is not None and known.topic_id == topic_id else 0
+
+    def _apply_topic(self, name: str, value: bytes | None, read: TopicRead | None = None) -> None:
         known = self.topics.get(name)
         if value is None:
             if known is not None:
@@ -128,14 +176,16 @@ class ClusterImage:
                 self._names.pop(known.topic_id, None)
                 self._alike.pop(collision_key(name), None)
             return
-        stored = layout.read(value)
-        topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
-        if known is None or known.topic_id != topic_id:
+        if read is None or read.known != self._partitions_of(name, read.topic_id):
+            read = _at_once(self._read_topic(name, value))
+        if known is None or known.topic_id != read.topic_id:
             self._apply_topic(name, None)
-            known = self.topics[name] = TopicImage(name, topic_id)
-            self._names[topic_id] = name
+            known = self.topics[name] = TopicImage(name, read.topic_id)
+            self._names[read.topic_id] = name
             self._alike[collision_key(name)] = name
-        _place(known, stored["partitions"])
+        for partition, nodes in zip(known.partitions, read.replicas, strict=False):
+            partition.replicas = nodes
+        known.partitions += read.new
 
     def _apply_state(self, name: str, index: int, value: bytes | None) -> None:
         topic = self.topics.get(name)
@@ -180,17 +230,13 @@ def _endpoint(text: str) -> tuple[str, str, int]:
     return name, host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _place(topic: TopicImage, placed: dict[str, Any]) -> None:
-    """Let a topic have these replicas. There may be ten thousand partitions, so what is new is made in one go."""
-    count = len(placed)
-    try:
-        replicas = [tuple(placed[str(index)]) for index in range(count)]
-    except KeyError:
-        raise ValueError(f"the partitions of topic {topic.name} are not numbered from 0 without gaps") from None
-    known = topic.partitions
-    for partition, nodes in zip(known, replicas, strict=False):
-        partition.replicas = nodes
-    known += [PartitionImage(index, NO_LEADER, 0, replicas[index]) for index in range(len(known), count)]
+def _at_once(steps: Generator[None, object, TopicRead]) -> TopicRead:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            read: TopicRead = end.value
+            return read
 
 
 def _paths(registry: Entries) -> Iterator[str]:

@@ -107,13 +107,8 @@ def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
     """`replicas` of each partition by its index. Ten thousand partitions have few kinds of them: each kind is written once."""
-    kinds: dict[tuple[int, ...], str] = {}
-    places = []
-    for index, nodes in replicas.items():
-        kind = tuple(nodes)
-        if kind not in kinds:
-            kinds[kind] = dumps(kind, separators=SEPARATORS)
-        places.append(f'"{index}":{kinds[kind]}')
+    kinds = {kind: dumps(kind, separators=SEPARATORS) for kind in set(map(tuple, replicas.values()))}
+    places = [f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()]
     return (
         f'{{"removing_replicas":{{}},"partitions":{{{",".join(places)}}},"topic_id":"{uuid_text(topic_id)}",'
         '"adding_replicas":{},"version":3}'

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import NO_LEADER, ClusterImage, TopicImage
+from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
 from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread
 from ottla.ports import NEW, Change
@@ -182,10 +182,14 @@ def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
         Change(
             layout.state_path(topic.name, one.index), layout.state_json(image.controller_epoch, one.replicas[0], 0, one.replicas)
         )
-        for topic in image.topics.values()
-        for one in topic.partitions
-        if one.leader == NO_LEADER and not one.isr
+        for topic, one in leaderless(image)
     )
+
+
+def leaderless(image: ClusterImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
+    """The partitions that never had a leader."""
+    for topic in image.topics.values():
+        yield from ((topic, one) for one in topic.partitions if one.leader == NO_LEADER and not one.isr)
 
 
 def delete(topic: TopicImage) -> Decision:

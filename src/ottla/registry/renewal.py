@@ -1,12 +1,14 @@
 """Beginning a journal anew when most of it tells of what is no more, a little with each commit. Knows the disk port and lines.
 
 The new journal is written beside the one in use, under names that end with `.tmp`, from the entries as they were when it was begun.
-When these are on stable storage the commits made since follow, and it gets its name: first in the first directory.
+The commits made since follow. When all but the last few of these are on stable storage it gets its name: first in the first
+directory.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
@@ -23,6 +25,9 @@ LEAST_BYTES = 1 << 20
 STEP_ENTRIES = 128
 """Entries that go into the new journal with each commit."""
 
+STEP_COMMITS = 4
+"""Commits that follow them with each."""
+
 
 class NewJournal:
     """A journal that is being written. `number` is how many commits came before its entries were taken."""
@@ -34,7 +39,8 @@ class NewJournal:
         self.end = 0
         self.base = 0
         self.is_published = False
-        self.commits: list[tuple[int, Sequence[Change]]] = []
+        self.commits: deque[tuple[int, Sequence[Change]]] = deque()
+        self._has_entries = False
         self._entries = tree.entries()
         self._files: list[File] = [disk.open(f"{directory}/{self.name}.tmp", create=True) for directory in DIRECTORIES]
         self._add([lines.head(number, len(tree))])
@@ -48,14 +54,18 @@ class NewJournal:
         return self._files
 
     def step(self) -> bool:
-        """Write some entries; True when all are written. Raises `StorageFailed`."""
+        """Write some entries, or when all are written some of the commits; True if none is left. Raises `StorageFailed`."""
+        if self._has_entries:
+            self._add([lines.commit(*self.commits.popleft()) for _ in range(min(STEP_COMMITS, len(self.commits)))])
+            return not self.commits
         some = [lines.entry(path, node) for path, node in islice(self._entries, STEP_ENTRIES)]
         self._add(some)
         self.base = self.end
-        return len(some) < STEP_ENTRIES
+        self._has_entries = len(some) < STEP_ENTRIES
+        return False
 
     def publish(self, disk: Disk) -> None:
-        """Add the commits made meanwhile, and let this be the newest journal. Raises `StorageFailed`."""
+        """Add the last commits, and let this be the newest journal. Raises `StorageFailed`."""
         self._add([lines.commit(number, changes) for number, changes in self.commits])
         for file in self._files:
             file.append([bytes(ROOM_BYTES)])

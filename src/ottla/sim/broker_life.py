@@ -39,6 +39,9 @@ from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 
+ROT_WEIGHT = 0.7
+"""How often a bit rots where disks have faults, beside other things that happen; writes have 30."""
+
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 20, 21, 37, 44
 TOPIC_RESOURCE, SET = 2, 0
 LOOK_MS = 6 * HOUR_MS
@@ -159,7 +162,7 @@ class BrokerLife:
         if self.plan.deaths:
             acts.append((2, self._die))
         if self.plan.faults:
-            acts += [(1.5, self._break), (0.7, self._lack_handles), (0.7, self._rot)]
+            acts += [(1.5, self._break), (0.7, self._lack_handles), (ROT_WEIGHT, self._rot)]
         if self.plan.jumps:
             acts.append((0.7, self._jump))
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()

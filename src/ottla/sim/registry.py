@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, VersionConflict
+from ottla.ports import NEW, Change, CommitSteps, Entry, EntryExists, NoEntry, VersionConflict
 
 
 @dataclass(slots=True)
@@ -52,6 +52,10 @@ class MemoryRegistry:
         for change in changes:
             _apply(nodes, change, self._session)
         self.tree.nodes = nodes
+
+    def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
+        yield None
+        self.commit(changes)
 
     def close(self) -> None:
         """End the session."""

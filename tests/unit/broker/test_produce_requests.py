@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.topics import TopicSpec
 from ottla.log.config import LogConfig
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE
 from tests.support.machine import Machine
+from tests.support.producing import create
 from tests.unit.records.making import edited
 
 PRODUCE, HOUR = 0, 3_600_000
@@ -23,9 +23,7 @@ def machine() -> Machine:
 
 
 def topic(machine: Machine, **settings: str) -> str:
-    configs = {name.replace("_", "."): value for name, value in settings.items()}
-    machine.broker.topics.create([TopicSpec("t", 1, 1, configs=configs)], machine.clock.now())
-    machine.broker.logs.follow_at_once(["t"], machine.clock.now())
+    create(machine, "t", **settings)
     return "t"
 
 
@@ -69,7 +67,7 @@ def test_a_batch_is_measured_before_it_is_opened(machine: Machine) -> None:
 def test_times_are_judged_by_the_settings_of_the_topic_as_they_are_now(machine: Machine) -> None:
     name = topic(machine)
     assert produce(machine, name, at(machine, 0, 2 * HOUR)).error_code == INVALID_TIMESTAMP
-    machine.broker.partitions.configure(name, LogConfig(message_timestamp_after_max_ms=3 * HOUR), machine.clock.now())
+    machine.broker.partitions.configure(name, 0, LogConfig(message_timestamp_after_max_ms=3 * HOUR), machine.clock.now())
     assert produce(machine, name, at(machine, 0, 2 * HOUR)).error_code == NONE
 
 

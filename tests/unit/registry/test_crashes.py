@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import itertools
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from ottla.ports import NEW, Change, Entry, StorageFailed
+from ottla.ports import NEW, Change, CommitSteps, Entry, EntryExists, StorageFailed
 from ottla.registry.generations import COPY, DIRECTORIES, FIRST, numbers
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
@@ -42,16 +44,51 @@ def live(disk: CutDisk, random: Random, known: dict[str, int], lifetime: int) ->
         path = f"/a/{random.randrange(12)}"
         before = known.get(path, -1)
         known[path] = -1
+        between = partial(put_between, registry, random, known, number)
         if random.random() < 0.2 and registry.get(path) is not None:
-            registry.commit([Change(path, None)])
+            commit(registry, disk, random, [Change(path, None)], between)
             known.pop(path)
         else:
             size = random.randrange(300 if random.random() < 0.9 else 3_000)  # now and then more than there is room ahead
-            registry.commit([Change(path, b"%d %b" % (number, bytes(size)))])
+            commit(registry, disk, random, [Change(path, b"%d %b" % (number, bytes(size)))], between)
             known[path] = number
         assert before <= number
         if random.random() < 0.5:
             disk.run_syncs()
+
+
+def commit(registry: JournalRegistry, disk: CutDisk, random: Random, changes: list[Change], between: Callable[[], None]) -> None:
+    """On the caller's thread, or beside it: then another commit may come between."""
+    if random.random() < 0.5:
+        registry.commit(changes)
+    else:
+        commit_slowly(registry, disk, changes, lambda: between() if random.random() < 0.3 else None)
+
+
+def commit_slowly(
+    registry: JournalRegistry, disk: CutDisk, changes: list[Change], between: Callable[[], None] = lambda: None
+) -> None:
+    steps, told = registry.commit_slowly(changes), list[StorageFailed | None]()
+    start = next(steps)
+    try:
+        while start is not None:
+            try:
+                start(told.append)
+            except StorageFailed as refused:
+                told.append(refused)
+            between()
+            while not told:
+                disk.run_syncs()
+            start = steps.send(told.pop())
+    except StopIteration:
+        return
+
+
+def put_between(registry: JournalRegistry, random: Random, known: dict[str, int], number: int) -> None:
+    path = f"/b/{random.randrange(3)}"
+    known[path] = -1
+    registry.commit([Change(path, b"%d %b" % (number, bytes(random.randrange(3_000))))])
+    known[path] = number
 
 
 def live_many_times(seed: int) -> int:
@@ -103,7 +140,7 @@ def grow(disk: CutDisk) -> None:
 
 def extend_only(pair: Any, size: int, *, may_use_spare: bool) -> None:
     """As `_make_room`, but nothing is synced."""
-    for file in (pair._first, pair._copy):
+    for file in (pair.first, pair._copy):
         if file.size < pair._end + size + 500:
             file.write(file.size, bytes(pair._end + size + 2_500 - file.size))
 
@@ -150,8 +187,27 @@ def test_a_journal_is_begun_anew_in_small_steps() -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_large_commits_made_meanwhile_follow_in_small_steps_too() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    registry.commit([Change(f"/e/{number}", b"v", NEW) for number in range(100)])
+    written: list[int] = []
+    for _ in range(60):
+        before = disk.used_bytes
+        registry.commit([Change(f"/n/{one}", BIG * 10) for one in range(4)])
+        written.append(disk.used_bytes - before)
+        disk.run_syncs()
+    assert numbers(disk, FIRST)[-1] > 0
+    one = 4 * len(BIG) * 10
+    assert max(written) < 2 * 8 * one, f"a few commits at a time, twice: {max(written) // one} at once"
+    disk.kill()
+    assert JournalRegistry.open(disk).get("/n/0") == Entry(BIG * 10, 59)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("reason", [IO_ERROR, NO_SPACE])
-def test_a_refused_commit_changes_nothing_whatever_the_disk_refused(reason: str) -> None:
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_refused_commit_changes_nothing_whatever_the_disk_refused(reason: str, is_slow: bool) -> None:
     for after in range(40):
         disk = CutDisk()
         registry = JournalRegistry.open(disk)
@@ -160,7 +216,8 @@ def test_a_refused_commit_changes_nothing_whatever_the_disk_refused(reason: str)
         accepted = []
         for number in range(12):
             try:
-                put_entry(registry, "/n", b"%d" % number + BIG)
+                changes = [Change("/n", b"%d" % number + BIG)]
+                commit_slowly(registry, disk, changes) if is_slow else registry.commit(changes)
                 accepted.append(number)
             except StorageFailed:
                 entry = registry.get("/n")
@@ -184,6 +241,64 @@ def test_a_commit_for_which_no_handle_is_left_is_refused_and_the_next_one_taken(
     make_entry(registry, "/a")
     disk.kill()
     assert JournalRegistry.open(disk).children("/") == ["a"]
+
+
+def begun(registry: JournalRegistry, path: str) -> tuple[CommitSteps, list[StorageFailed | None]]:
+    """A commit of an entry up to the sync that it waits for; what that comes to is told later."""
+    steps, told = registry.commit_slowly([Change(path, b"v", NEW)]), list[StorageFailed | None]()
+    start = next(steps)
+    assert start is not None
+    start(told.append)
+    return steps, told
+
+
+def test_a_commit_waits_for_the_one_before_and_both_are_there() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    steps, told = begun(registry, "/a")
+    with pytest.raises(EntryExists):
+        registry.commit([Change("/a", b"other", NEW)])
+    make_entry(registry, "/b")
+    disk.run_syncs()
+    with pytest.raises(StopIteration):
+        steps.send(told.pop())
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/") == ["a", "b"]
+
+
+def test_a_commit_that_nobody_goes_on_with_is_finished_by_the_next_one_or_by_the_end() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    begun(registry, "/a")[0].close()
+    make_entry(registry, "/b")
+    begun(registry, "/c")[0].close()
+    registry.close()
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/") == ["a", "b", "c"]
+
+
+def test_a_commit_whose_sync_fails_is_taken_back_and_its_asker_told() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    make_entry(registry, "/a")
+    steps, told = begun(registry, "/b")
+    disk.fail(0)  # the sync of the first journal
+    with pytest.raises(StorageFailed, match="restart the broker"):
+        make_entry(registry, "/c")
+    disk.heal()
+    disk.run_syncs()
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        steps.send(told.pop())
+    assert registry.children("/") == ["a"]
+
+
+def test_a_full_disk_that_has_no_room_ahead_refuses_a_commit_beside_the_callers_thread() -> None:
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    disk.capacity_bytes = disk.used_bytes
+    with pytest.raises(StorageFailed, match="No space left"):
+        commit_slowly(registry, disk, [Change("/large", bytes(100_000))])
+    assert registry.children("/") == []
 
 
 def test_after_a_failed_sync_nothing_is_taken_until_the_next_start() -> None:

@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeVar
 
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -45,6 +46,7 @@ class AlterRooms(NamedTuple):
     cluster: ClusterImage
     settings: SettingsInForce
     configs: DynamicConfigs
+    later: LaterReplies
 
 
 Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
@@ -59,9 +61,13 @@ def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> R
     """Replace all settings that a resource has of its own by those given."""
     resources = request.body.resources
     changes = [[ConfigChange(config.name, SET, config.value) for config in resource.configs] for resource in resources]
-    decisions = _decided(rooms, request, resources, changes, {})
-    results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
-    return AlterConfigsResponse(responses=results)
+
+    def altered() -> Steps[Reply]:
+        decisions = yield from _decided(rooms, request, resources, changes, {})
+        results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
+        return AlterConfigsResponse(responses=results)
+
+    return rooms.later.computed(altered(), to_the_end=True)
 
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
@@ -71,9 +77,13 @@ def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], 
     changes = [
         [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs] for resource in resources
     ]
-    decisions = _decided(rooms, request, resources, changes, None)
-    results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
-    return IncrementalAlterConfigsResponse(responses=results)
+
+    def altered() -> Steps[Reply]:
+        decisions = yield from _decided(rooms, request, resources, changes, None)
+        results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
+        return IncrementalAlterConfigsResponse(responses=results)
+
+    return rooms.later.computed(altered(), to_the_end=True)
 
 
 def _decided(
@@ -82,14 +92,22 @@ def _decided(
     resources: Sequence[AlteredResource],
     changes: Sequence[list[ConfigChange]],
     base: Mapping[str, str] | None,
-) -> list[Decision]:
+) -> Steps[list[Decision]]:
     """What becomes of each resource. One sync makes all changes of topics and groups durable."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    decisions = [
-        _altered(rooms, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
+    decide = [
+        partial(_altered, rooms, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
         for resource, wanted in zip(resources, changes, strict=True)
     ]
-    return decisions if request.body.validate_only else rooms.configs.commit(decisions, request.now)
+    if request.body.validate_only:
+        return [one() for one in decide]
+    decided: dict[int, Decision] = {}
+    others = [number for number, resource in enumerate(resources) if resource.resource_type != BROKER]
+    for number in sorted(set(range(len(resources))).difference(others)):
+        decided[number] = yield from rooms.configs.commit_broker(decide[number], request.now)
+    made = yield from rooms.configs.commit([decide[number] for number in others], request.now)
+    decided |= zip(others, made, strict=True)
+    return [decided[number] for number in range(len(resources))]
 
 
 def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
@@ -109,7 +127,7 @@ def _altered(
     base: Mapping[str, str] | None,
     times: int,
 ) -> Decision:
-    """Decide one resource's changes over `base`, or with None over what it has; those of a broker are made, too."""
+    """Decide one resource's changes over `base`, or with None over what it has."""
     name = resource.resource_name
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type
@@ -187,12 +205,12 @@ def _alter_broker(
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
     after = changed(present if base is None else base, changes, BrokerSettings, settings.value)
     try:
-        rooms.configs.set_broker(node_id, after, request.now, validate_only=True)
+        decision = rooms.configs.of_broker(node_id, after)
     except SettingError as error:
         raise ConfigRefused(INVALID_REQUEST, str(error)) from None
     if request.release.eligible_replicas:
         _check_replicas(changes, node_id, keeps=base is None)
-    return rooms.configs.set_broker(node_id, after, request.now, validate_only=request.body.validate_only)
+    return decision
 
 
 def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:

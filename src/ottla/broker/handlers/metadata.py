@@ -71,7 +71,7 @@ def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     if body.allow_auto_topic_creation and rooms.settings.value.auto_create_topics_enable:
         missing = _missing(rooms.cluster, body.topics)
         if missing:
-            return rooms.later.computed(_with_new(request, rooms, missing))
+            return rooms.later.computed(_with_new(request, rooms, missing), to_the_end=True)
     return _named(request, rooms, {})
 
 
@@ -94,7 +94,7 @@ def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: 
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
         yield from rooms.logs.free_slowly(names)
-        decisions = rooms.topics.create_named(names, request.now)
+        decisions = yield from rooms.topics.create_named(names, request.now)
         refused |= {decision.name: decision.error_code for decision in decisions if decision.error_code}
         made = [decision.name for decision in decisions if decision.is_made]
         yield from awaited(rooms.later, rooms.logs.reply(MetadataResponse(), made, request.now))

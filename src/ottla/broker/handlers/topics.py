@@ -50,24 +50,19 @@ def create_topics(
     request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce, later: LaterReplies
 ) -> Reply:
     """Create topics, each with its own result; they are visible to every API when the reply leaves."""
-    return later.computed(_created_slowly(request, topics, logs, settings))
+    return later.computed(_create(request, topics, logs, settings), to_the_end=True)
 
 
-def _created_slowly(
-    request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce
-) -> Steps[Reply]:
+def _create(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Steps[Reply]:
     """The same once the names are free: thousands of logs may be left of topics that were deleted a moment ago."""
-    if not request.body.validate_only:
-        yield from logs.free_slowly([topic.name for topic in request.body.topics])
-    return _create(request, topics, logs, settings)
-
-
-def _create(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Reply:
     body = request.body
+    if not body.validate_only:
+        yield from logs.free_slowly([topic.name for topic in body.topics])
     wanted = [_new_topic(settings.value, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
     room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
-    decisions = {one.name: one for one in topics.create(wanted, request.now, validate_only=body.validate_only, room=room)}
+    decided = yield from topics.create(wanted, request.now, validate_only=body.validate_only, room=room)
+    decisions = {one.name: one for one in decided}
     if whole is not None:
         whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)
     configs = {topic.name: topic.configs for topic in wanted}
@@ -133,7 +128,12 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
     ),
 )
 def delete_topics(
-    request: Request[DeleteTopicsRequest], topics: Topics, cluster: ClusterImage, logs: LogReconciler, settings: SettingsInForce
+    request: Request[DeleteTopicsRequest],
+    topics: Topics,
+    cluster: ClusterImage,
+    logs: LogReconciler,
+    settings: SettingsInForce,
+    later: LaterReplies,
 ) -> Reply:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
     body = request.body
@@ -145,12 +145,18 @@ def delete_topics(
     times = Counter(_name(cluster, state) for state in states)
     times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
-    found = [result for result in results.values() if not result.error_code]
-    decisions = topics.delete([_known_name(cluster, result) for result in found], request.now)
+    return later.computed(_delete(request, topics, cluster, logs, list(results.values())), to_the_end=True)
+
+
+def _delete(
+    request: Request[DeleteTopicsRequest], topics: Topics, cluster: ClusterImage, logs: LogReconciler, results: list[Deleted]
+) -> Steps[Reply]:
+    found = [result for result in results if not result.error_code]
+    decisions = yield from topics.delete([_known_name(cluster, result) for result in found], request.now)
     for result, decision in zip(found, decisions, strict=True):
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
-    response = DeleteTopicsResponse(responses=list(results.values()))
+    response = DeleteTopicsResponse(responses=results)
     return logs.reply(response, [decision.name for decision in decisions], request.now)
 
 
@@ -199,16 +205,17 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     controller_only=True,
     slices=Slices(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Reply:
+def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler, later: LaterReplies) -> Reply:
     """Add partitions to topics; one that is named twice is left as it is."""
-    body = request.body
-    times = Counter(topic.name for topic in body.topics)
-    response = CreatePartitionsResponse(
-        results=[
-            _grown(topics, topic, request) if times[topic.name] == 1 and not request.repeats(topic.name) else _twice(topic.name)
-            for topic in {topic.name: topic for topic in body.topics}.values()
-        ]
-    )
+    return later.computed(_grow(request, topics, logs), to_the_end=True)
+
+
+def _grow(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Steps[Reply]:
+    times = Counter(topic.name for topic in request.body.topics)
+    response = CreatePartitionsResponse()
+    for topic in {topic.name: topic for topic in request.body.topics}.values():
+        is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
+        response.results.append((yield from _grown(topics, topic, request)) if is_named_once else _twice(topic.name))
     return logs.reply(response, list(times), request.now)
 
 
@@ -218,7 +225,7 @@ def _twice(name: str) -> Grown:
 
 def _grown(
     topics: Topics, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
-) -> Grown:
+) -> Steps[Grown]:
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
-    decision = topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
+    decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
     return Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message)

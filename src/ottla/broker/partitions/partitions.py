@@ -138,9 +138,10 @@ class Partitions:
             was_killed=self.was_killed,
         )
 
-    def configure(self, topic: str, config: LogConfig, now: Now) -> None:
-        """Let a topic's changed settings take effect."""
-        for partition in self._topics.get(topic, {}).values():
+    def configure(self, topic: str, index: int, config: LogConfig, now: Now) -> None:
+        """Let the changed settings of its topic take effect in a partition, if it is there."""
+        partition = self.get(topic, index)
+        if partition is not None:
             partition.configure(config)
             if partition.offline is None:
                 partition.log.config = config

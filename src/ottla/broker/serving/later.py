@@ -148,12 +148,12 @@ class LaterReplies:
         self._hold(promise, reply)
         return promise
 
-    def computed(self, steps: Steps[Reply]) -> Reply:
+    def computed(self, steps: Steps[Reply], *, to_the_end: bool = False) -> Reply:
         """What a long computation returns: at once if one slice is enough for it, otherwise when it comes to its end.
 
         Meanwhile its connection begins no other request: what one client sends stays in order. An expected failure closes the
         connection, and an unexpected one in a step that has changed nothing costs this request alone. If the client goes away, the
-        computation ends where it is.
+        computation ends where it is, unless it is to go on `to_the_end`.
         """
         promise, early = Promise(blocking=True), list[Reply]()
 
@@ -166,7 +166,9 @@ class LaterReplies:
         def failed(failure: Exception) -> None:
             done(_closed(failure))
 
-        self._scheduler.begin(promise, self.spared(_while_wanted(promise, steps)), done, failed, urgent=True)
+        self._scheduler.begin(
+            promise, self.spared(steps if to_the_end else _while_wanted(promise, steps)), done, failed, urgent=True
+        )
         return early[0] if early else promise
 
     def hand_in(self, promise: Promise, reply: Reply) -> None:

@@ -3,65 +3,139 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.scheduler import Done, Steps
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Change, Registry, StorageFailed
+from ottla.ports import Change, CommitSteps, Registry, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")
 
+T = TypeVar("T")
+Decide = Callable[[], list[Decision]]
+
 
 class Commits:
-    """Commits decisions, all that are made together or none, and decides again where another broker was quicker."""
+    """Commits decisions, all that are made together or none, and decides again where another broker was quicker.
+
+    What is committed slowly takes turns, and decides when it is its turn: on an image that holds all that was committed before.
+    """
 
     def __init__(self, registry: Registry, image: ClusterImage, changes: Changes) -> None:
         self._registry = registry
         self._image = image
         self._changes = changes
+        self._is_taken = False
+        self._waiting: deque[Done] = deque()
 
-    def commit(self, decide: Callable[[], list[Decision]], decided: list[Decision] | None = None) -> list[Decision]:
+    def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
         """Commit what `decide` returns and apply it to the image; a registry that refuses turns it into errors.
 
-        `decided`, if given, is what `decide` returned just now.
+        These steps must be taken to their end.
         """
+        return self.in_turn(self._committed(decide, self._commit_beside))
+
+    def commit(self, decide: Decide) -> list[Decision]:
+        """The same now, on this thread: for rare changes of what no slow commit is about, and of what must be new in the registry.
+
+        There, a conflict tells if a slow commit that is under way was quicker.
+        """
+        return _at_once(self._committed(decide, self._commit_at_once))
+
+    def in_turn(self, steps: Steps[T]) -> Steps[T]:
+        """Take these steps when all others before are over, and have others wait for them."""
+        if self._is_taken:
+            yield self._waiting.append
+        self._is_taken = True
+        try:
+            return (yield from steps)
+        except GeneratorExit:  # the broker ends: nobody goes on
+            self._waiting.clear()
+            raise
+        finally:
+            self._is_taken = False
+            if self._waiting:
+                self._is_taken = True  # or somebody who comes between would go first
+                self._waiting.popleft()(None)
+
+    def lead(self, states: Sequence[Change]) -> None:
+        """Let new partitions have their leader, now. What the registry refuses is made good by the next start."""
+        _at_once(self._led(states, self._commit_at_once))
+
+    def lead_slowly(self, states: Callable[[], Sequence[Change]]) -> Steps[None]:
+        """The same in its turn, for those that are then to have one."""
+
+        def lead() -> Steps[None]:
+            yield from self._led(states(), self._commit_beside)
+
+        return self.in_turn(lead())
+
+    def _committed(self, decide: Decide, commit: Callable[[Sequence[Change]], CommitSteps]) -> Steps[list[Decision]]:
         for _ in range(MOST_RACES):
-            decisions = decide() if decided is None else decided
-            changes = [change for decision in decisions for change in decision.changes]
+            decisions = decide()
+            changes = [change for decision in decisions for change in decision.changes if not decision.error_code]
             if not changes:
                 return decisions
-            self._changes.made = True
+            read = yield from self._image.read_slowly(changes)
             try:
-                self._registry.commit(changes)
+                yield from commit(changes)
             except CONFLICTS as conflict:
                 log.info("another broker was quicker to change %s", conflict)
                 self._look_again(changes)
-                decided = None
             except StorageFailed as failure:
                 return storage_refused(decisions, failure)
             else:
-                self._image.apply_all(changes)
+                self._image.apply_all(changes, read)
                 return decisions
         return _refused(decide(), UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
 
-    def lead(self, states: Sequence[Change]) -> None:
-        """Let new partitions have their leader. What the registry refuses is made good by the next start."""
+    def _led(self, states: Sequence[Change], commit: Callable[[Sequence[Change]], CommitSteps]) -> Steps[None]:
+        if not states:
+            return
         try:
-            self._registry.commit(states)
+            yield from commit(states)
         except CONFLICTS as conflict:
             log.info("another broker was quicker to note who leads new partitions: %s", conflict)
         except StorageFailed as failure:
             log.error("the registry refused to note who leads new partitions: %s", failure)
         self._image.apply_all(states)
 
+    def _commit_at_once(self, changes: Sequence[Change]) -> CommitSteps:
+        self._changes.made = True
+        self._registry.commit(changes)
+        yield from ()
+
+    def _commit_beside(self, changes: Sequence[Change]) -> CommitSteps:
+        steps = self._registry.commit_slowly(changes)
+        resumed: StorageFailed | None = None
+        try:
+            while True:
+                self._changes.made = True  # with each step: a mistake in any of them must not look as if nothing had happened
+                resumed = yield steps.send(resumed)
+        except StopIteration:
+            return
+
     def _look_again(self, changes: Iterable[Change]) -> None:
         """Bring the image up to date with all that these changes would have touched."""
         for change in changes:
             entry = self._registry.get(change.path)
             self._image.apply(change.path, None if entry is None else entry.value)
+
+
+def _at_once(steps: Generator[object, None, T]) -> T:
+    """What steps come to that wait for nothing."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def storage_refused(decisions: Iterable[Decision], failure: StorageFailed) -> list[Decision]:

@@ -5,10 +5,10 @@ Knows which settings there are from their declarations; knows no requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from ottla.broker.scheduler import Steps
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.topics.commits import Commits
@@ -18,9 +18,11 @@ from ottla.cluster.image import ClusterImage
 from ottla.log.config import LogConfig
 from ottla.ports import Change, Now
 
+Decide = Callable[[], Decision]
+
 
 class DynamicConfigs:
-    """Replaces all the settings of resources. `configure` lets the logs of a topic follow."""
+    """Replaces all the settings of resources. `configure` lets the log of a partition follow."""
 
     def __init__(
         self,
@@ -28,7 +30,7 @@ class DynamicConfigs:
         commits: Commits,
         settings: SettingsInForce,
         node_id: int,
-        configure: Callable[[str, LogConfig, Now], None],
+        configure: Callable[[str, int, LogConfig, Now], None],
     ) -> None:
         self._image = image
         self._commits = commits
@@ -50,31 +52,41 @@ class DynamicConfigs:
         """Decide to replace the settings of a group; its members are told with their next heartbeats."""
         return groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
 
-    def commit(self, decisions: Sequence[Decision], now: Now) -> list[Decision]:
-        """Make what was decided about topics and groups, all of it with one change of the registry; logs follow at once."""
-        made = [decision for decision in decisions if decision.is_made]
-        committed = iter(self._commits.commit(lambda: made))
-        results = [next(committed) if decision.is_made else decision for decision in decisions]
-        self._configure_logs([decision.name for decision in results if decision.is_made], now)
-        return results
-
-    def set_broker(self, node_id: int | None, configs: Mapping[str, str], now: Now, *, validate_only: bool = False) -> Decision:
-        """Replace what was set while they run for one broker, or with None for all; logs follow at once. Raises `SettingError`."""
+    def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
+        """Decide to replace what was set while they run for one broker, or with None for all. Raises `SettingError`."""
         ours = self._settings.value
         if node_id is None:
             ours.changed(configs, ours.of_this_broker)
         else:
             ours.changed(ours.of_all_brokers, configs)
-        if validate_only:
-            return Decision("")
-        change = Change(layout.broker_config_path(node_id), layout.config_json(configs))
-        (decision,) = self._commits.commit(lambda: [Decision("", changes=(change,))])
-        self.load()
-        self._configure_logs(list(self._image.topics), now)
-        return replace(decision, changes=())
+        return Decision("", changes=(Change(layout.broker_config_path(node_id), layout.config_json(configs)),))
 
-    def _configure_logs(self, names: list[str], now: Now) -> None:
+    def commit(self, decide: Sequence[Decide], now: Now) -> Steps[list[Decision]]:
+        """Make what is decided about topics and groups, all of it with one change of the registry; logs follow.
+
+        The steps must be taken to their end.
+        """
+        results = yield from self._commits.commit_slowly(lambda: [one() for one in decide])
+        yield from self._configure_logs([decision.name for decision in results if decision.is_made], now)
+        return results
+
+    def commit_broker(self, decide: Decide, now: Now) -> Steps[Decision]:
+        """Make what is decided about brokers; it is in force, and all logs follow. The steps must be taken to their end."""
+        (decision,) = yield from self._commits.commit_slowly(lambda: [decide()])
+        if decision.is_made:
+            self.load()
+            yield from self._configure_logs(list(self._image.topics), now)
+        return decision
+
+    def _configure_logs(self, names: Iterable[str], now: Now) -> Iterator[None]:
+        """Each log gets the settings that are in force when it is its turn: they may be changed again meanwhile."""
         for name in names:
-            topic = self._image.topics.get(name)
-            if topic is not None:
-                self._configure(name, self._settings.value.log_config(topic.configs), now)
+            made_of: tuple[object, object] = None, None
+            index = 0
+            while (topic := self._image.topics.get(name)) is not None and index < len(topic.partitions):
+                if made_of[0] is not topic.configs or made_of[1] is not self._settings.value:
+                    made_of = topic.configs, self._settings.value
+                    config = self._settings.value.log_config(topic.configs)
+                self._configure(name, index, config, now)
+                index += 1
+                yield

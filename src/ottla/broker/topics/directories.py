@@ -41,10 +41,10 @@ class PartitionDirectories:
         except StorageFailed:  # it is a file, or nobody's business
             return False
 
-    def clear(self, held: Collection[str], deleted: Collection[str]) -> None:
+    def clear(self, held: Collection[str], deleted: Collection[str], new: Collection[str]) -> None:
         """Delete what is left of the topics in `deleted`: at start-up. Raises `StorageFailed`.
 
-        Those in `held` that are missing are logged; those that are nobody's are left alone.
+        Those in `held` that are missing and not `new` are logged; those that are nobody's are left alone.
         """
         for name in self._disk.list(""):
             if _DELETED.fullmatch(name):
@@ -53,7 +53,7 @@ class PartitionDirectories:
         for name in sorted(present.difference(held)):
             if name.rpartition("-")[0] in deleted:
                 self.delete(name)
-        missing = sorted(set(held) - present)
+        missing = sorted(set(held).difference(present, new))
         if missing:
             log.warning("%d partitions have no directory: those that held no records begin empty: %s", len(missing), some(missing))
 

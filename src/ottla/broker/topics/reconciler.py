@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
@@ -24,7 +24,7 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 STATES = 64
-"""How many partitions get their leader in one change of the registry: small enough that no request waits long for the sync."""
+"""How many partitions get their leader in one change of the registry: small enough that no request waits long for it."""
 
 
 class LogReconciler:
@@ -56,13 +56,17 @@ class LogReconciler:
         self._left: dict[str, list[str]] = {}
         self._states: dict[bytes, deque[Iterator[Change]]] = {}
         self._leading: list[tuple[TopicImage, Change]] = []
+        self._has_new_names = False
 
-    def load(self, now: Now, *, clean: bool) -> None:
-        """Clear the data directory of what deleted topics left, and open every log: at start-up. Raises `StorageFailed`."""
+    def load(self, now: Now, new: Collection[str], *, clean: bool) -> None:
+        """Clear the data directory of what deleted topics left, and open every log: at start-up. Raises `StorageFailed`.
+
+        Partitions that are `new` may have no directory yet.
+        """
         held = [(topic.name, one.index) for topic in self._image.topics.values() for one in topic.partitions]
         self._partitions.checkpoints.load()
         self._deletions.load()
-        self._directories.clear(self._image.partition_names(), self._deletions.names)
+        self._directories.clear(self._image.partition_names(), self._deletions.names, new)
         self._deletions.all_renamed()
         for topic in self._image.topics.values():
             for index in range(len(topic.partitions)):
@@ -116,26 +120,40 @@ class LogReconciler:
 
     def follow_at_once(self, names: Sequence[str], now: Now) -> None:
         """All of `follow`."""
-        for _ in self.follow(names, now):
+        for _ in self._catch_up(names, now):
             pass
+        while self._leading:
+            self._commits.lead(self._new_states())
+        self._caught_up(names)
 
     def follow(self, names: Sequence[str], now: Now) -> Steps[None]:
         """Drop the logs of topics that are no more, and open those that are new."""
-        is_new = False
+        for _ in self._catch_up(names, now):
+            if len(self._leading) >= STATES:
+                self._scheduler.begin("leaders", self._lead(), urgent=True)
+            yield None
+        yield from self._lead()
+        self._caught_up(names)
+
+    def _lead(self) -> Steps[None]:
+        """Let all partitions that were opened have their leader; on the way, wait for those that others see to."""
+        yield from self._commits.lead_slowly(self._new_states)
+        while self._leading:
+            yield from self._commits.lead_slowly(self._new_states)
+
+    def _catch_up(self, names: Sequence[str], now: Now) -> Iterator[None]:
         for name in names:
             yield from self._drop_old(name)
             if name not in self._opened and name not in self._left:
                 self._deletions.renamed(name)
-            for _ in self._open_new(name, now):
-                is_new = True
-                if len(self._leading) >= STATES:
-                    self._lead()
-                yield None
-        self._lead()
+            yield from self._open_new(name, now)
+
+    def _caught_up(self, names: Sequence[str]) -> None:
         self._deletions.sync_soon()
         for name in names:
             self._wake(("topic", name))
-        if is_new:
+        if self._has_new_names:
+            self._has_new_names = False
             self._directories.sync_soon()
 
     def reply(self, response: Message, names: Sequence[str], now: Now) -> Reply:
@@ -153,7 +171,7 @@ class LogReconciler:
         self._scheduler.begin(promise, self.follow(names, now), done, failed)
         return promise.reply()
 
-    def _drop_old(self, name: str) -> Steps[None]:
+    def _drop_old(self, name: str) -> Iterator[None]:
         """Several calls may go through this at once, so each step looks again at what is left."""
         while name in self._opened:
             topic_id, opened = self._opened[name]
@@ -178,6 +196,7 @@ class LogReconciler:
                 return
             self._directories.make_room(f"{name}-{index}")
             self._open(topic, index, now)
+            self._has_new_names = True
             states = self._states.get(topic.topic_id)
             while states:
                 state = next(states[0], None)
@@ -187,12 +206,10 @@ class LogReconciler:
                 states.popleft()
             yield None
 
-    def _lead(self) -> None:
-        """Let the partitions that were opened have their leader."""
-        leading, self._leading = self._leading, []
-        states = [state for topic, state in leading if self._image.topics.get(topic.name) is topic]
-        if states:
-            self._commits.lead(states)
+    def _new_states(self) -> list[Change]:
+        """Who leads the first of the partitions that were opened, if their topics still exist."""
+        leading, self._leading = self._leading[:STATES], self._leading[STATES:]
+        return [state for topic, state in leading if self._image.topics.get(topic.name) is topic]
 
     def _open(self, topic: TopicImage, index: int, now: Now, *, clean: bool = True) -> None:
         config = self._settings.value.log_config(topic.configs)

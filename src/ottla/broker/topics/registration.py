@@ -10,7 +10,7 @@ from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster import layout
 from ottla.cluster.brokers import BrokerSpec, register
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.topics import lead_leaderless
+from ottla.cluster.topics import lead_leaderless, leaderless
 from ottla.ports import Change, Now, Registry, RegistryDamaged
 
 META = "meta.properties"
@@ -26,8 +26,8 @@ class Registration:
         self._node_id = node_id
         self._cluster_id = cluster_id
 
-    def join(self, directories: PartitionDirectories, now: Now) -> None:
-        """Read the registry and register.
+    def join(self, directories: PartitionDirectories, now: Now) -> set[str]:
+        """Read the registry and register; returns the names of partitions that were not made yet when the broker ended.
 
         Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read, belongs to other data, or does not know all
         partitions of which there are directories.
@@ -35,7 +35,9 @@ class Registration:
         self._image.load(self._registry)
         self._check_identity(directories)
         self._commit(register(self._described(), self._cluster_id, self._image.controller_epoch + 1, now.wall_ms))
+        new = {f"{topic.name}-{one.index}" for topic, one in leaderless(self._image)}
         self._commit(lead_leaderless(self._image))
+        return new
 
     def _check_identity(self, directories: PartitionDirectories) -> None:
         """Refuse the registry of another cluster, and one that lacks topics: damage must not look as if they had been deleted."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ottla.broker.releases.traits import UNSEEN_MS
+from ottla.broker.scheduler import Steps
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits, storage_refused
 from ottla.broker.topics.defaults import default_topic
@@ -23,7 +25,8 @@ _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """Creates, grows and deletes topics. What is decided is in the registry and in the image when a method returns.
+    """Creates, grows and deletes topics. What is decided is in the registry and in the image when the steps are over, which must be
+    taken to their end.
 
     The logs are not yet as the image says: thousands of them take long, so callers have `LogReconciler` see to them. `changed`
     hears of topics that came, grew or went, and `deleted` of those whose offsets have to be forgotten.
@@ -53,43 +56,53 @@ class Topics:
 
     def create(
         self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = cluster_topics.MOST_PARTITIONS
-    ) -> list[Decision]:
+    ) -> Steps[list[Decision]]:
         """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created.
 
         All of them together have at most `room` partitions.
         """
 
-        def decide() -> list[Decision]:
-            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
-
-        decisions = decide()
+        decide = partial(self._creation, wanted, room)
         if validate_only:
-            return decisions
+            return decide()
+        return self._committed((yield from self._commits.commit_slowly(partial(self._freed, decide, now))))
+
+    def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
+        """Create topics by name alone, and their logs, now."""
+        decide = partial(self._freed, partial(self._creation, self._by_default(names)), now)
+        decisions = self._noted(self._committed(self._commits.commit(decide)), now)
+        self._logs.follow_at_once([decision.name for decision in decisions if decision.is_made], now)
+        return decisions
+
+    def create_named(self, names: Iterable[str], now: Now) -> Steps[list[Decision]]:
+        """Create topics by name alone: internal ones have their own settings, others the defaults."""
+        return self._noted((yield from self.create(self._by_default(names), now)), now)
+
+    def _by_default(self, names: Iterable[str]) -> list[TopicSpec]:
+        return [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
+
+    def _creation(self, wanted: Sequence[TopicSpec], room: int = cluster_topics.MOST_PARTITIONS) -> list[Decision]:
+        return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
+
+    def _freed(self, decide: Callable[[], list[Decision]], now: Now) -> list[Decision]:
+        """What is decided, once nothing is left of former topics of these names."""
+        decisions = decide()
         try:
             self._logs.free([decision.name for decision in decisions if decision.is_made], now)
         except StorageFailed as failure:
             return storage_refused(decisions, failure)
-        return self._committed(self._commits.commit(decide, decisions))
-
-    def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics by name alone, and their logs, now."""
-        decisions = self.create_named(names, now)
-        self._logs.follow_at_once([decision.name for decision in decisions if decision.is_made], now)
         return decisions
 
-    def create_named(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics by name alone: internal ones have their own settings, others the defaults."""
-        wanted = [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
-        decisions = self.create(wanted, now)
+    def _noted(self, decisions: list[Decision], now: Now) -> list[Decision]:
         made = [decision.name for decision in decisions if decision.is_made]
         lately = {name: at_ms for name, at_ms in self.made_by_default.items() if now.mono_ms - at_ms < UNSEEN_MS}
         self.made_by_default = lately | dict.fromkeys(made, now.mono_ms)
         return decisions
 
-    def delete(self, names: Iterable[str], now: Now) -> list[Decision]:
+    def delete(self, names: Iterable[str], now: Now) -> Steps[list[Decision]]:
         """Delete topics with all their records and the offsets that groups committed for them."""
         wanted = list(names)
-        decisions = self._commits.commit(lambda: [self._deletion(name) for name in wanted])
+        decisions = yield from self._commits.commit_slowly(lambda: [self._deletion(name) for name in wanted])
         gone = [decision.name for decision in decisions if decision.is_made]
         if gone:
             self._deletions.begin(gone)
@@ -106,13 +119,15 @@ class Topics:
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
-    ) -> Decision:
+    ) -> Steps[Decision]:
         """Let a topic have `count` partitions; the new ones begin empty."""
 
         def decide() -> list[Decision]:
             return [cluster_topics.add_partitions(self._image, name, count, assignments)]
 
-        (decision,) = decide() if validate_only else self._committed(self._commits.commit(decide))
+        if validate_only:
+            return decide()[0]
+        (decision,) = self._committed((yield from self._commits.commit_slowly(decide)))
         return decision
 
     def _committed(self, decisions: list[Decision]) -> list[Decision]:
