@@ -170,6 +170,7 @@ class TransactionLife:
         topic = CreateTopicsRequest.CreatableTopic
         topics = [topic(name=name, num_partitions=self.plan.partitions, replication_factor=1) for name in ("in", "mid", "out")]
         ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
+        self.world.run(100)
         for kind in (GROUP_KEY, TRANSACTION_KEY):
             ask(FIND_COORDINATOR, 1, FindCoordinatorRequest(key="any", key_type=kind))
         for place in self._places("in"):
