@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offset_reader import OffsetReader
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
@@ -48,3 +49,9 @@ def test_an_idle_group_takes_less_than_four_kilobytes(stable: bool) -> None:
         tracemalloc.stop()
     assert len(machine.groups) == GROUPS
     assert taken / GROUPS < LIMIT_BYTES
+
+
+def test_groups_that_read_the_same_few_topics_share_their_names() -> None:
+    first, second = subscribed_topics([SUBSCRIPTION]), subscribed_topics([bytes(SUBSCRIPTION)])
+    assert first == frozenset({"topic"})
+    assert second is first

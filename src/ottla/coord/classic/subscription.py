@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct, error
 from typing import Final
 
@@ -11,6 +12,8 @@ _LENGTH = Struct(">h")
 
 MOST_NAMES: Final = 8_000
 """Of all subscriptions together, as far as they differ: to read more would hold up others."""
+FEW: Final = 8
+"""Sets of so many topics are shared by all groups that read the same."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
@@ -31,7 +34,14 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
             topics.update(named)
     except (error, ValueError):
         return None
-    return frozenset(topics)
+    found = frozenset(topics)
+    return _shared(found) if len(found) <= FEW else found
+
+
+@lru_cache(maxsize=256)
+def _shared(topics: frozenset[str]) -> frozenset[str]:
+    """Many groups read the same few topics: the first of equal sets serves all of them."""
+    return topics
 
 
 def _topics(subscription: bytes, most: int) -> tuple[list[str], int]:
