@@ -8,6 +8,7 @@ the client's protocol has no remedy.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -59,7 +60,7 @@ class ClientEnded(Exception):
 Script = Generator[Rest | Sequence[SimRequest], list[Any], Any]
 
 
-class SimClient:
+class SimClient(ABC):
     """A client process that follows its `script`."""
 
     def __init__(self, world: World, name: str, connect: Callable[[], ClientLink]) -> None:
@@ -79,9 +80,9 @@ class SimClient:
         """Those connections on which nothing arrives any more once they are given up."""
         return frozenset()
 
+    @abstractmethod
     def script(self) -> Script:
         """What it does, until it has nothing more to do."""
-        raise NotImplementedError
 
     def die(self) -> None:
         """End without a word. What it has sent may still arrive."""
