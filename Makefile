@@ -19,7 +19,7 @@ demo: .venv/ready
 	$(BIN)/python -m examples.flights
 
 test: .venv/ready
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m tools.run_tests
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 
 import ottla
@@ -10,9 +12,9 @@ from ottla.net import turns as module
 from ottla.net.turns import SLICE_NS, TURN_NS, Turns
 from ottla.ports import Buffer, Now
 from tests.support.frames import API_VERSIONS, METADATA, Raw, metadata_v1, request
-from tests.support.waiting import eventually
 
 MS = 1_000_000
+WAIT_S = 30
 
 
 class ClockByHand:
@@ -168,12 +170,15 @@ def test_a_debt_is_paid_after_a_while(crowd: Crowd) -> None:
 
 
 def test_a_client_that_pipelines_is_interrupted_for_another() -> None:
-    """Each look at the clock takes a millisecond here, so that a request is a slice of its own."""
+    """Each look at the clock takes a millisecond here, so that a request is a slice of its own.
+
+    The broker stands still in its first request until the other client's has been sent: what follows is the broker's choice alone.
+    """
     frames = 5000
     with ottla.Broker() as broker, Raw(broker.address) as much, Raw(broker.address) as little:
         assert broker._running is not None
         server = broker._running.server
-        clock, served = ClockByHand(), list[str]()
+        clock, served, begun, sent = ClockByHand(), list[str](), Event(), Event()
         serve = server.door.receive
 
         def slow() -> int:
@@ -182,13 +187,16 @@ def test_a_client_that_pipelines_is_interrupted_for_another() -> None:
 
         def noted(frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> object:
             served.append(str(peer))
+            begun.set()
+            sent.wait(WAIT_S)
             return serve(frame, peer, now, owned)
 
         server.turns._clock_ns = slow
         server.door.receive = noted  # type: ignore[method-assign,assignment]  # the same, and it takes notes
         much.send(b"".join(request(METADATA, 1, number, metadata_v1("none")) for number in range(frames)))
-        eventually(lambda: served)
+        assert begun.wait(WAIT_S)
         little.send(request(API_VERSIONS, 0, 1))
+        sent.set()
         assert little.frame()
         me = "{}:{}".format(*little.socket.getsockname())
         assert served.count(me) == 1
