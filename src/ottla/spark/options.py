@@ -54,11 +54,15 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer needs. `topic`, if given, takes precedence over the column of that name."""
+    """What a writer needs. `topic`, if given, takes precedence over the column of that name.
+
+    With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing.
+    """
 
     client: ProducerSettings
     topic: str | None = None
     include_headers: bool = True
+    include_timestamp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ _ALL = (
     Option("maxRecordsPerPartition", texts.integer),
     Option("failOnDataLoss", texts.boolean),
     Option("includeHeaders", texts.boolean, (SOURCE, SINK)),
+    Option("includeTimestamp", texts.boolean, (SINK,)),
     Option("groupIdPrefix", texts.text),
     Option("columns", texts.columns),
     Option("topic", texts.text, (SINK,)),
@@ -242,4 +247,5 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         client=producer_settings(parsed.client),
         topic=parsed.values.get("topic"),
         include_headers=parsed.values.get("includeHeaders", True),
+        include_timestamp=parsed.values.get("includeTimestamp", False),
     )

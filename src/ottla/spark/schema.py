@@ -36,6 +36,8 @@ TYPES: dict[str, tuple[DataType, ...]] = {
 """For each column of the source the types it can have; the first is the one it has by itself."""
 
 SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
+TIMESTAMP = "timestamp"
+"""What the sink takes beside these with option includeTimestamp."""
 
 
 def source_schema(columns: Iterable[str]) -> StructType:
@@ -64,15 +66,20 @@ def check_read_schema(schema: StructType) -> None:
             raise OptionError(f"Column {column.name} must be nullable: leave out NOT NULL.")
 
 
-def check_write_schema(schema: StructType, topic: str | None) -> None:
+def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False) -> None:
     """Raises `OptionError` unless rows have a value, know their topic, and hold nothing the sink would leave out."""
     names = schema.fieldNames()
     if "value" not in names:
         raise OptionError("The rows to write have no column value: name one so, such as df.select(to_json(...).alias('value')).")
     if topic is None and "topic" not in names:
         raise OptionError("Nothing says which topic to write to: give option topic or a column named topic.")
+    if include_timestamp and TIMESTAMP not in names:
+        raise OptionError("Option includeTimestamp asks for a column timestamp, and the rows have none: add it, or leave it out.")
+    taken = SINK_TYPES | ({TIMESTAMP: TYPES[TIMESTAMP]} if include_timestamp else {})
     for column in schema.fields:
-        kinds = SINK_TYPES.get(column.name)
+        kinds = taken.get(column.name)
+        if kinds is None and column.name == TIMESTAMP:
+            raise OptionError("The sink takes a column timestamp only with option includeTimestamp: give it, or drop the column.")
         if kinds is None:
             raise OptionError(
                 f"The sink takes no column {column.name}: select {', '.join(SINK_TYPES)}, and encode the rest into value."

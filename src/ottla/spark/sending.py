@@ -123,13 +123,22 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: WriteOptions) -> None:
     count = producer.partition_count(topic)
     headers = _column(batch, "headers") if options.include_headers else None
-    rows = Rows(batch.column("value"), _column(batch, "key"), int(time.time() * 1000), headers)
+    rows = Rows(batch.column("value"), _column(batch, "key"), timestamps_of(batch, options, int(time.time() * 1000)), headers)
     chosen = choose_partitions(rows.partitions(count), _column(batch, "partition"), count, topic)
     starts, order = by_partition(rows, chosen, count)
     codec, batch_bytes = COMPRESSIONS[options.client.compression_type], options.client.batch_size
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
             producer.send(TopicPartition(topic, partition), records)
+
+
+def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> pa.Array | int:
+    """The times of a batch's records, in milliseconds: its own where it names them and they were asked for, otherwise now."""
+    if not options.include_timestamp:
+        return now_ms
+    named = batch.column("timestamp")
+    plain = named.cast(pa.timestamp("ms", tz=named.type.tz), safe=False).cast(pa.int64())
+    return compute.fill_null(plain, now_ms)
 
 
 def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, topic: str) -> array[int]:

@@ -23,8 +23,8 @@ class OttlaDataSource(DataSource):
 
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text. Rows written have value and may have key,
-    headers, topic, partition. The sink is at-least-once: see `ottla.spark.writing`. `kafka.group.id` and `groupIdPrefix` name
-    the client in the brokers' logs; offsets are kept in the query's checkpoint alone.
+    headers, topic, partition, and with `includeTimestamp` timestamp. The sink is at-least-once: see `ottla.spark.writing`.
+    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; offsets are kept in the query's checkpoint alone.
     """
 
     @classmethod
@@ -46,10 +46,10 @@ class OttlaDataSource(DataSource):
         options = write_options(self.options)
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
-        check_write_schema(schema, options.topic)
+        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         options = write_options(self.options)
-        check_write_schema(schema, options.topic)
+        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp)
         return StreamWriter(options)

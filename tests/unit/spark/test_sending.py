@@ -10,13 +10,14 @@ from collections import Counter
 import pytest
 
 from ottla.spark.errors import OptionError
+from ottla.spark.options import write_options
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 sending = importlib.import_module("ottla.spark.sending")
 
 
-def batch(values: list[str], **columns: list[object]) -> object:
+def batch(values: list[str], **columns: object) -> object:
     return pa.RecordBatch.from_pydict({"value": values, **columns})
 
 
@@ -58,3 +59,11 @@ def test_rows_without_a_key_go_out_in_runs_over_all_partitions() -> None:
 def test_a_partition_that_is_not_there_is_told(named: int) -> None:
     with pytest.raises(OptionError, match=f"Topic flights has no partition {named}: name one of 0 to 3"):
         choose([0, 0], [1, named])
+
+
+@pytest.mark.parametrize(("given", "right"), [("true", [1_357_034_400_123, 77, -1]), ("false", 77)])
+def test_records_have_the_times_of_the_column_where_that_is_asked_for(given: str, right: object) -> None:
+    options = write_options({"kafka.bootstrap.servers": "localhost:1", "includeTimestamp": given})
+    times = pa.array([1_357_034_400_123_456, None, -1000], pa.timestamp("us", tz="UTC"))
+    found = sending.timestamps_of(batch(["1", "2", "3"], timestamp=times), options, 77)
+    assert (found if isinstance(found, int) else found.to_pylist()) == right
