@@ -9,3 +9,7 @@ class OptionError(ValueError):
 
 class DataLoss(RuntimeError):
     """Records that the query still had to read are gone (deleted by retention, or the topic was made anew)."""
+
+
+class UnreadableBatch(RuntimeError):
+    """A batch of a topic opens to more memory than is allowed, or is damaged; the message names it and the way past it."""

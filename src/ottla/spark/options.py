@@ -14,6 +14,7 @@ from typing import Any
 
 from ottla.client.settings import ConsumerSettings, ProducerSettings
 from ottla.client.types import TopicPartition
+from ottla.records.codecs import DEFAULT_LIMIT_BYTES
 from ottla.spark import texts
 from ottla.spark.errors import OptionError
 from ottla.spark.kafka_options import consumer_settings, is_kafka_option, producer_settings
@@ -50,6 +51,7 @@ class ReadOptions:
     max_trigger_delay_ms: int = 15 * 60_000
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    max_opened_bytes: int = DEFAULT_LIMIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ _ALL = (
     Option("maxTriggerDelay", texts.duration_ms),
     Option("minPartitions", texts.integer),
     Option("maxRecordsPerPartition", texts.integer),
+    Option("maxOpenedBytes", texts.integer),
     Option("failOnDataLoss", texts.boolean),
     Option("includeHeaders", texts.boolean, (SOURCE, SINK)),
     Option("includeTimestamp", texts.boolean, (SINK,)),
@@ -237,6 +240,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60_000),
         min_partitions=values.get("minPartitions"),
         max_records_per_partition=values.get("maxRecordsPerPartition"),
+        max_opened_bytes=values.get("maxOpenedBytes", DEFAULT_LIMIT_BYTES),
     )
 
 

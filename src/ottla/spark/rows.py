@@ -13,9 +13,12 @@ from ottla.client.errors import OffsetOutOfRange
 from ottla.client.types import TopicPartition
 from ottla.net.client.range_reader import RangeReader
 from ottla.records.arrow import to_arrow
-from ottla.records.batch import batches
+from ottla.records.batch import BadBatch, batches
+from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, open_batches
+from ottla.records.openable import openable
 from ottla.spark.brokers import Brokers
+from ottla.spark.opened import unreadable
 from ottla.spark.planning import Range, accept_losses, lost
 
 if TYPE_CHECKING:
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 50_000
 MAX_BYTES = 8 * 1024 * 1024
 """The largest Arrow batch. The JVM is fastest with those of 1 to 10 MB."""
-COMPRESSED_BYTES = 1024 * 1024
-"""How much compressed data is opened at once: its full size is unknown beforehand, and all of it is in memory together."""
+TOGETHER_BYTES = 16 * 1024 * 1024
+"""What compressed batches may open to together. One that opens to more is opened alone."""
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
@@ -54,8 +57,22 @@ def _what_is_left(options: ReadOptions, work: Range) -> Range:
 
 def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
     for records in _fetched(options.client, work):
-        for part in _parts(records):
-            yield open_batches(part, from_offset=work.start, until_offset=work.end)
+        for part in openable(records, min(TOGETHER_BYTES, options.max_opened_bytes)):
+            yield from _opened(part, work, options.max_opened_bytes)
+
+
+def _opened(part: memoryview, work: Range, limit_bytes: int) -> Iterator[Columns]:
+    """The batches of `part` as columns, together where that works. Raises `UnreadableBatch`."""
+    try:
+        yield open_batches(part, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes)
+    except (BadBatch, CodecFailed):
+        # What is sound before the batch that cannot be opened is read, and the error names that one.
+        for position, header in batches(part):
+            batch = part[position : position + header.size]
+            try:
+                yield open_batches(batch, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes)
+            except (BadBatch, CodecFailed) as error:
+                raise unreadable(work.topic, work.partition, header, error, limit_bytes) from error
 
 
 def _fetched(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
@@ -67,19 +84,6 @@ def _fetched(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
                 yield from found
         finally:
             runner.run(reader.close())
-
-
-def _parts(records: memoryview) -> Iterator[memoryview]:
-    """Runs of whole batches to open together: any amount of uncompressed data, but little of compressed data."""
-    first = compressed = 0
-    for position, header in batches(records):
-        if header.codec:
-            if compressed and compressed + header.size > COMPRESSED_BYTES:
-                yield records[first:position]
-                first, compressed = position, 0
-            compressed += header.size
-    if first < len(records):
-        yield records[first:]
 
 
 def _arrow_batches(columns: Columns, schema: pa.Schema, work: Range) -> Iterator[pa.RecordBatch]:
