@@ -10,20 +10,23 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ottla.client.errors import KafkaError, UnknownTopic
+from ottla.client.errors import KafkaError, UnknownTopic, raise_for
 from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.metadata import TopicInfo
+from ottla.client.offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from ottla.client.versions import FETCH, LIST_OFFSETS
+from ottla.client.versions import FETCH, LIST_OFFSETS, OFFSET_FETCH
 from ottla.net.client.cluster import Cluster
+from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.spark.errors import OptionError
 from ottla.spark.options import TopicSelection
 from ottla.spark.planning import PartitionOffsets, names
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest
+from ottla.wire.api.offset_fetch import OffsetFetchResponse
 
 logger = logging.getLogger("ottla.spark")
 Result = TypeVar("Result")
@@ -104,6 +107,23 @@ class Brokers:
 
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {where: None if offset < 0 else offset for where, offset in self._offsets(timestamps_ms).items()}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        """What the group of the settings has committed, without partitions for which it has committed nothing."""
+        wanted = list(partitions)
+        return self._retried(lambda: self._committed(wanted))
+
+    async def _committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
+        group_id = self._settings.group_id or ""
+        coordinator = Coordinator(self._cluster, group_id, GROUP)
+        answer: OffsetFetchResponse = await coordinator.ask(OFFSET_FETCH, fetch_offsets_request(group_id, partitions))
+        raise_for(answer.error_code, f"Group {group_id}")
+        found: PartitionOffsets = {}
+        for where, error_code, committed in read_fetch_offsets(answer):
+            raise_for(error_code, f"Group {group_id}, {where.topic}-{where.partition}")
+            if committed.offset != NOTHING_COMMITTED:
+                found[where] = committed.offset
+        return found
 
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
         settings = self._settings

@@ -1,7 +1,7 @@
 """The options of the source and the sink, checked once; plain frozen values are sent to the tasks.
 
-Names and meanings are those of Spark's Kafka connector; a few are Ottla's own (`columns`). Spark does not preserve the case of
-option names, so they are compared without it. Pure: knows neither Spark nor the network.
+Names and meanings are those of Spark's Kafka connector; a few are Ottla's own, such as `columns`. Spark does not preserve the
+case of option names, so they are compared without it. Pure: knows neither Spark nor the network.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.client.settings import ConsumerSettings, ProducerSettings
@@ -18,7 +18,7 @@ from ottla.records.codecs import DEFAULT_LIMIT_BYTES
 from ottla.spark import texts
 from ottla.spark.errors import OptionError
 from ottla.spark.kafka_options import consumer_settings, is_kafka_option, producer_settings
-from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, Bound, Everywhere
+from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, Bound, Everywhere
 
 logger = logging.getLogger("ottla.spark")
 
@@ -37,7 +37,7 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader needs. Counts are records; `max_trigger_delay_ms` is milliseconds."""
+    """What a reader needs. Counts are records; `max_bytes_per_trigger` counts them as the topic stores them."""
 
     selection: TopicSelection
     client: ConsumerSettings
@@ -49,6 +49,8 @@ class ReadOptions:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
+    max_bytes_per_trigger: int | None = None
+    max_offsets_per_trigger_per_partition: int | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_opened_bytes: int = DEFAULT_LIMIT_BYTES
@@ -90,6 +92,9 @@ _ALL = (
     Option("maxOffsetsPerTrigger", texts.integer),
     Option("minOffsetsPerTrigger", texts.integer),
     Option("maxTriggerDelay", texts.duration_ms),
+    Option("maxBytesPerTrigger", texts.size_bytes),
+    Option("maxOffsetsPerTriggerPerPartition", texts.integer),
+    Option("groupId", texts.text),
     Option("minPartitions", texts.integer),
     Option("maxRecordsPerPartition", texts.integer),
     Option("maxOpenedBytes", texts.integer),
@@ -107,7 +112,11 @@ _ALL = (
     Option("checkpointLocation", texts.text, (SOURCE, SINK)),
     Option("queryName", texts.text, (SOURCE, SINK)),
     Option("outputMode", texts.text, (SOURCE, SINK)),
+    Option("asyncProgressTrackingEnabled", texts.no_asynchrony, (SOURCE, SINK)),
 )
+STREAMS_ONLY = (
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "maxOffsetsPerTriggerPerPartition",
+)  # fmt: skip
 WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 OPTIONS = {option.name.lower(): option for option in _ALL}
 REFUSED = {
@@ -199,8 +208,20 @@ def _check_bounds(start: Bound, end: Bound, parsed: _Parsed, *, streaming: bool)
         raise OptionError('A batch cannot end at the earliest offsets: give endingOffsets as "latest" or as JSON.')
     if isinstance(end, AtOffsets) and EARLIEST in end.offsets.values():
         raise OptionError("endingOffsets takes offsets or -1 (latest) for each partition, not -2 (earliest).")
+    _check_group(start, parsed, streaming=streaming)
     if not streaming and isinstance(start, AtOffsets) and LATEST in start.offsets.values():
         raise OptionError("For a batch, startingOffsets takes offsets or -2 (earliest) for each partition, not -1 (latest).")
+
+
+def _check_group(start: Bound, parsed: _Parsed, *, streaming: bool) -> None:
+    given = "groupId" in parsed.values
+    if isinstance(start, AtGroup) and not given:
+        raise OptionError('startingOffsets="group" starts where a group stands: name the group with option groupId.')
+    if given and not streaming and not isinstance(start, AtGroup):
+        raise OptionError('A batch commits no offsets: leave out groupId, or begin at the group with startingOffsets="group".')
+    idle = [] if streaming else parsed.given(*STREAMS_ONLY)
+    if idle:
+        raise OptionError(f"Option {idle[0]} limits the triggers of a stream: leave it out, and end a batch with endingOffsets.")
 
 
 def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -229,7 +250,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         raise OptionError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most}).")
     return ReadOptions(
         selection=_selection(parsed),
-        client=consumer_settings(parsed.client, group_id_prefix=values.get("groupIdPrefix")),
+        client=replace(
+            consumer_settings(parsed.client, group_id_prefix=values.get("groupIdPrefix")), group_id=values.get("groupId")
+        ),
         start=start,
         end=end,
         columns=_chosen_columns(values),
@@ -238,6 +261,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60_000),
+        max_bytes_per_trigger=values.get("maxBytesPerTrigger"),
+        max_offsets_per_trigger_per_partition=values.get("maxOffsetsPerTriggerPerPartition"),
         min_partitions=values.get("minPartitions"),
         max_records_per_partition=values.get("maxRecordsPerPartition"),
         max_opened_bytes=values.get("maxOpenedBytes", DEFAULT_LIMIT_BYTES),

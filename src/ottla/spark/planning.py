@@ -57,7 +57,12 @@ class AtTimes:
     timestamps_ms: Mapping[TopicPartition, int]
 
 
-Bound = Everywhere | AtOffsets | AtTime | AtTimes
+@dataclass(frozen=True, slots=True)
+class AtGroup:
+    """Where a consumer group stands; the first record of partitions for which it has committed nothing."""
+
+
+Bound = AtGroup | Everywhere | AtOffsets | AtTime | AtTimes
 
 
 class Range(NamedTuple):
@@ -82,6 +87,9 @@ class Lookup(Protocol):
 
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after each time; None where the partition holds no such record."""
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        """What the query's group has committed; partitions for which it has committed nothing are left out."""
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> StoredOffsets:
@@ -141,6 +149,8 @@ def resolve(
             return _from_times(timestamps_ms, lookup, option=option, latest_otherwise=latest_otherwise)
         case AtOffsets(offsets):
             _named(f"{edge}Offsets", offsets, partitions)
+        case AtGroup():
+            offsets = dict.fromkeys(partitions, EARLIEST) | lookup.committed(partitions)
         case Everywhere(offset):
             offsets = dict.fromkeys(partitions, offset)
     found = dict(offsets)

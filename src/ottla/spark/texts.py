@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, Everywhere
+from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Bound, Everywhere
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -29,6 +29,12 @@ def boolean(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
+def no_asynchrony(name: str, text: str) -> bool:
+    if boolean(name, text):
+        raise OptionError(f"Option {name} must be false: offsets are told, and transactions end, when a micro-batch has finished.")
+    return False
+
+
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -37,6 +43,16 @@ def duration_ms(name: str, text: str) -> int:
     if match is None or match[2] not in _UNITS_MS:
         raise OptionError(f"Option {name} must be a time such as 500ms, 30s or 15m, not {text!r}.")
     return int(match[1]) * _UNITS_MS[match[2]]
+
+
+_UNITS_BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def size_bytes(name: str, text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS_BYTES or int(match[1]) < 1:
+        raise OptionError(f"Option {name} must be a number of bytes such as 64m, 512k or 1000000, not {text!r}.")
+    return int(match[1]) * _UNITS_BYTES[match[2]]
 
 
 def text(name: str, text: str) -> str:
@@ -99,6 +115,8 @@ def offsets(name: str, text: str) -> Bound:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return Everywhere(EARLIEST if word == "earliest" else LATEST)
+    if word == "group" and name == "startingOffsets":
+        return AtGroup()
     if not text.strip().startswith("{"):
         raise OptionError(f'Option {name} must be "earliest", "latest" or JSON such as {{"flights": {{"0": 23}}}}, not {text!r}.')
     return AtOffsets(_per_partition(name, text, EARLIEST))

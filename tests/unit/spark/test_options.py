@@ -10,7 +10,7 @@ import pytest
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, TopicSelection, read_options, write_options
-from ottla.spark.planning import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Everywhere
+from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Everywhere
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
@@ -69,6 +69,31 @@ def test_limits_and_delays_are_read() -> None:
     assert read(streaming=True, maxTriggerDelay="2h").max_trigger_delay_ms == 7_200_000
 
 
+def test_a_stream_begins_where_a_group_stands() -> None:
+    options = read(streaming=True, startingOffsets="group", groupId="copy")
+    assert (options.start, options.client.group_id) == (AtGroup(), "copy")
+    assert read(startingOffsets="group", groupId="copy").start == AtGroup()
+    assert read(streaming=True).client.group_id is None
+    assert "name the group with option groupId" in why({"startingOffsets": "group"}, streaming=True)
+    assert "A batch commits no offsets" in why({"groupId": "copy"})
+    assert "endingOffsets" in why({"endingOffsets": "group"})
+
+
+def test_sizes_are_read_and_a_batch_has_no_triggers_to_limit() -> None:
+    options = read(streaming=True, maxBytesPerTrigger="64m", maxOffsetsPerTriggerPerPartition="500")
+    assert (options.max_bytes_per_trigger, options.max_offsets_per_trigger_per_partition) == (64 << 20, 500)
+    assert "such as 64m" in why({"maxBytesPerTrigger": "much"}, streaming=True)
+    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxOffsetsPerTriggerPerPartition"):
+        assert f"Option {name} limits the triggers of a stream" in why({name: "5"})
+
+    assert "must not be above" in why({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, streaming=True)
+
+
+def test_asynchronous_progress_tracking_is_refused() -> None:
+    assert "must be false" in why({"asyncProgressTrackingEnabled": "true"}, streaming=True)
+    assert read(streaming=True, asyncProgressTrackingEnabled="false")
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -99,7 +124,6 @@ def test_limits_and_delays_are_read() -> None:
         ({"maxTriggerDelay": "soon"}, "15m"),
         ({"columns": "key, body"}, "timestampType"),
         ({"kafka.isolation.level": "serializable"}, "read_committed"),
-        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "must not be above"),
     ],
 )
 def test_what_does_not_fit_is_an_error_that_names_the_right_one(options: dict[str, str], named: str) -> None:

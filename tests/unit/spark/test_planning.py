@@ -13,6 +13,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.planning import (
     EARLIEST,
     LATEST,
+    AtGroup,
     AtOffsets,
     AtTime,
     AtTimes,
@@ -46,6 +47,9 @@ class Brokers:
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {each: max(10, time - 990) if each == A0 and time < 1090 else None for each, time in timestamps_ms.items()}
 
+    def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        return {A0: 42}
+
 
 def start(bound: Bound, latest_otherwise: bool = False) -> PartitionOffsets:
     return resolve(bound, [A0, A1], Brokers(), edge="starting", latest_otherwise=latest_otherwise)
@@ -55,6 +59,10 @@ def test_words_become_offsets() -> None:
     assert start(Everywhere(EARLIEST)) == {A0: 10, A1: 5}
     assert start(Everywhere(LATEST)) == {A0: 100, A1: 5}
     assert start(AtOffsets({A0: 42, A1: LATEST})) == {A0: 42, A1: 5}
+
+
+def test_a_group_starts_where_it_stands_and_at_the_first_record_where_it_has_committed_nothing() -> None:
+    assert start(AtGroup()) == {A0: 42, A1: 5}
 
 
 def test_times_become_offsets_and_what_they_do_not_reach_is_told_or_read_from_the_end() -> None:
