@@ -11,6 +11,7 @@ import ottla
 from ottla.client.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
@@ -66,6 +67,21 @@ def test_a_loss_neither_doubles_nor_halves_a_transaction(
             found += [record.value for record in consumer.poll(1_000)]
     assert found == [b"%d-%d" % (number, part) for number in (0, 2) for part in range(3)]
     assert committed == ottla.OffsetAndMetadata(2)
+
+
+def test_many_transactional_ids_are_described_with_one_request_and_asked_for_again_where_it_is_lost(way: LossyWay) -> None:
+    names = [f"described-{number}" for number in range(40)]
+    with ottla.Admin(f"127.0.0.1:{way.port}", retry_backoff_ms=10) as admin:
+        fenced = admin.fence_producers(*names)
+        before = way.asked.copy()
+        way.lose(DESCRIBE_TRANSACTIONS, request=False)
+        described = admin.describe_transactions(*names, names[0])
+        assert list(described) == names
+        assert {name: (each.producer_id, each.producer_epoch) for name, each in described.items()} == fenced
+        asked = way.asked - before
+        assert (asked[FIND_COORDINATOR], asked[DESCRIBE_TRANSACTIONS]) == (2, 2), "once more than without the loss"
+        with pytest.raises(ottla.BrokerError, match="Transactional id nobody: TRANSACTIONAL_ID_NOT_FOUND"):
+            admin.describe_transactions(names[0], "nobody", names[1])
 
 
 @pytest.mark.parametrize("request_is_lost", [True, False], ids=["request", "answer"])

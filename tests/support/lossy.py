@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Self, TypeAlias
@@ -24,6 +24,8 @@ class LossyWay:
         self._key: int | None = None
         self._loses_request = False
         self.lost = 0
+        self.asked: Counter[int] = Counter()
+        """How many requests came, by API key."""
         self._ends: list[socket.socket] = [self._listener]
         self._threads: list[threading.Thread] = []
 
@@ -74,6 +76,7 @@ class LossyWay:
         while True:
             frame = read_frame(client)
             key = int.from_bytes(frame[FRAME_LENGTH_BYTES : FRAME_LENGTH_BYTES + KEY_BYTES], "big")
+            self.asked[key] += 1
             chosen = key == self._key
             if chosen:
                 self._key = None

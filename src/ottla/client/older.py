@@ -18,6 +18,7 @@ from ottla.records.columns import open_batches
 from ottla.records.convert import down_convert, up_convert
 from ottla.records.kernel import HEADERS_SIZE
 from ottla.records.legacy import open_message_set
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
@@ -34,6 +35,8 @@ SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """From this version on, several members can leave at once (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
 """From this version on, the first message is sent whole, however large (KIP-74)."""
+SEVERAL_FROM_FIND_COORDINATOR: Final = 4
+"""From this version on, the coordinators of several keys can be asked for at once (KIP-699)."""
 UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
 """From this version on, a downgrade is safe or unsafe, and can be tried only (KIP-778)."""
 NO_HEADERS_BYTES: Final = 1
@@ -52,9 +55,17 @@ def fitted(version: int, body: Message) -> Message:
         return replace(body, require_stable=False)
     if isinstance(body, LeaveGroupRequest) and version < SEVERAL_FROM_LEAVE_GROUP:
         return replace(body, member_id=body.members[0].member_id, members=[])
+    if isinstance(body, FindCoordinatorRequest) and version < SEVERAL_FROM_FIND_COORDINATOR:
+        return _find_coordinator(body)
     if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
         return _update_features(body)
     return body
+
+
+def _find_coordinator(body: FindCoordinatorRequest) -> FindCoordinatorRequest:
+    if len(body.coordinator_keys) > 1:
+        raise NotSupported("Only brokers since Kafka 3.0 tell several coordinators at once: ask for one, or use a newer broker.")
+    return replace(body, key=body.coordinator_keys[0], coordinator_keys=[])
 
 
 def _update_features(body: UpdateFeaturesRequest) -> UpdateFeaturesRequest:

@@ -101,21 +101,22 @@ def read_transactions(answer: ListTransactionsResponse, coordinator_id: int) -> 
     ]
 
 
-def read_transaction(answer: DescribeTransactionsResponse, coordinator_id: int) -> TransactionDescription:
-    """The one transactional id asked about. Raises `BrokerError`."""
+def read_descriptions(answer: DescribeTransactionsResponse, coordinator_id: int) -> Iterator[tuple[int, TransactionDescription]]:
+    """(error code, description) of each transactional id in the answer."""
     for found in answer.transaction_states:
-        raise_for(found.error_code, f"Transactional id {found.transactional_id}")
-        return TransactionDescription(
-            found.transactional_id,
-            coordinator_id,
-            found.transaction_state,
-            found.producer_id,
-            found.producer_epoch,
-            found.transaction_timeout_ms,
-            found.transaction_start_time_ms if found.transaction_start_time_ms > 0 else None,
-            sorted(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
+        yield (
+            found.error_code,
+            TransactionDescription(
+                found.transactional_id,
+                coordinator_id,
+                found.transaction_state,
+                found.producer_id,
+                found.producer_epoch,
+                found.transaction_timeout_ms,
+                found.transaction_start_time_ms if found.transaction_start_time_ms > 0 else None,
+                sorted(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
+            ),
         )
-    raise KafkaError("The broker's answer leaves out the transactional id it was asked about.")
 
 
 def describe_producers_request(wanted: Mapping[TopicPartition, None]) -> DescribeProducersRequest:

@@ -27,7 +27,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     METADATA: (0, 12),
     OFFSET_COMMIT: (0, 9),
     OFFSET_FETCH: (0, 7),
-    FIND_COORDINATOR: (0, 3),
+    FIND_COORDINATOR: (0, 4),
     JOIN_GROUP: (0, 9),
     HEARTBEAT: (0, 4),
     LEAVE_GROUP: (0, 5),

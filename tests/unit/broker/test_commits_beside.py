@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.later import Promise
+from ottla.cluster.features import SAFE_DOWNGRADE, TRANSACTION_VERSION
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import SimDisk, SimFile
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, TOPIC_ALREADY_EXISTS
@@ -16,7 +17,7 @@ from tests.support.machine import Machine, Outcome
 from tests.support.messages import request
 from tests.support.producing import create, produce, values
 
-CREATE, DELETE, ALTER, GROW, ALTER_INCREMENTALLY = 19, 20, 33, 37, 44
+CREATE, DELETE, ALTER, GROW, ALTER_INCREMENTALLY, UPDATE_FEATURES = 19, 20, 33, 37, 44, 57
 TOPIC, BROKER, SET = 2, 4, 0
 
 
@@ -55,8 +56,13 @@ def alteration(name: str, value: str, kind: int = TOPIC, resource: str = "t") ->
     return request(ALTER_INCREMENTALLY, 1, resources=[{"resource_type": kind, "resource_name": resource, "configs": configs}])
 
 
+def levels(level: int) -> Any:
+    update = {"feature": "transaction.version", "max_version_level": level, "upgrade_type": SAFE_DOWNGRADE}
+    return request(UPDATE_FEATURES, 1, feature_updates=[update])
+
+
 def error_codes(answer: Any) -> list[int]:
-    rows = getattr(answer, "topics", None) or getattr(answer, "responses", None) or answer.results
+    rows = getattr(answer, "topics", None) or getattr(answer, "responses", None) or getattr(answer, "results", None) or [answer]
     return [row.error_code for row in rows]
 
 
@@ -75,6 +81,7 @@ REQUESTS = [
             resources=[{"resource_type": TOPIC, "resource_name": "t", "configs": [{"name": "retention.ms", "value": "7"}]}],
         ),
     ),
+    (UPDATE_FEATURES, 1, lambda: levels(1)),
 ]
 
 
@@ -111,6 +118,17 @@ def test_a_change_is_decided_when_it_is_its_turn() -> None:
     for _ in range(2):
         assert machine.broker.image.topics["t"].configs == {"retention.ms": "7", "segment.bytes": "2000000"}
         machine.restart()
+
+
+def test_a_level_of_a_feature_is_in_force_once_the_registry_holds_it_and_the_next_update_rests_on_it() -> None:
+    machine = JournalMachine()
+    first, second = machine.send(UPDATE_FEATURES, 1, levels(1)), machine.send(UPDATE_FEATURES, 1, levels(0))
+    assert machine.broker.features.level(TRANSACTION_VERSION) == 2
+    assert error_codes(machine.answered(UPDATE_FEATURES, 1, first)) == [NONE]
+    assert error_codes(machine.answered(UPDATE_FEATURES, 1, second)) == [NONE]
+    assert (machine.broker.features.level(TRANSACTION_VERSION), machine.broker.features.epoch) == (0, 2)
+    machine.restart()
+    assert machine.broker.features.level(TRANSACTION_VERSION) == 0
 
 
 def test_a_topic_is_seen_once_the_registry_holds_it_on_stable_storage() -> None:

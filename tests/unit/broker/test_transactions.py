@@ -19,6 +19,7 @@ from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.end_txn import EndTxnRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
+from ottla.wire.api.list_transactions import ListTransactionsRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
@@ -27,6 +28,7 @@ from ottla.wire.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REGULAR_EXPRESSION,
     INVALID_TXN_STATE,
     NONE,
     TRANSACTION_COORDINATOR_FENCED,
@@ -36,7 +38,19 @@ from tests.support.machine import Machine
 from tests.support.producing import create, delete
 from tests.unit.broker.test_coordination import refuse
 
-PRODUCE, OFFSET_FETCH, FIND, INIT, ADD, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, DESCRIBE = 0, 9, 10, 22, 24, 25, 26, 27, 28, 65
+PRODUCE, OFFSET_FETCH, FIND, INIT, ADD, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, DESCRIBE, LIST = (
+    0,
+    9,
+    10,
+    22,
+    24,
+    25,
+    26,
+    27,
+    28,
+    65,
+    66,
+)
 ID = "t"
 
 
@@ -51,6 +65,14 @@ def new_machine(**settings: object) -> Machine:
         machine.ask(FIND, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[ID]))
     create(machine, "a", 2)
     return machine
+
+
+def test_filters_are_judged_where_nothing_was_transactional_yet() -> None:
+    machine = Machine()
+    illegal = machine.ask(LIST, 2, ListTransactionsRequest(state_filters=["Nothing"], transactional_id_pattern="("))
+    assert (illegal.error_code, illegal.unknown_state_filters) == (INVALID_REGULAR_EXPRESSION, [])
+    unknown = machine.ask(LIST, 2, ListTransactionsRequest(state_filters=["Nothing", "Empty"], transactional_id_pattern="a"))
+    assert (unknown.error_code, unknown.unknown_state_filters) == (NONE, ["Nothing"])
 
 
 class Transactional:

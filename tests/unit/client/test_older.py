@@ -11,6 +11,7 @@ from ottla.client.older import as_batches, fitted, message_set
 from ottla.client.versions import SPOKEN, versions_of
 from ottla.records.columns import build, open_batches
 from ottla.wire import encode
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.releases import NAMES
@@ -66,3 +67,8 @@ def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_
     one = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m")])
     assert encode(fitted(0, one), 0) == b"\0\1g\0\1m"
     assert fitted(3, one) is one
+    find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=1)
+    assert encode(fitted(1, find), 1) == b"\0\1g\1"
+    assert fitted(4, find) is find
+    with pytest.raises(NotSupported, match=r"since Kafka 3\.0"):
+        fitted(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))

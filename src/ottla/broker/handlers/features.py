@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.features import Features
@@ -19,15 +20,19 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES)
-def update_features(request: Request[UpdateFeaturesRequest], features: Features) -> Reply:
+def update_features(request: Request[UpdateFeaturesRequest], features: Features, later: LaterReplies) -> Reply:
     """Change all the levels asked for, or none."""
+    return later.computed(_updated(request, features), to_the_end=True)
+
+
+def _updated(request: Request[UpdateFeaturesRequest], features: Features) -> Steps[Reply]:
     body = request.body
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)
         for each in body.feature_updates
     ]
     offered = {feature.name: feature for feature in request.release.features}
-    decision = features.update(offered, updates, validate_only=body.validate_only)
+    decision = yield from features.update(offered, updates, validate_only=body.validate_only)
     if decision.error_code:
         return UpdateFeaturesResponse(error_code=decision.error_code, error_message=decision.message)
     named = body.feature_updates if request.version < NO_RESULTS_FROM else ()

@@ -21,13 +21,14 @@ from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, ListedSome, ListSome
+from ottla.coord.transactions.look import without_ids
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.api.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.api.list_transactions import ListTransactionsRequest
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -277,14 +278,15 @@ def list_transactions(
 def _listed(
     request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], authorizer: Authorizer
 ) -> Steps[Reply]:
-    found = ListTransactionsResponse()
+    found = without_ids(request.body)
+    if found.error_code:
+        return found
     for _, shard in coordinators.load(request.now):
         part: ListSome | None = ListSome(request.body)
         while part is not None:
             listed: ListedSome = yield from coordinators.asked_of(shard, part, request)
             if listed.response.error_code:
                 return listed.response
-            found.unknown_state_filters = listed.response.unknown_state_filters
             found.transaction_states += [
                 each
                 for each in listed.response.transaction_states

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import features, layout
 from ottla.cluster.decision import Decision
@@ -34,15 +35,15 @@ class Features:
         entry = self._registry.get(layout.FEATURES)
         return 0 if entry is None else entry.version + 1
 
-    def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Decision:
-        """Let the features `offered` have these levels, all of them or none."""
+    def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Steps[Decision]:
+        """Let the features `offered` have these levels, all of them or none. The steps must be taken to their end."""
 
         def decide() -> list[Decision]:
             return [features.update(self._image.features, offered, updates)]
 
         if validate_only:
             return decide()[0]
-        (decision,) = self._commits.commit(decide)
+        (decision,) = yield from self._commits.commit_slowly(decide)
         if decision.is_made:
             log.info("the levels of features are %s", ", ".join(f"{name}={level}" for name, level in self._image.features.items()))
             for tell in self.told:

@@ -92,7 +92,7 @@ class WriteMarkers(NamedTuple):
 class ListSome:
     """Tell of some ids, from number `at` of `names` on; without names, of the first of all there are.
 
-    The reply is a `ListedSome`.
+    The filters of `body` are legal. The reply is a `ListedSome`.
     """
 
     body: ListTransactionsRequest

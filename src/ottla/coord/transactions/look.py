@@ -10,7 +10,7 @@ from ottla.coord.patterns import IllegalPattern, matcher
 from ottla.coord.transactions.inputs import ListedSome, ListSome
 from ottla.coord.transactions.transaction import NO_TIMESTAMP, Status, Transaction
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ottla.wire.api.list_transactions import ListTransactionsResponse
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.wire.errors import INVALID_REGULAR_EXPRESSION, INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND
 
 Described = DescribeTransactionsResponse.TransactionState
@@ -46,23 +46,28 @@ def _described(by_id: Mapping[str, Transaction], transactional_id: str) -> Descr
     )
 
 
+def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
+    """What is told of the filters alone; its error code says whether ids may be listed by them."""
+    if body.transactional_id_pattern:
+        try:
+            matcher(body.transactional_id_pattern)
+        except IllegalPattern:
+            return ListTransactionsResponse(error_code=INVALID_REGULAR_EXPRESSION)
+    return ListTransactionsResponse(unknown_state_filters=[each for each in body.state_filters if each not in LABELS])
+
+
 def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
     """Those of some ids that all filters let through; a filter that names nothing lets all through."""
     body = part.body
-    response = ListTransactionsResponse(unknown_state_filters=[each for each in body.state_filters if each not in LABELS])
     names = part.names or tuple(by_id)
     following = part.at + MOST_LISTED
     some = names[part.at : following]
     if body.transactional_id_pattern:
-        try:
-            matched, end = matcher(body.transactional_id_pattern).part(some, 0)
-        except IllegalPattern:
-            response.error_code = INVALID_REGULAR_EXPRESSION
-            return ListedSome(response)
+        matched, end = matcher(body.transactional_id_pattern).part(some, 0)
         following = part.at + end
         some = tuple(name for name in some if name in matched)
     states, producer_ids = frozenset(body.state_filters), frozenset(body.producer_id_filters)
-    response.transaction_states = [
+    found = [
         Listed(transactional_id=name, producer_id=each.producer_id, transaction_state=each.status.label)
         for name in some
         if (each := by_id.get(name)) is not None
@@ -70,4 +75,5 @@ def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> Lis
         if not producer_ids or each.producer_id in producer_ids
         if body.duration_filter < 0 or (each.started_ms != NO_TIMESTAMP and now_ms - each.started_ms > body.duration_filter)
     ]
-    return ListedSome(response, ListSome(body, names, following) if following < len(names) else None)
+    rest = ListSome(body, names, following) if following < len(names) else None
+    return ListedSome(ListTransactionsResponse(transaction_states=found), rest)

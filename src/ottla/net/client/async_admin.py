@@ -44,7 +44,6 @@ from ottla.client.versions import (
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
     OFFSET_COMMIT,
@@ -53,11 +52,11 @@ from ottla.client.versions import (
 )
 from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import Cluster
+from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
@@ -234,11 +233,8 @@ class AsyncAdmin:
 
         async def ask() -> Result:
             await self.describe_cluster()
-            found: FindCoordinatorResponse = await self._cluster.ask_any(
-                FIND_COORDINATOR, FindCoordinatorRequest(key=group_id, key_type=0)
-            )
-            raise_for(found.error_code, f"Group {group_id}", found.error_message)
-            return read(await self._cluster.ask(found.node_id, api_key, body))
+            node_id = await find_coordinator(self._cluster, group_id, GROUP)
+            return read(await self._cluster.ask(node_id, api_key, body))
 
         return await self._cluster.retried(ask)
 
@@ -304,7 +300,7 @@ class AsyncAdmin:
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
-        return {name: await transaction_admin.described(self._cluster, name) for name in transactional_ids}
+        return await transaction_admin.described(self._cluster, transactional_ids)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ottla.client.connection import AnswerBody
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import Node
@@ -19,10 +21,19 @@ COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAIL
 
 async def find_coordinator(cluster: Cluster, key: str, key_type: int) -> int:
     """The node id of the coordinator of a key, which is a group's id or a transactional id. Raises `KafkaError`."""
-    answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(key=key, key_type=key_type))
-    raise_for(answer.error_code, f"{NOUNS[key_type]} {key}", answer.error_message)
-    cluster.metadata.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
-    return int(answer.node_id)
+    (node_id,) = await find_coordinators(cluster, [key], key_type)
+    return node_id
+
+
+async def find_coordinators(cluster: Cluster, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
+    """Keys by the node ids of their coordinators. Raises `KafkaError`: `NotSupported` for several where Kafka is older than 3.0."""
+    answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
+    grouped: dict[int, list[str]] = {}
+    for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
+        raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
+        cluster.metadata.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
+        grouped.setdefault(found.node_id, []).append(key)
+    return grouped
 
 
 class Coordinator:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from ottla.client import transaction_admin as asked
-from ottla.client.errors import BrokerError
+from ottla.client.errors import broker_error, raise_for
 from ottla.client.transaction_admin import (
     ActiveProducer,
     FencedProducer,
@@ -25,18 +25,13 @@ from ottla.client.versions import (
     WRITE_TXN_MARKERS,
 )
 from ottla.net.client.cluster import Cluster
-from ottla.net.client.coordinator import TRANSACTION, find_coordinator
+from ottla.net.client.coordinator import TRANSACTION, find_coordinator, find_coordinators
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
-from ottla.wire.api.init_producer_id import InitProducerIdResponse
-from ottla.wire.errors import TRANSACTIONAL_ID_NOT_FOUND
-from ottla.wire.schema import Message
+from ottla.wire.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND, UNKNOWN_SERVER_ERROR
 
 AT_A_TIME: Final = 500
-"""So many partitions are asked about in one round: a broker has to look at the producers of each."""
-
-Response = TypeVar("Response", bound=Message)
-Result = TypeVar("Result")
+"""So many partitions or transactional ids are asked about in one round: a broker has to look at each."""
 
 
 async def listed(
@@ -56,30 +51,53 @@ async def listed(
     return await cluster.retried(ask)
 
 
-async def described(cluster: Cluster, transactional_id: str) -> TransactionDescription:
-    """The state of a transactional id."""
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    return await _ask_coordinator(cluster, transactional_id, DESCRIBE_TRANSACTIONS, request, asked.read_transaction)
+async def described(
+    cluster: Cluster, transactional_ids: Iterable[str], *, must_exist: bool = True
+) -> dict[str, TransactionDescription]:
+    """The states of transactional ids, in their order; unless they `must_exist`, those are left out that no coordinator knows."""
+    wanted = list(dict.fromkeys(transactional_ids))
+    found: dict[str, TransactionDescription] = {}
+    for start in range(0, len(wanted), AT_A_TIME):
+        found |= await _some_described(cluster, wanted[start : start + AT_A_TIME], must_exist=must_exist)
+    return found
+
+
+async def _some_described(
+    cluster: Cluster, transactional_ids: Sequence[str], *, must_exist: bool
+) -> dict[str, TransactionDescription]:
+    answered: dict[str, TransactionDescription | None] = {}
+
+    async def ask_for_rest() -> None:
+        await cluster.refresh([])
+        refused = []
+        todo = [name for name in transactional_ids if name not in answered]
+        for node_id, group in (await find_coordinators(cluster, todo, TRANSACTION)).items():
+            answer = await cluster.ask(node_id, DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=group))
+            for error_code, description in asked.read_descriptions(answer, node_id):
+                name = description.transactional_id
+                if error_code == NONE or (error_code == TRANSACTIONAL_ID_NOT_FOUND and not must_exist):
+                    answered[name] = None if error_code else description
+                else:
+                    refused.append(broker_error(error_code, f"Transactional id {name}"))
+        # What trying again cannot help comes first.
+        for error in sorted(refused, key=lambda error: error.retriable):
+            raise error
+
+    await cluster.retried(ask_for_rest)
+    for name in transactional_ids:
+        if name not in answered:
+            raise_for(UNKNOWN_SERVER_ERROR, f"Transactional id {name}", "The broker's answer leaves it out.")
+    return {name: known for name in transactional_ids if (known := answered[name]) is not None}
 
 
 async def fenced(cluster: Cluster, transactional_id: str) -> FencedProducer:
-    """Fence the producer of a transactional id; what it has open is aborted."""
+    """Fence the producer of a transactional id; what it has open is aborted. Asked again while a retriable error says so."""
 
-    def read(answer: InitProducerIdResponse, node_id: int) -> FencedProducer:
-        return asked.read_fenced(answer, transactional_id)
-
-    return await _ask_coordinator(cluster, transactional_id, INIT_PRODUCER_ID, asked.fence_request(transactional_id), read)
-
-
-async def _ask_coordinator(
-    cluster: Cluster, transactional_id: str, api_key: int, body: Message, read: Callable[[Response, int], Result]
-) -> Result:
-    """What `read` makes of the coordinator's answer and its node id; asked again while it fails with a retriable error."""
-
-    async def ask() -> Result:
+    async def ask() -> FencedProducer:
         await cluster.refresh([])
         node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
-        return read(await cluster.ask(node_id, api_key, body), node_id)
+        answer = await cluster.ask(node_id, INIT_PRODUCER_ID, asked.fence_request(transactional_id))
+        return asked.read_fenced(answer, transactional_id)
 
     return await cluster.retried(ask)
 
@@ -123,16 +141,7 @@ async def hanging(cluster: Cluster, topics: Iterable[str] | None, min_open_ms: i
     if not candidates:
         return []
     listings = await listed(cluster, (), {producer.producer_id for _, producer in candidates}, asked.ANY_DURATION, None)
-    owners = [await _described_if_known(cluster, listing.transactional_id) for listing in listings]
-    found = asked.hanging(candidates, [owner for owner in owners if owner is not None])
+    owners = await described(cluster, (listing.transactional_id for listing in listings), must_exist=False)
+    found = asked.hanging(candidates, owners.values())
     still = asked.opened_before(before_ms, await producers(cluster, {each.partition for each in found}))
     return [each for each in found if (each.partition, each.producer) in still]
-
-
-async def _described_if_known(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
-    try:
-        return await described(cluster, transactional_id)
-    except BrokerError as error:
-        if error.code != TRANSACTIONAL_ID_NOT_FOUND:
-            raise
-        return None
