@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import pickle
 import threading
 import time
@@ -64,11 +65,11 @@ async def producing(broker: Peer, acks: str = "all") -> AsyncIterator[BatchProdu
         await producer.close()
 
 
-def write(broker: Peer, topic: str, partition: int, batches: int, size: int = 10, acks: str = "all") -> None:
+def write(broker: Peer, topic: str, partition: int, batches: int, size: int = 10, acks: str = "all", width: int = 1) -> None:
     async def work() -> None:
         async with producing(broker, acks) as producer:
             for number in range(batches):
-                rows = [b"%d" % (number * size + row) for row in range(size)]
+                rows = [b"%0*d" % (width, number * size + row) for row in range(size)]
                 await producer.send([(ottla.TopicPartition(topic, partition), build(None, rows, 1_000 + number))])
 
     asyncio.run(work())
@@ -87,6 +88,15 @@ def test_a_range_larger_than_one_answer_comes_in_pieces(broker: Peer, topic: str
     write(broker, topic, 0, 100)
     assert len(list(pieces(small, topic, 0, 0, 1_000))) > 5
     assert values(small, topic, 0, 0, 1_000) == [b"%d" % number for number in range(1_000)]
+
+
+def test_the_pieces_of_a_partition_together_fetch_little_more_than_it_holds(broker: Peer, topic: str) -> None:
+    write(broker, topic, 0, 1_000, size=100, width=100)
+    settings = reading(broker)
+    edges = range(0, 100_001, 10_000)
+    ranges = [(0, 100_000), *itertools.pairwise(edges)]
+    whole, *cut = (sum(map(len, itertools.chain(*pieces(settings, topic, 0, start, end)))) for start, end in ranges)
+    assert sum(cut) < whole * 1.25
 
 
 def test_answers_larger_than_every_buffer_arrive_unharmed_while_earlier_ones_are_still_held(broker: Peer, topic: str) -> None:

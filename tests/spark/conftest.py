@@ -57,9 +57,9 @@ class Topics:
         self._unique = unique
         self._admin = AdminClient({"bootstrap.servers": address})
 
-    def make(self, partitions: int = 2, name: str | None = None) -> str:
+    def make(self, partitions: int = 2, name: str | None = None, settings: dict[str, str] | None = None) -> str:
         name = name or self._unique("topic")
-        kept = {"retention.ms": "-1"}  # tests write records of long ago
+        kept = {"retention.ms": "-1", **(settings or {})}  # tests write records of long ago
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=kept)
         for made in self._admin.create_topics([new]).values():
             made.result(timeout=20)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.client.settings import ProducerSettings
 from ottla.client.types import TopicPartition as Where
+from ottla.log.checkpoints import CLEANED_OFFSETS
 from ottla.net.client.batch_producer import BatchProducer
 from ottla.records import codecs
 from ottla.records.columns import build
+from ottla.testing import BrokerProcess
 from tests.spark.conftest import Topics
+from tests.support.waiting import eventually
 
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 
@@ -22,6 +28,7 @@ import pyarrow as pa  # only where there is PySpark
 from ottla.spark.errors import UnreadableBatch
 from ottla.spark.options import ReadOptions, read_options
 from ottla.spark.planning import Range
+from ottla.spark.reading import BatchReader
 from ottla.spark.rows import rows_of
 from ottla.spark.schema import source_schema
 
@@ -80,3 +87,73 @@ def test_a_batch_that_opens_to_more_than_is_allowed_is_named_with_the_way_past_i
     assert offsets(task(topics, topic, 0, 10, **limit)) == list(range(10))
     assert offsets(task(topics, topic, 2_010, 2_020, **limit)) == list(range(2_010, 2_020))
     assert offsets(task(topics, topic, 0, 2_020)) == list(range(2_020))
+
+
+def produce(producer: Producer, topic: str, start: int, count: int) -> None:
+    for number in range(start, start + count):
+        producer.produce(topic, str(number), partition=0)
+    assert producer.flush(20) == 0
+
+
+def end_transaction(producer: Producer, topic: str, start: int, *, commit: bool) -> None:
+    producer.begin_transaction()
+    produce(producer, topic, start, 5)
+    (producer.commit_transaction if commit else producer.abort_transaction)(20)
+
+
+def read(asked: ReadOptions) -> list[str]:
+    """What the tasks of a batch read, one after another."""
+    reader = BatchReader(asked, source_schema(asked.columns))
+    found = [batch for piece in reader.partitions() for batch in reader.read(piece)]
+    return [value.decode() for batch in found for value in batch.column("value").to_pylist()]
+
+
+@pytest.mark.parametrize("pieces", ["1", "7"])
+def test_what_is_committed_is_read_beside_an_open_transaction_and_its_gaps_are_no_loss(topics: Topics, pieces: str) -> None:
+    topic = topics.make(1)
+    plain = Producer({"bootstrap.servers": topics.address, "linger.ms": 0})
+    ids = (f"{topic}-{number}" for number in range(2))
+    ended, open_one = (Producer({"bootstrap.servers": topics.address, "transactional.id": each, "linger.ms": 0}) for each in ids)
+    for producer in (ended, open_one):
+        producer.init_transactions(30)
+    produce(plain, topic, 0, 5)
+    end_transaction(ended, topic, 5, commit=True)
+    end_transaction(ended, topic, 10, commit=False)
+    committed = [str(number) for number in range(10)]
+    level = {"kafka.isolation.level": "read_committed", "minPartitions": pieces}
+    assert read(options(topics, topic, **level)) == committed, "the last offsets are those of an aborted transaction and its marker"
+    open_one.begin_transaction()
+    produce(open_one, topic, 15, 5)
+    produce(plain, topic, 20, 5)
+    assert read(options(topics, topic, **level)) == committed
+    assert read(options(topics, topic)) == [str(number) for number in range(25)]
+    open_one.abort_transaction(20)
+    assert read(options(topics, topic, **level)) == [*committed, *map(str, range(20, 25))]
+
+
+@pytest.fixture
+def compacting(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data", {"log.cleaner.backoff.ms": 100, "log.segment.delete.delay.ms": 0}) as broker:
+        yield broker
+
+
+def is_compacted(broker: BrokerProcess, topic: str) -> bool:
+    newest = max(int(path.stem) for path in (broker.data_dir / f"{topic}-0").glob("*.log"))
+    file = broker.data_dir / CLEANED_OFFSETS
+    return file.exists() and f"{topic} 0 {newest}" in [line.strip() for line in file.read_text().splitlines()]
+
+
+def test_the_gaps_of_compaction_are_no_loss_wherever_a_range_is_cut(compacting: BrokerProcess) -> None:
+    topics = Topics(compacting.address, lambda stem: stem)
+    settings = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
+    topic = topics.make(1, settings=settings)
+    producer = Producer({"bootstrap.servers": topics.address, "batch.num.messages": 1, "linger.ms": 0})
+    for number in range(300):
+        producer.produce(topic, b"%0300d" % number, key=b"%d" % (number % 7 if number % 50 else number))
+    assert producer.flush(20) == 0
+    eventually(lambda: is_compacted(compacting, topic), timeout_s=60, what="the topic is compacted")
+    whole = read(options(topics, topic))
+    assert len(whole) < 100
+    assert int(whole[-1]) == 299
+    for pieces in ("2", "40", "300"):
+        assert read(options(topics, topic, minPartitions=pieces)) == whole

@@ -107,6 +107,15 @@ def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition
             )
 
 
+def holds_nothing_more(found: FetchedPartition, offset: int, end: int, *, read_committed: bool) -> bool:
+    """Whether an answer without records proves that compaction has left none from `offset` to `end`.
+
+    Brokers send what there is below the high watermark, or below the last stable offset for read_committed, one batch at least.
+    """
+    readable = found.last_stable_offset if read_committed else found.high_watermark
+    return not len(found.records) and found.log_start_offset <= offset and readable >= end
+
+
 def cut_short(where: TopicPartition, offset: int, limits: FetchLimits) -> KafkaError:
     """The error for a message too large for a broker before KIP-74 to send."""
     return KafkaError(

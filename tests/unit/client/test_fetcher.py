@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.client.cursor import Cursor, open_records
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
 from ottla.client.fetcher import Chunk, Fetch, Fetcher
-from ottla.client.fetching import FetchLimits
+from ottla.client.fetching import FetchedPartition, FetchLimits, holds_nothing_more
 from ottla.client.metadata import Metadata
 from ottla.client.progress import Progress
 from ottla.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
@@ -463,3 +463,21 @@ def test_a_fetch_names_the_turns_it_was_made_in() -> None:
     [fetch] = made.fetches(0)
     assert isinstance(fetch, Fetch)
     assert fetch.turns == {A: made.reading(A).turn}
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "last_stable_offset", "log_start_offset", "records", "read_committed", "nothing"),
+    [
+        (10, 10, 0, b"", False, True),
+        (9, 9, 0, b"", False, False),
+        (10, 7, 0, b"", False, True),
+        (10, 7, 0, b"", True, False),
+        (10, 10, 0, b"some", True, False),
+        (10, 10, 6, b"", False, False),
+    ],
+)
+def test_an_answer_without_records_below_what_may_be_read_says_that_compaction_left_none(
+    high_watermark: int, last_stable_offset: int, log_start_offset: int, records: bytes, read_committed: bool, nothing: bool
+) -> None:
+    found = FetchedPartition(A, 0, high_watermark, last_stable_offset, log_start_offset, [], memoryview(records), cut_short=False)
+    assert holds_nothing_more(found, 5, 10, read_committed=read_committed) is nothing
