@@ -183,7 +183,8 @@ def test_a_column_names_the_topic_of_each_row(spark: Any, topics: Topics, load: 
         ("select 'a' as value", {}, "Nothing says which topic"),
         ("select 'a' as body", {"topic": "t"}, "no column value"),
         ("select 1 as value", {"topic": "t"}, "Column value is INT and must be BINARY or STRING"),
-        ("select 'a' as value, 'b' as colour", {"topic": "t"}, "The sink takes no column colour"),
+        ("select 'a' as value, 'b' as Key", {"topic": "t"}, "The sink takes no column Key, but key"),
+        ("select repeat('a', 2000) as value", {"topic": "HERE", "kafka.max.request.size": "1024"}, "kafka.max.request.size=1024"),
         ("select 'a' as value, cast(null as string) as topic", {}, "names no topic"),
         ("select 'a' as value, 7 as partition", {"topic": "HERE"}, "has no partition 7"),
         ("select 'a' as value", {"subscribe": "t"}, "belongs to the source"),
@@ -191,6 +192,6 @@ def test_a_column_names_the_topic_of_each_row(spark: Any, topics: Topics, load: 
 )
 def test_rows_that_do_not_fit_are_told(spark: Any, topics: Topics, query: str, options: dict[str, str], sentence: str) -> None:
     if options.get("topic") == "HERE":
-        options = {"topic": topics.make()}
+        options |= {"topic": topics.make()}
     with pytest.raises(Exception, match=re.escape(sentence)):
         save(spark.sql(query), topics, **options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import sys
 from collections.abc import Callable, Mapping
 
 from ottla.client.settings import ACKS, COMPRESSIONS, ConsumerSettings, ProducerSettings, parse
@@ -22,38 +23,57 @@ MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
 BATCH_SIZE = 1_000_000
 """Sizes larger than a client's defaults: a task reads or writes much at once."""
 
-_BOTH = {"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol", "group.id"}
-_CONSUMER = {"isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes", "fetch.max.wait.ms"}
-_PRODUCER = {"acks", "compression.type", "batch.size", "max.request.size", "delivery.timeout.ms", "enable.idempotence"}
-_WITHOUT_EFFECT = {
-    "api.version.request", "allow.auto.create.topics", "buffer.memory", "check.crcs", "client.dns.lookup", "client.rack",
-    "connections.max.idle.ms", "default.api.timeout.ms", "enable.metrics.push", "fetch.min.bytes", "heartbeat.interval.ms",
-    "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.poll.interval.ms", "max.poll.records",
-    "metadata.max.age.ms", "metadata.max.idle.ms", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
-    "metrics.sample.window.ms", "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes", "session.timeout.ms",
-    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "group.instance.id",
+USED = {
+    SOURCE: {
+        "bootstrap.servers", "client.id", "fetch.max.bytes", "fetch.max.wait.ms", "group.id", "isolation.level",
+        "max.partition.fetch.bytes", "request.timeout.ms", "security.protocol",
+    },
+    SINK: {
+        "acks", "batch.size", "bootstrap.servers", "client.id", "compression.type", "delivery.timeout.ms", "enable.idempotence",
+        "max.request.size", "request.timeout.ms", "security.protocol",
+    },
 }  # fmt: skip
+"""Settings of Kafka's clients that have their meaning here too."""
+WITHOUT_EFFECT = {
+    "allow.auto.create.topics", "api.version.request", "auto.commit.interval.ms", "auto.include.jmx.reporter", "buffer.memory",
+    "check.crcs", "client.dns.lookup", "client.rack", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level",
+    "connections.max.idle.ms", "default.api.timeout.ms", "enable.metrics.push", "exclude.internal.topics", "fetch.min.bytes",
+    "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "linger.ms", "max.block.ms",
+    "max.in.flight.requests.per.connection", "max.poll.interval.ms", "max.poll.records", "metadata.max.age.ms",
+    "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
+    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
+    "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "receive.buffer.bytes",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes",
+    "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+    "transaction.timeout.ms", "transaction.two.phase.commit.enable",
+}  # fmt: skip
+"""Settings that change nothing of what a job does: how a client waits, measures or divides its work."""
 _CAST = "keys and values arrive as binary; cast them in the query, such as col('value').cast('string')"
 _GIVEN = "the sink takes binary or string columns; cast or encode them in the query"
+_TRANSFORM = "transform the records in the query"
+_PARTITION = "give a column named partition"
 REJECTED = {
     SOURCE: {
         "auto.offset.reset": "use option startingOffsets",
         "key.deserializer": _CAST,
         "value.deserializer": _CAST,
         "enable.auto.commit": "Spark keeps the offsets in the query's checkpoint",
-        "interceptor.classes": "transform the records in the query",
+        "interceptor.classes": _TRANSFORM,
+        "config.providers": "give the values themselves",
     },
     SINK: {
         "key.serializer": _GIVEN,
         "value.serializer": _GIVEN,
-        "interceptor.classes": "transform the records in the query",
+        "interceptor.classes": _TRANSFORM,
         "transactional.id": "the sink names its own",
-        "partitioner.class": "give a column named partition",
+        "partitioner.class": _PARTITION,
+        "partitioner.ignore.keys": _PARTITION,
+        "config.providers": "give the values themselves",
     },
 }
-_KNOWN = _BOTH | _CONSUMER | _PRODUCER | _WITHOUT_EFFECT | REJECTED[SOURCE].keys() | REJECTED[SINK].keys()
-_SECURITY = ("ssl.", "sasl.")
+"""Settings that would change what a job does, and what to do in their place."""
+_KNOWN = USED[SOURCE] | USED[SINK] | WITHOUT_EFFECT | REJECTED[SOURCE].keys() | REJECTED[SINK].keys()
+_SECURITY = ("ssl.", "sasl.", "security.providers")
 
 
 def is_kafka_option(name: str) -> bool:
@@ -109,7 +129,7 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
         _check_name(name, side)
     if not options.get("bootstrap.servers", "").strip():
         raise OptionError("Option kafka.bootstrap.servers is missing: give it as host:port, several separated by commas.")
-    used = _BOTH | (_CONSUMER if side == SOURCE else _PRODUCER)
+    used = USED[side]
     unused = sorted(name for name in options if name not in used)
     if unused:
         logger.warning(
@@ -117,14 +137,14 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
         )
     values = {name: _READ.get(name, _number)(name, text) for name, text in options.items() if name in used - {"group.id"}}
     named = {name.replace(".", "_"): value for name, value in values.items()}
-    named.setdefault("client_id", options.get("group.id") or client_id)
+    named.setdefault("client_id", client_id)
     named.setdefault("request_timeout_ms", REQUEST_TIMEOUT_MS)
     return {**named, "default_api_timeout_ms": named["request_timeout_ms"]}
 
 
 def consumer_settings(options: Mapping[str, str], *, group_id_prefix: str | None = None) -> ConsumerSettings:
     """The `kafka.*` options of a source, their names without the prefix. Raises `OptionError`."""
-    values = _values(options, SOURCE, group_id_prefix or "ottla-spark-source")
+    values = _values(options, SOURCE, options.get("group.id") or group_id_prefix or "ottla-spark-source")
     return parse(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
 
 
@@ -133,4 +153,5 @@ def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
     values = _values(options, SINK, "ottla-spark-sink")
     # Idempotence needs acks=all: with fewer it is switched off, even where it was asked for.
     wanted = values.pop("enable_idempotence", True) and ACKS[str(values.get("acks", "all"))] == -1
-    return parse(ProducerSettings, {"batch_size": BATCH_SIZE, **values, "enable_idempotence": wanted})
+    batch_size = min(int(values.pop("batch_size", BATCH_SIZE)), int(values.get("max_request_size", sys.maxsize)))
+    return parse(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})

@@ -60,13 +60,15 @@ class ReadOptions:
 class WriteOptions:
     """What a writer needs. `topic`, if given, takes precedence over the column of that name.
 
-    With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing.
+    With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing. A record of more than
+    `max_request_size` bytes stops the job; None leaves that to the brokers.
     """
 
     client: ProducerSettings
     topic: str | None = None
     include_headers: bool = True
     include_timestamp: bool = False
+    max_request_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +274,11 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SINK)
+    client = producer_settings(parsed.client)
     return WriteOptions(
-        client=producer_settings(parsed.client),
+        client=client,
         topic=parsed.values.get("topic"),
         include_headers=parsed.values.get("includeHeaders", True),
         include_timestamp=parsed.values.get("includeTimestamp", False),
+        max_request_size=client.max_request_size if "max.request.size" in parsed.client else None,
     )

@@ -6,6 +6,7 @@ Knows PySpark's types; nothing of brokers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from pyspark.sql.types import (
@@ -21,6 +22,8 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.errors import OptionError
+
+logger = logging.getLogger("ottla.spark")
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 TYPES: dict[str, tuple[DataType, ...]] = {
@@ -67,7 +70,10 @@ def check_read_schema(schema: StructType) -> None:
 
 
 def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False) -> None:
-    """Raises `OptionError` unless rows have a value, know their topic, and hold nothing the sink would leave out."""
+    """Raises `OptionError` unless rows have a value, know their topic, and have their columns as the sink writes them.
+
+    Other columns are left out, as in the JVM connector, and the log names them.
+    """
     names = schema.fieldNames()
     if "value" not in names:
         raise OptionError("The rows to write have no column value: name one so, such as df.select(to_json(...).alias('value')).")
@@ -78,12 +84,10 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
     taken = SINK_TYPES | ({TIMESTAMP: TYPES[TIMESTAMP]} if include_timestamp else {})
     for column in schema.fields:
         kinds = taken.get(column.name)
-        if kinds is None and column.name == TIMESTAMP:
-            raise OptionError("The sink takes a column timestamp only with option includeTimestamp: give it, or drop the column.")
-        if kinds is None:
-            raise OptionError(
-                f"The sink takes no column {column.name}: select {', '.join(SINK_TYPES)}, and encode the rest into value."
-            )
-        if _shape(column.dataType) not in map(_shape, kinds):
+        if kinds is None and column.name.lower() in taken:
+            raise OptionError(f"The sink takes no column {column.name}, but {column.name.lower()}: rename it, or drop it.")
+        if kinds is not None and _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
             raise OptionError(f"Column {column.name} is {_name(column.dataType)} and must be {right}; cast or encode it.")
+    if left_out := [name for name in names if name not in taken]:
+        logger.warning("the sink writes no column %s; select what it shall write, or encode it into value", ", ".join(left_out))

@@ -17,7 +17,10 @@ from ottla.client.settings import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.batch_producer import BatchProducer
+from ottla.records import kernel
 from ottla.records.arrow import Rows, batches_of, by_partition
+from ottla.records.batch import HEADER_BYTES
+from ottla.records.build import MOST_OVERHEAD_BYTES
 from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 
@@ -124,12 +127,26 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
     count = producer.partition_count(topic)
     headers = _column(batch, "headers") if options.include_headers else None
     rows = Rows(batch.column("value"), _column(batch, "key"), timestamps_of(batch, options, int(time.time() * 1000)), headers)
+    if options.max_request_size is not None:
+        check_sizes(rows, options.max_request_size, topic)
     chosen = choose_partitions(rows.partitions(count), _column(batch, "partition"), count, topic)
     starts, order = by_partition(rows, chosen, count)
     codec, batch_bytes = COMPRESSIONS[options.client.compression_type], options.client.batch_size
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
             producer.send(TopicPartition(topic, partition), records)
+
+
+def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:
+    """Raises `OptionError` where a record alone takes more than `max_request_size` bytes, before compression, as Kafka counts."""
+    columns = (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE)
+    sizes = sum(numpy.maximum(numpy.frombuffer(rows.column(each), dtype=numpy.int32), 0).astype(numpy.int64) for each in columns)
+    largest = int(numpy.max(sizes, initial=0)) + HEADER_BYTES + MOST_OVERHEAD_BYTES
+    if largest > max_request_size:
+        raise OptionError(
+            f"A record for topic {topic} takes {largest} bytes, more than kafka.max.request.size={max_request_size}: "
+            "raise that, or make the rows smaller."
+        )
 
 
 def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> pa.Array | int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
+from ottla.spark.java_patterns import NotJava, translate
 from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Bound, Everywhere
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -69,11 +70,13 @@ def topics(name: str, text: str) -> tuple[str, ...]:
 
 
 def pattern(name: str, text: str) -> str:
+    """A regular expression of Java, as one of Python."""
     try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"Option {name} must be a regular expression; {text!r} is not: {error}.") from None
-    return text.strip()
+        return translate(text.strip())
+    except NotJava as error:
+        raise OptionError(
+            f"Option {name} must be a regular expression of Java; {text!r} is not one that works here: {error}."
+        ) from None
 
 
 def _json(name: str, text: str, example: str) -> dict[str, Any]:

@@ -67,3 +67,12 @@ def test_records_have_the_times_of_the_column_where_that_is_asked_for(given: str
     times = pa.array([1_357_034_400_123_456, None, -1000], pa.timestamp("us", tz="UTC"))
     found = sending.timestamps_of(batch(["1", "2", "3"], timestamp=times), options, 77)
     assert (found if isinstance(found, int) else found.to_pylist()) == right
+
+
+def test_a_record_over_the_largest_request_is_told_with_its_size() -> None:
+    headers = pa.array([None, [("h", b"x" * 100)]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    rows = sending.Rows(pa.array(["a", "b" * 900]), pa.array([None, "k" * 50]), 0, headers)
+    sending.check_sizes(rows, 2000, "flights")
+    with pytest.raises(OptionError, match=r"A record for topic flights takes 11\d\d bytes, more than kafka.max.request.size=1100"):
+        sending.check_sizes(rows, 1100, "flights")
+    sending.check_sizes(sending.Rows(pa.array([], pa.string()), None, 0, None), 100, "flights")

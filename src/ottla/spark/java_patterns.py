@@ -1,0 +1,336 @@
+"""From a regular expression of Java, which Spark's users write in `subscribePattern`, to one of Python that finds the same topics.
+
+Topics are named with letters of ASCII, digits, dots, underscores and hyphens alone. So every class of characters, with all that
+Java has and Python has not (`\\p{Lower}`, `[a-z&&[^x]]`), becomes the few of these that it holds. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ottla.spark.topic_letters import ALL, LETTERS, SHORT, Letters, property_letters
+
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_ANCHORS = {"b": r"\b", "B": r"\B", "A": r"\A", "G": r"\A", "Z": r"\Z", "z": r"\Z", "X": ".", "R": "(?!)"}
+_LOOKS = ("?:", "?=", "?!", "?<=", "?<!", "?>")
+
+
+class NotJava(ValueError):
+    """No regular expression of Java, or one that has no equal in Python; the message says where."""
+
+
+@dataclass(slots=True)
+class _Flags:
+    """The flags of Java that change what topics match: `(?i)` and `(?x)`."""
+
+    ignore_case: bool = False
+    comments: bool = False
+
+
+def translate(pattern: str) -> str:
+    """What `re.fullmatch` takes, to find the topics that Java's `pattern` finds. Raises `NotJava`."""
+    made = _Translation(pattern).whole()
+    try:
+        re.compile(made)
+    except re.error as error:
+        raise NotJava(str(error)) from None
+    return made
+
+
+def _in_any_case(letters: Iterable[str]) -> Letters:
+    return frozenset(case for letter in letters for case in (letter, letter.lower(), letter.upper()))
+
+
+def _written(letters: Letters) -> str:
+    """A class of Python; runs of four or more as a range."""
+    if letters >= ALL:
+        return "."
+    parts: list[str] = []
+    run: list[str] = []
+    for letter in [*sorted(letters & ALL), ""]:
+        if run and (not letter or ord(letter) != ord(run[-1]) + 1):
+            parts += [f"{run[0]}-{run[-1]}"] if len(run) > 3 else map(re.escape, run)
+            run = []
+        run.append(letter)
+    return f"[{''.join(parts)}]" if parts else "(?!)"
+
+
+class _Translation:
+    """One pattern, read from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._flags = _Flags()
+        self._opened: list[bool] = []
+        """For each capturing group whether it is closed."""
+        self._names: dict[str, int] = {}
+
+    def whole(self) -> str:
+        made = self._sequence()
+        if self._at < len(self._text):
+            raise self._error("a group is closed that was not opened")
+        return made
+
+    def _error(self, what: str) -> NotJava:
+        return NotJava(f"{what} at position {self._at}")
+
+    def _peek(self, size: int = 1) -> str:
+        return self._text[self._at : self._at + size]
+
+    def _take(self, size: int = 1) -> str:
+        taken = self._peek(size)
+        if len(taken) < size:
+            raise self._error("it ends too early")
+        self._at += size
+        return taken
+
+    def _took(self, word: str) -> bool:
+        if self._text.startswith(word, self._at):
+            self._at += len(word)
+            return True
+        return False
+
+    def _until(self, word: str) -> str:
+        end = self._text.find(word, self._at)
+        if end < 0:
+            raise self._error(f"{word} is missing")
+        found, self._at = self._text[self._at : end], end + len(word)
+        return found
+
+    def _skip_comments(self) -> None:
+        while self._flags.comments and (letter := self._peek()):
+            if letter == "#":
+                line = self._text.find("\n", self._at)
+                self._at = len(self._text) if line < 0 else line + 1
+            elif letter.isspace():
+                self._at += 1
+            else:
+                return
+
+    def _sequence(self) -> str:
+        """Up to the end of the group or of the pattern."""
+        made: list[str] = []
+        while True:
+            self._skip_comments()
+            letter = self._peek()
+            if letter in ("", ")"):
+                return "".join(made)
+            if self._took("|"):
+                made.append("|")
+            elif letter in "*+?{":
+                raise self._error(f"nothing stands before {letter}")
+            elif self._took(r"\Q"):
+                made += self._quoted()
+            else:
+                made.append(self._atom())
+                made.append(self._repetition())
+
+    def _quoted(self) -> list[str]:
+        end = self._text.find(r"\E", self._at)
+        quoted = self._text[self._at :] if end < 0 else self._text[self._at : end]
+        self._at = len(self._text) if end < 0 else end + 2
+        made = [self._letter(letter) for letter in quoted]
+        return [*made, self._repetition()] if made else made
+
+    def _repetition(self) -> str:
+        self._skip_comments()
+        found = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[+?]?").match(self._text, self._at)
+        if found is None:
+            return ""
+        self._at = found.end()
+        return found[0]
+
+    def _letter(self, letter: str) -> str:
+        if self._flags.ignore_case and letter.isalpha():
+            return _written(_in_any_case(letter))
+        return re.escape(letter) if letter not in "-" else letter
+
+    def _set(self, letters: Letters, *, negated: bool = False) -> Letters:
+        found = _in_any_case(letters) if self._flags.ignore_case else letters
+        return ALL - found if negated else found
+
+    def _atom(self) -> str:
+        letter = self._take()
+        if letter == "(":
+            return self._group()
+        if letter == "[":
+            return _written(self._brackets())
+        if letter == "\\":
+            return self._escape()
+        if letter in ".^$":
+            return {".": ".", "^": r"\A", "$": r"\Z"}[letter]
+        return self._letter(letter)
+
+    def _group(self) -> str:
+        kept = _Flags(self._flags.ignore_case, self._flags.comments)
+        head, number = self._head()
+        if head is None:
+            return ""  # (?i): it holds until the group around it ends
+        inside = self._sequence()
+        if not self._took(")"):
+            raise self._error("a group is not closed")
+        self._flags = kept
+        if number is not None:
+            self._opened[number] = True
+        return f"({head}{inside})"
+
+    def _head(self) -> tuple[str | None, int | None]:
+        """What stands behind the bracket in Python, None for flags alone; and the number of a capturing group, from 0."""
+        for look in sorted(_LOOKS, key=len, reverse=True):
+            if self._took(look):
+                return look, None
+        if self._took("?<"):
+            name = self._until(">")
+            self._names[name] = len(self._opened) + 1
+            return f"?P<{name}>", self._open()
+        if self._took("?"):
+            return self._set_flags(), None
+        return "", self._open()
+
+    def _open(self) -> int:
+        self._opened.append(False)
+        return len(self._opened) - 1
+
+    def _set_flags(self) -> str | None:
+        on = True
+        while (letter := self._take()) not in ":)":
+            if letter == "-":
+                on = False
+            elif letter == "i":
+                self._flags.ignore_case = on
+            elif letter == "x":
+                self._flags.comments = on
+            elif letter not in "dmsuU":  # lines and letters beyond ASCII, which no topic's name has
+                raise self._error(f"there is no flag {letter}")
+        return "?:" if letter == ":" else None
+
+    def _escape(self) -> str:
+        letter = self._peek()
+        if letter in "123456789" and letter:
+            return self._back_reference()
+        if self._took("k<"):
+            name = self._until(">")
+            if name not in self._names:
+                raise self._error(f"there is no group {name} yet")
+            return self._reference(self._names[name])
+        if letter in _ANCHORS and letter:
+            self._at += 1
+            if letter == "b" and self._peek() == "{":
+                raise self._error(r"\b{g} has no equal in Python")
+            return _ANCHORS[letter]
+        letters = self._escaped_set()
+        return self._letter(self._escaped_letter()) if letters is None else _written(letters)
+
+    def _back_reference(self) -> str:
+        number = int(self._take())
+        while self._peek().isdecimal() and number * 10 + int(self._peek()) <= len(self._opened):
+            number = number * 10 + int(self._take())
+        return self._reference(number)
+
+    def _reference(self, number: int) -> str:
+        """In Java a group that is not there, or not closed yet, matches nothing."""
+        if not 1 <= number <= len(self._opened) or not self._opened[number - 1]:
+            return "(?!)"
+        return f"(?i:\\{number})" if self._flags.ignore_case else f"(?:\\{number})"
+
+    def _escaped_set(self) -> Letters | None:
+        """The letters of `\\d`, `\\p{…}` and the like; None where the escape stands for one letter."""
+        letter = self._peek()
+        if letter.lower() in SHORT and letter:
+            self._at += 1
+            return self._set(SHORT[letter.lower()], negated=letter.isupper())
+        if letter not in ("p", "P"):
+            return None
+        self._at += 1
+        name = self._until("}") if self._took("{") else self._take()
+        found = property_letters(name)
+        if found is None:
+            raise self._error(f"\\p{{{name}}} is not known")
+        return self._set(found, negated=letter == "P")
+
+    def _escaped_letter(self) -> str:
+        letter = self._take()
+        if letter in _CONTROL:
+            return _CONTROL[letter]
+        readers: dict[str, Callable[[], str]] = {
+            "x": lambda: self._hexadecimal(2),
+            "u": lambda: self._hexadecimal(4),
+            "0": self._octal,
+            "c": lambda: chr(ord(self._take()) ^ 64),
+            "N": self._named,
+        }
+        if letter in readers:
+            return readers[letter]()
+        if letter in LETTERS:
+            raise self._error(f"there is no escape \\{letter}")
+        return letter
+
+    def _hexadecimal(self, size: int) -> str:
+        digits = self._until("}") if size == 2 and self._took("{") else self._take(size)
+        try:
+            return chr(int(digits, 16))
+        except (ValueError, OverflowError):
+            raise self._error(f"{digits} is no number of a letter") from None
+
+    def _octal(self) -> str:
+        found = re.compile("[0-3]?[0-7]{1,2}").match(self._text, self._at)
+        if found is None:
+            raise self._error(r"\0 needs octal digits")
+        self._at = found.end()
+        return chr(int(found[0], 8))
+
+    def _named(self) -> str:
+        try:
+            return unicodedata.lookup(self._until("}")) if self._took("{") else self._take(0)
+        except KeyError:
+            raise self._error("there is no letter of that name") from None
+
+    def _brackets(self) -> Letters:
+        """The letters of `[…]`: unions, ranges, nested classes; `&&` joins them more loosely, and `^` is last of all."""
+        negated = self._took("^")
+        both: Letters = ALL
+        union, count = self._union()
+        both &= union
+        while self._took("&&"):
+            union, more = self._union()
+            if not more:
+                raise self._error("nothing stands behind &&")
+            both, count = both & union, count + more
+        if not count or not self._took("]"):
+            raise self._error("a class is empty or not closed")
+        return ALL - both if negated else both
+
+    def _union(self) -> tuple[Letters, int]:
+        """Up to `&&` or the bracket that closes; and of how many items."""
+        found: Letters = frozenset()
+        count = 0
+        while True:
+            self._skip_comments()
+            if self._peek(2) == "&&" or not self._peek() or (self._peek() == "]" and count):
+                return found, count
+            found |= self._item()
+            count += 1
+
+    def _item(self) -> Letters:
+        letter = self._take()
+        if letter == "[":
+            return self._brackets()
+        if letter == "\\":
+            if self._took("Q"):
+                return self._set(frozenset(self._until(r"\E")))
+            letters = self._escaped_set()
+            if letters is not None:
+                return letters
+            letter = self._escaped_letter()
+        if self._peek() == "-" and self._peek(2) not in ("-", "-]", "-["):
+            self._at += 1
+            last = self._take()
+            last = self._escaped_letter() if last == "\\" else last
+            if last < letter:
+                raise self._error(f"the range {letter}-{last} runs backwards")
+            return self._set(frozenset(each for each in ALL if letter <= each <= last) | {letter, last})
+        return self._set(frozenset(letter))
