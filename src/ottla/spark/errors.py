@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 
-class OptionError(ValueError):
+class Told(Exception):
+    """An error whose message says all that a person needs: no traceback helps them further."""
+
+
+class OptionError(Told, ValueError):
     """An option, a schema or a column that the source or sink does not take; the message names the right one."""
 
 
-class DataLoss(RuntimeError):
+class DataLoss(Told, RuntimeError):
     """Records that the query still had to read are gone (deleted by retention, or the topic was made anew)."""
 
 
-class UnreadableBatch(RuntimeError):
+class UnreadableBatch(Told, RuntimeError):
     """A batch of a topic opens to more memory than is allowed, or is damaged; the message names it and the way past it."""

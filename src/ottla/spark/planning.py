@@ -100,11 +100,18 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> StoredOffsets:
 
 
 def from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in stored.items()
-        for partition, offset in partitions.items()
-    }
+    """Raises `OptionError` for what is not of the form of `StoredOffsets`: another source wrote the checkpoint."""
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in stored.items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise OptionError(
+            f"The checkpoint holds {str(stored)[:200]} and not offsets of topics: another source wrote it. "
+            "Give the query a checkpointLocation of its own."
+        ) from None
 
 
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:

@@ -18,6 +18,7 @@ from ottla.client.types import TopicPartition
 from ottla.spark import planning
 from ottla.spark.options import ReadOptions
 from ottla.spark.planning import PartitionOffsets, Range, StoredOffsets, from_json, to_json
+from ottla.spark.telling import telling
 
 if TYPE_CHECKING:
     import pyarrow
@@ -75,6 +76,7 @@ def _read(options: ReadOptions, schema: StructType, partition: InputPartition) -
     return rows_of(options, schema, partition.value)
 
 
+@telling
 class BatchReader(DataSourceReader):
     """Reads from the starting to the ending offsets, as they are when the query is planned."""
 
@@ -92,6 +94,7 @@ class BatchReader(DataSourceReader):
         return _read(self._options, self._schema, partition)
 
 
+@telling
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on from where the query's checkpoint stands. Offsets are kept in the JVM connector's form."""
 

@@ -15,9 +15,11 @@ from ottla.spark.errors import OptionError
 from ottla.spark.options import columns_asked_for, read_options, write_options
 from ottla.spark.reading import BatchReader, StreamReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
+from ottla.spark.telling import telling
 from ottla.spark.writing import BatchWriter, StreamWriter
 
 
+@telling
 class OttlaDataSource(DataSource):
     """`format("ottla")`. Options are those of Spark's Kafka connector; `columns` (such as "key,value") narrows the rows.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ottla.spark.options import WriteOptions
+from ottla.spark.telling import telling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> TaskWri
     return TaskWritten(write_rows(options, iterator))
 
 
+@telling
 class BatchWriter(DataSourceArrowWriter):
     """Writes a batch of rows, at least once."""
 
@@ -50,6 +52,7 @@ class BatchWriter(DataSourceArrowWriter):
         warn_of_leftovers(messages)
 
 
+@telling
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches of rows, at least once."""
 

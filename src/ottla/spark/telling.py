@@ -1,0 +1,62 @@
+"""Lets a person see the one sentence of an error, and not the traceback that Spark puts before it.
+
+Spark's workers write a traceback of what Python raised, unless the variable of their environment is set that stands for its setting
+spark.sql.execution.pyspark.udf.hideTraceback.enabled. A worker ends with the error that it writes: so the variable is set
+for that one error. Errors that are nobody's fault but this package's keep their traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ottla.client.errors import KafkaError
+from ottla.spark.errors import Told
+
+Kind = TypeVar("Kind", bound=type)
+Method = Callable[..., Any]
+_HIDES = "SPARK_HIDE_TRACEBACK"
+
+
+def telling(kind: Kind) -> Kind:
+    """A class decorator for what Spark calls: its own public methods show no traceback with an error that tells enough."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(kind, name, _told(method))
+    return kind
+
+
+def _told(method: Method) -> Method:
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with _sentence_alone():
+            found = method(*arguments, **named)
+        return _watched(found) if isinstance(found, Iterator) else found
+
+    return call
+
+
+def _watched(rows: Iterator[Any]) -> Iterator[Any]:
+    with _sentence_alone():
+        yield from rows
+
+
+@contextmanager
+def _sentence_alone() -> Iterator[None]:
+    try:
+        yield
+    except (Told, KafkaError):
+        if _in_worker():
+            os.environ[_HIDES] = "1"
+        raise
+
+
+def _in_worker() -> bool:
+    """Whether this process is Spark's alone, and not one in which a person called this package."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
