@@ -1,0 +1,143 @@
+"""`ottla pipeline`: archives, replays, mirrors and queries topics with Spark. Thin: `ottla.pipelines` does the work."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.asking import WHERE
+from ottla.cli.exits import MISUSED, fail
+
+if TYPE_CHECKING:
+    from ottla.pipelines.running import Pipeline
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+ARCHIVE = """Write topics into a directory of files, each record once, in one directory for each topic and day or hour. Started
+again, after a kill too, it goes on where it was: its state lies in DIRECTORY/_ottla."""
+REPLAY = """Write what `ottla pipeline archive` archived back into topics. Keys, headers, times and the order within each partition
+are kept. Started again after a kill, it goes on with the part that it was at."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("pipeline", help="archive, replay, mirror and query topics with Spark")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_archive(own)
+    _add_replay(own)
+
+
+def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
+    command = own.add_parser("archive", help="topics into files, each record once", description=ARCHIVE)
+    command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to archive")
+    command.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the files go")
+    command.add_argument("--format", choices=("parquet", "orc"), default="parquet", help="the files' format (default parquet)")
+    command.add_argument(
+        "--by", choices=("day", "hour", "none"), default="day", help="what time a directory holds (default day, in UTC)"
+    )
+    _add_streaming(command, 60.0)
+    _add_common(command, "source")
+    command.set_defaults(run=lambda options: _running(options, _archive))
+
+
+def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
+    command = own.add_parser("replay", help="an archive back into topics", description=REPLAY)
+    command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the archive")
+    command.add_argument(
+        "--topic", action="append", default=[], metavar="NAME", help="only this one; can be repeated (default: all)"
+    )
+    command.add_argument("--into", metavar="NAME", help="write all of it into this topic (default: each into its own)")
+    command.add_argument("--since", metavar="TIME", help="only records of this time or later, such as '2026-11-22 10:00' (UTC)")
+    command.add_argument("--until", metavar="TIME", help="only records before this time")
+    command.add_argument("--by-key", action="store_true", help="place records by their keys (default: into the partition they had)")
+    command.add_argument(
+        "--rows-per-part", type=int, default=1_000_000, metavar="N", help="rows written in one go (default 1000000)"
+    )
+    _add_state(command)
+    _add_common(command, "sink")
+    command.set_defaults(run=lambda options: _running(options, _replay))
+
+
+def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
+    command.add_argument("--once", action="store_true", help="take what is there now, and end")
+    help_text = f"how often a batch begins (default {every_s:g})"
+    command.add_argument("--every", type=float, default=every_s, metavar="SECONDS", help=help_text)
+
+
+def _add_state(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--state", type=Path, metavar="DIR", help="where is noted how far it is (default: a place of its own)")
+
+
+def _add_common(command: argparse.ArgumentParser, side: str) -> None:
+    command.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
+    )
+    help_text = f"an option of the {side}, such as kafka.client.id=night; can be repeated"
+    command.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+    command.add_argument("--master", default="local[*]", metavar="URL", help="Spark's master (default local[*])")
+    command.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; can be repeated")
+    command.add_argument("--json", action="store_true", help="print a JSON object for each step, on a line of its own")
+
+
+def _names(text: str) -> list[str]:
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError("name topics, separated by commas")
+    return found
+
+
+def _pairs(words: list[str], option: str) -> dict[str, str]:
+    """NAME=VALUE by name. Raises `ValueError` with a sentence."""
+    for word in words:
+        if "=" not in word:
+            raise ValueError(f"{word!r} sets nothing: write {option} NAME=VALUE.")
+    return dict(word.split("=", 1) for word in words)
+
+
+def _archive(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
+    from ottla.pipelines.archive import ArchivePipeline
+
+    return ArchivePipeline(
+        options.topics,
+        options.bootstrap_server,
+        options.directory,
+        form=options.format,
+        by=options.by,
+        once=options.once,
+        every_s=options.every,
+        options=more,
+    )
+
+
+def _replay(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
+    from ottla.pipelines.replay import ReplayPipeline
+
+    return ReplayPipeline(
+        options.directory,
+        options.bootstrap_server,
+        topics=options.topic,
+        into=options.into,
+        since=options.since,
+        until=options.until,
+        by_key=options.by_key,
+        rows_per_part=options.rows_per_part,
+        state_directory=options.state,
+        options=more,
+    )
+
+
+def _running(options: argparse.Namespace, make: Callable[[argparse.Namespace, dict[str, str]], Pipeline]) -> int:
+    try:
+        pipeline, settings = make(options, _pairs(options.option, "--option")), _pairs(options.conf, "--conf")
+    except ValueError as error:
+        return fail(str(error), MISUSED)
+    from ottla.cli.pipeline_run import run
+
+    return run(pipeline, options.master, settings, as_json=options.json)
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

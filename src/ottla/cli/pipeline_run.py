@@ -1,0 +1,93 @@
+"""Runs one pipeline for a command: Spark's session, signals, progress on the terminal, and what is said when it fails."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ottla.cli.exits import fail
+from ottla.cli.tables import as_lines
+from ottla.errors import KafkaError
+from ottla.pipelines.errors import PipelineError, sentence_of
+from ottla.pipelines.progress import PipelineStep
+from ottla.pipelines.running import Pipeline, session
+from ottla.spark.java import NoJava
+
+
+def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json: bool) -> int:
+    """Run until it ends, or until SIGTERM or Ctrl-C; returns the exit code."""
+    try:
+        from pyspark.errors import PySparkException
+    except ImportError:
+        return fail("Pipelines need PySpark: pip install 'ottla[spark]'.")
+    told = ShownSteps(as_json=as_json)
+    try:
+        pipeline.state.open()
+        with session(master, settings, pipeline.state.log) as spark, _stopped_by_signals() as stop:
+            pipeline.run(spark, told.tell, stop)
+    except (PipelineError, NoJava, KafkaError) as error:
+        return told.failed(str(error))
+    except PySparkException as error:
+        return told.failed(f"{sentence_of(error)} (What Spark said is in {pipeline.state.log}.)")
+    told.end()
+    return 0
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that is set by SIGTERM and Ctrl-C: a batch that is under way is given up, or ended if that is quick."""
+    stop = threading.Event()
+    kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+class ShownSteps:
+    """Shows steps: as lines of JSON, as one line that changes on a terminal, or as a line each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._changing = not as_json and sys.stdout.isatty()
+        self._began_s = time.monotonic()
+        self._shown = ""
+        self._total_rows = 0
+
+    def tell(self, step: PipelineStep) -> None:
+        self._total_rows = step.total_rows
+        if self._as_json:
+            print(*as_lines([step.as_row()]), flush=True)
+        else:
+            self._show(line_of(step))
+
+    def _show(self, line: str) -> None:
+        if self._changing:
+            print(f"\r{line.ljust(len(self._shown))}", end="", flush=True)
+        else:
+            print(line, flush=True)
+        self._shown = line
+
+    def end(self) -> None:
+        """Say how much it was in all."""
+        if self._changing and self._shown:
+            print()
+        if not self._as_json:
+            print(f"Done: {self._total_rows:,} rows in {time.monotonic() - self._began_s:.0f} s.")
+
+    def failed(self, sentence: str) -> int:
+        if self._changing and self._shown:
+            print()
+        return fail(sentence)
+
+
+def line_of(step: PipelineStep) -> str:
+    """One step for people: what it took, how quickly, and what is left."""
+    lag = "-" if step.lag is None else f"{step.lag:,}"
+    counts = f"{step.rows:>11,} rows {step.rows_per_second:>11,.0f} rows/s"
+    return f"{step.pipeline} {step.batch:>6} {counts}   {step.total_rows:>13,} in all   lag {lag}"

@@ -1,0 +1,115 @@
+"""Topics into a directory of Parquet or ORC files, one directory for each topic and day or hour; each record once.
+
+Spark's file sink notes each finished micro-batch with its files in `DIRECTORY/_spark_metadata`, and Spark reads only what stands
+there. What a killed run left besides is removed at the next start, so that other readers do not see it either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.pipelines.columns import BY
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.running import Tell, follow, locked
+from ottla.pipelines.state import PipelineState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+FORMATS = ("parquet", "orc")
+NOTED = "_spark_metadata"
+_WRITTEN = re.compile(r"\.?part-\d{5,}-[0-9a-f]{8}-[0-9a-f-]{27}[.-]\S*\.(parquet|orc)(\.crc)?")
+_VERSIONED = re.compile(r"(\d+)(\.compact)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePipeline:
+    """What to archive where. `every_s`: how often files are written while it runs on; `once` ends when all is archived.
+
+    `options` are more options for the source.
+    """
+
+    topics: Sequence[str]
+    servers: str
+    directory: Path
+    form: str = "parquet"
+    by: str = "day"
+    once: bool = False
+    every_s: float = 60.0
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> PipelineState:
+        """It lies beside the files: neither is of use without the other."""
+        about = {"pipeline": "archive", "topics": sorted(self.topics), "format_of_files": self.form, "by": self.by}
+        return PipelineState(self.directory / "_ottla", about)
+
+    def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
+        """Run until everything is archived, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        state = self.state
+        if (self.directory / NOTED).exists() and not state.checkpoint.exists():
+            raise PipelineError(
+                f"{self.directory} holds an archive whose state {state.checkpoint} is gone, and Spark would leave out new records: "
+                "restore it, or archive to another directory."
+            )
+        state.open()
+        with locked(spark, state):
+            remove_unfinished(self.directory)
+            follow(_started(spark, self, state), "archive", tell, stop)
+
+
+def _started(spark: SparkSession, wanted: ArchivePipeline, state: PipelineState) -> StreamingQuery:
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", wanted.servers)
+    reader = reader.options(**{"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **wanted.options})
+    rows = reader.options(subscribe=",".join(wanted.topics), includeHeaders="true").load()
+    writer = _with_times(rows, wanted.by).writeStream.format(wanted.form).partitionBy(*BY[wanted.by])
+    writer = writer.option("checkpointLocation", str(state.checkpoint)).option("path", str(wanted.directory))
+    trigger = {"availableNow": True} if wanted.once else {"processingTime": f"{wanted.every_s:g} seconds"}
+    return writer.queryName("archive").trigger(**trigger).start()
+
+
+def _with_times(rows: DataFrame, by: str) -> DataFrame:
+    """Add the columns that name directories by time, in the session's time zone."""
+    from pyspark.sql import functions as f
+
+    made = {"date": f.to_date("timestamp"), "hour": f.date_format("timestamp", "HH")}
+    return rows.withColumns({name: made[name] for name in BY[by] if name in made})
+
+
+def remove_unfinished(directory: Path) -> int:
+    """Remove files that the file sink wrote and did not note; how many. No run may be under way."""
+    written = [path for path in directory.rglob("*part-*") if _WRITTEN.fullmatch(path.name)]
+    if not written:
+        return 0
+    noted = noted_names(directory / NOTED)
+    unfinished = [path for path in written if path.name.removeprefix(".").removesuffix(".crc") not in noted]
+    for path in unfinished:
+        path.unlink()
+    return len(unfinished)
+
+
+def noted_names(log: Path) -> set[str]:
+    """The names of all files in the file sink's log: its newest compact file, and what came later."""
+    found = [(int(match[1]), bool(match[2]), path) for path in _listed(log) if (match := _VERSIONED.fullmatch(path.name))]
+    compact = max((number for number, is_compact, _ in found if is_compact), default=-1)
+    wanted = [path for number, is_compact, path in found if number > compact or (is_compact and number == compact)]
+    return {name for path in wanted for name in _names_in(path)}
+
+
+def _listed(log: Path) -> Iterable[Path]:
+    return log.iterdir() if log.exists() else ()
+
+
+def _names_in(path: Path) -> Iterable[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines or lines[0] != "v1":
+        raise PipelineError(f"{path} is not what Spark's file sink writes: restore it, or archive to another directory.")
+    for line in lines[1:]:
+        yield Path(json.loads(line)["path"]).name

@@ -1,0 +1,55 @@
+"""Cuts an archive into the parts of a replay. Each is written in one go and holds offsets of every partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """What is archived of a partition: `first` to `last` (included), `rows` of them."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    rows: int
+
+
+class OffsetRange(NamedTuple):
+    """Offsets `start` to `end` (not included) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def parts_of(spans: Iterable[Span], rows_per_part: int) -> list[list[OffsetRange]]:
+    """Parts of about `rows_per_part` rows, in which all partitions come forward evenly. Their order is that of replaying."""
+    spans = sorted(span for span in spans if span.rows)
+    count = max(1, -(-sum(span.rows for span in spans) // rows_per_part))
+    parts = [[piece for span in spans if (piece := _piece(span, part, count))] for part in range(count)]
+    return [part for part in parts if part]
+
+
+def _piece(span: Span, part: int, count: int) -> OffsetRange | None:
+    size = span.last + 1 - span.first
+    start, end = (span.first + size * edge // count for edge in (part, part + 1))
+    return OffsetRange(span.topic, span.partition, start, end) if end > start else None
+
+
+def partition_counts(spans: Iterable[Span]) -> dict[str, int]:
+    """How many partitions each topic must have for each record to go back to its own."""
+    counts: dict[str, int] = {}
+    for span in spans:
+        counts[span.topic] = max(counts.get(span.topic, 0), span.partition + 1)
+    return counts
+
+
+def as_json(parts: Sequence[Sequence[OffsetRange]]) -> list[list[list[str | int]]]:
+    return [[list(piece) for piece in part] for part in parts]
+
+
+def from_json(stored: Sequence[Sequence[Sequence[str | int]]]) -> list[list[OffsetRange]]:
+    return [[OffsetRange(str(topic), *map(int, rest)) for topic, *rest in part] for part in stored]

@@ -1,0 +1,66 @@
+"""How far a pipeline is: what Spark reports of a micro-batch as rows, rates and lag. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStep:
+    """One micro-batch, or one part of a replay. `lag`: rows that are there and not read yet; None where nobody knows."""
+
+    pipeline: str
+    batch: int
+    rows: int
+    total_rows: int
+    rows_per_second: float
+    lag: int | None
+    duration_ms: int
+
+    def as_row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def offsets_of(stored: object) -> dict[tuple[str, str], int]:
+    """(topic, partition) -> offset, of a source's offset as Spark reports it; empty for that of another kind of source."""
+    if not isinstance(stored, Mapping):
+        return {}
+    return {
+        (str(topic), str(partition)): offset
+        for topic, partitions in stored.items()
+        if isinstance(partitions, Mapping)
+        for partition, offset in partitions.items()
+        if isinstance(offset, int)
+    }
+
+
+def lag_of(progress: Mapping[str, Any]) -> int | None:
+    """How many offsets all sources together are behind, as they last knew."""
+    behind = None
+    for source in progress.get("sources", ()):
+        end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
+        if latest:
+            behind = (behind or 0) + sum(max(0, offset - end.get(where, 0)) for where, offset in latest.items())
+    return behind
+
+
+class Steps:
+    """Turns Spark's reports into steps: each micro-batch with rows once, in order, with the sum of rows so far."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._told = -1
+        self._total_rows = 0
+
+    def take(self, progress: Mapping[str, Any]) -> PipelineStep | None:
+        """The step that a report tells; None for one that was told or had no rows."""
+        batch, rows = int(progress["batchId"]), int(progress.get("numInputRows") or 0)
+        if batch <= self._told or rows == 0:
+            return None
+        self._told = batch
+        self._total_rows += rows
+        duration_ms = int(progress.get("batchDuration") or progress.get("durationMs", {}).get("triggerExecution") or 0)
+        rate = float(progress.get("processedRowsPerSecond") or 0.0)
+        return PipelineStep(self._pipeline, batch, rows, self._total_rows, round(rate, 1), lag_of(progress), duration_ms)

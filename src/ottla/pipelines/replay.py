@@ -1,0 +1,151 @@
+"""An archive back into topics: keys, headers, times and the order within each partition are kept.
+
+The archive is cut into parts once (`plans`), and the plan is kept in the state; parts are written one after the other, each as a
+job with a name of its own. A run that was killed goes on with the part that it was at.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.net.client.admin import Admin
+from ottla.pipelines.columns import archive_schema
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.plans import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
+from ottla.pipelines.progress import PipelineStep
+from ottla.pipelines.running import Tell, locked
+from ottla.pipelines.state import PipelineState, default_directory
+from ottla.pipelines.topics import make_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROWS_PER_PART = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPipeline:
+    """What to replay where. `topics`: only these (all of the archive if empty). `into`: one topic for all.
+
+    `since`, `until`: only records with times of this span (text that Spark takes for a timestamp, in UTC; `until` not included).
+    `by_key`: partitions by key, instead of those that the records had. `options` are more options for the sink.
+    """
+
+    directory: Path
+    servers: str
+    topics: Sequence[str] = ()
+    into: str | None = None
+    since: str | None = None
+    until: str | None = None
+    by_key: bool = False
+    rows_per_part: int = ROWS_PER_PART
+    state_directory: Path | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> PipelineState:
+        about = {
+            "pipeline": "replay", "archive": str(self.directory.resolve()), "servers": self.servers, "topics": sorted(self.topics),
+            "into": self.into, "since": self.since, "until": self.until, "by_key": self.by_key,
+        }  # fmt: skip
+        return PipelineState(self.state_directory or default_directory(about), about)
+
+    def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
+        """Write the parts that are not written yet, or those before `stop` is set. Raises `PipelineError` and what Spark raises."""
+        state = self.state
+        state.open()
+        with locked(spark, state):
+            rows = _archived(spark, self)
+            if not state.read("plan"):
+                state.write("plan", _planned(self, rows))
+            _write_parts(self, rows, state, tell, stop)
+
+
+def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
+    """The rows to replay. Raises `PipelineError` where the directory holds no archive of ours."""
+    from pyspark.sql import functions as f
+
+    about = PipelineState(wanted.directory / "_ottla", {}).read("pipeline")
+    if about.get("pipeline") != "archive":
+        raise PipelineError(f"{wanted.directory} holds no archive: name a directory that `ottla pipeline archive` has written.")
+    rows = spark.read.schema(archive_schema(about["by"])).format(about["format_of_files"]).load(str(wanted.directory))
+    if wanted.topics:
+        rows = rows.where(f.col("topic").isin(*wanted.topics))
+    for edge, compare in ((wanted.since, operator.ge), (wanted.until, operator.lt)):
+        if edge is not None:
+            rows = rows.where(compare(f.col("timestamp"), f.lit(edge).cast("timestamp")))
+    return rows
+
+
+def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
+    """The parts of a replay; topics that are missing at the target are made. Raises `PipelineError`."""
+    from pyspark.sql import functions as f
+
+    edges = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"))
+    spans = [Span(*found) for found in edges.collect()]
+    absent = set(wanted.topics) - {span.topic for span in spans}
+    if absent or not spans:
+        what = f"nothing of topic {min(absent)}" if absent else "no records"
+        raise PipelineError(f"The archive in {wanted.directory} holds {what} of the time asked for: name others.")
+    counts = {} if wanted.by_key else partition_counts(spans)
+    if wanted.into is not None and counts:
+        counts = {wanted.into: max(counts.values())}
+    with Admin(wanted.servers) as admin:
+        make_missing(admin, counts)
+    return {"parts": as_json(parts_of(spans, wanted.rows_per_part)), "rows": sum(span.rows for span in spans)}
+
+
+def _write_parts(wanted: ReplayPipeline, rows: DataFrame, state: PipelineState, tell: Tell, stop: threading.Event) -> None:
+    plan, done = state.read("plan"), {"parts": 0, "rows": 0, **state.read("done")}
+    parts = from_json(plan["parts"])
+    for number in range(done["parts"], len(parts)):
+        if stop.is_set():
+            return
+        began = time.monotonic()
+        count = _write(wanted, rows, parts[number], f"{state.job_id}/{number}")
+        done = {"parts": number + 1, "rows": done["rows"] + count}
+        state.write("done", done)
+        seconds = time.monotonic() - began
+        left = max(0, plan["rows"] - done["rows"])
+        tell(PipelineStep("replay", number, count, done["rows"], round(count / seconds, 1), left, int(seconds * 1000)))
+
+
+def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange], job_id: str) -> int:
+    """Write one part; how many rows it has."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    counted = Observation()
+    chosen = rows.where(functools.reduce(operator.or_, map(_of, part)))
+    # Rows of a partition go through one task, in their order: so they keep it.
+    ordered = chosen.repartition(len(part), "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+    names = ["key", "value", "headers", "timestamp", *([] if wanted.by_key else ["partition"])]
+    columns = [*names, *(["topic"] if wanted.into is None else [])]
+    written = ordered.select(*columns).observe(counted, f.count("*").alias("rows"))
+    given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true", **_into(wanted)}
+    written.write.format("ottla").options(**given, **_once(job_id), **wanted.options).mode("append").save()
+    found: int = counted.get["rows"]
+    return found
+
+
+def _once(job_id: str) -> Mapping[str, str]:
+    """Options that let a part that is written again leave no second copy."""
+    return {}
+
+
+def _into(wanted: ReplayPipeline) -> Mapping[str, str]:
+    return {} if wanted.into is None else {"topic": wanted.into}
+
+
+def _of(piece: OffsetRange) -> Column:
+    from pyspark.sql import functions as f
+
+    there = (f.col("topic") == piece.topic) & (f.col("partition") == piece.partition)
+    return there & (f.col("offset") >= piece.start) & (f.col("offset") < piece.end)

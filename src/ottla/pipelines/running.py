@@ -1,0 +1,118 @@
+"""Runs Spark for a pipeline: its session, the lock on its state, and a query followed to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.progress import PipelineStep, Steps
+from ottla.pipelines.state import PipelineState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Tell = Callable[[PipelineStep], None]
+
+
+class Pipeline(Protocol):
+    """What can be run and, if it is stopped or killed, run on."""
+
+    @property
+    def state(self) -> PipelineState: ...
+
+    def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
+        """Return when all is done, or soon after `stop` was set. Raises `PipelineError` and what Spark raises."""
+
+
+LOOK_EVERY_S = 0.2
+PATIENCE_S = 30.0
+"""How long the Java of an earlier run, whose Python was killed, may take to end."""
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",  # the days of an archive are the same wherever it is made
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+
+LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""A Spark of one machine talks to itself alone."""
+
+
+@contextmanager
+def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
+    """A Spark session that ends with the block. What Java and its workers print goes to `log`. Raises `NoJava`."""
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.session import QUICK, prepare_environment
+
+    prepare_environment()
+    builder = SparkSession.builder.master(master).appName("ottla pipeline")
+    for name, value in {**QUICK, **SETTINGS, **(LOCAL if master.startswith("local[") else {}), **settings}.items():
+        builder = builder.config(name, value)
+    with _printing_to(log):
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _printing_to(log: Path) -> Iterator[None]:
+    """Give processes that start within the block a file for their output and their error output."""
+    kept = [os.dup(number) for number in (1, 2)]
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        for number in (1, 2):
+            os.dup2(file, number)
+        yield
+    finally:
+        for number, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(file)
+
+
+@contextmanager
+def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
+    """Hold the state's lock for the block. Raises `PipelineError` where another run has it and keeps it.
+
+    Java holds it, for Java does the work: when Python is killed, Java goes on for a moment.
+    """
+    jvm: Any = spark._jvm  # its packages are found when named
+    file = jvm.java.io.RandomAccessFile(str(state.lock), "rw")
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while file.getChannel().tryLock() is None:
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"Another process runs the pipeline of {state.directory}: stop it first, or name another --state."
+                )
+            time.sleep(LOOK_EVERY_S)
+        yield
+    finally:
+        file.close()
+
+
+def follow(query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event) -> None:
+    """Tell each micro-batch of a query until it has ended, or `stop` is set. Raises what Spark raises if it failed."""
+    steps = Steps(pipeline)
+    while True:
+        going = query.isActive
+        for progress in query.recentProgress:
+            step = steps.take(json.loads(progress.json))
+            if step is not None:
+                tell(step)
+        if not going:
+            break
+        if stop.wait(LOOK_EVERY_S):
+            query.stop()
+    query.awaitTermination()

@@ -1,0 +1,24 @@
+"""Topics at the target of a pipeline: made where they are missing. Blocking; knows the client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.client.admin import NewTopic
+from ottla.net.client.admin import Admin
+from ottla.pipelines.errors import PipelineError
+
+
+def make_missing(admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
+    """Make the topics that do not exist, with so many partitions; their names. Raises `PipelineError` for one that has too few."""
+    there = set(admin.list_topics(internal=True))
+    known = admin.describe_topics(*sorted(counts.keys() & there)) if counts.keys() & there else {}
+    for name, topic in known.items():
+        if len(topic.partitions) < counts[name]:
+            raise PipelineError(
+                f"Topic {name} has {len(topic.partitions)} partitions at the target, and for each record to keep its own "
+                f"{counts[name]} are needed: add partitions, or place records by their keys."
+            )
+    missing = sorted(counts.keys() - there)
+    admin.create_topics([NewTopic(name, counts[name], configs=(configs or {}).get(name, {})) for name in missing])
+    return missing
