@@ -17,3 +17,7 @@ class DataLoss(Told, RuntimeError):
 
 class UnreadableBatch(Told, RuntimeError):
     """A batch of a topic opens to more memory than is allowed, or is damaged; the message names it and the way past it."""
+
+
+class MalformedRecord(RuntimeError):
+    """A record's key or value does not fit the format that the job says it has."""

@@ -17,6 +17,8 @@ from ottla.client.types import TopicPartition
 from ottla.records.codecs import DEFAULT_LIMIT_BYTES
 from ottla.spark import texts
 from ottla.spark.errors import OptionError
+from ottla.spark.formats import choice
+from ottla.spark.formats.choice import BYTES, Formats
 from ottla.spark.kafka_options import consumer_settings, is_kafka_option, producer_settings
 from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, Bound, Everywhere
 
@@ -54,6 +56,8 @@ class ReadOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_opened_bytes: int = DEFAULT_LIMIT_BYTES
+    formats: Formats = BYTES
+    dead_letters: ProducerSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class WriteOptions:
     include_headers: bool = True
     include_timestamp: bool = False
     max_request_size: int | None = None
+    formats: Formats = BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,14 @@ _ALL = (
     Option("groupIdPrefix", texts.text),
     Option("columns", texts.columns),
     Option("topic", texts.text, (SINK,)),
+    Option("keyFormat", choice.key_format_name, (SOURCE, SINK)),
+    Option("keySchema", texts.text, (SOURCE, SINK)),
+    Option("valueFormat", choice.format_name, (SOURCE, SINK)),
+    Option("valueSchema", texts.text, (SOURCE, SINK)),
+    Option("schemaRegistry", texts.text, (SOURCE, SINK)),
+    Option("delimiter", choice.delimiter, (SOURCE, SINK)),
+    Option("mode", choice.mode),
+    Option("deadLetterTopic", texts.text),
     # Tuning of the JVM connector's own loops; read and checked so that a job moves over unchanged.
     Option("kafkaConsumer.pollTimeoutMs", texts.integer),
     Option("fetchOffset.numRetries", texts.integer),
@@ -228,14 +241,34 @@ def _check_group(start: Bound, parsed: _Parsed, *, streaming: bool) -> None:
 
 def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
     columns: tuple[str, ...] = values.get("columns", DEFAULT_COLUMNS)
-    return (*columns, "headers") if values.get("includeHeaders") and "headers" not in columns else columns
+    headers = ("headers",) if values.get("includeHeaders") else ()
+    corrupt = (corrupt for column, corrupt in choice.formats_of(values).corrupt_columns().items() if column in columns)
+    return tuple(dict.fromkeys((*columns, *headers, *corrupt)))
 
 
-def columns_asked_for(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of a source, while it is not known yet whether a batch or a stream will be read. Raises `OptionError`."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows of a source look like, while it is not known yet whether a batch or a stream will be read."""
+
+    columns: tuple[str, ...]
+    formats: Formats
+    topics: tuple[str, ...]
+
+
+def shape_asked_for(options: Mapping[str, str]) -> Shape:
+    """The columns that a source has by its options alone. Raises `OptionError`."""
     parsed = _parse(options, SOURCE)
-    _selection(parsed)
-    return _chosen_columns(parsed.values)
+    selection = _selection(parsed)
+    topics = selection.topics or tuple(dict.fromkeys(where.topic for where in selection.partitions))
+    return Shape(_chosen_columns(parsed.values), choice.formats_of(parsed.values), topics)
+
+
+def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
+    """How dead letters are written: to the brokers that the source reads from."""
+    if "deadLetterTopic" not in parsed.values:
+        return None
+    shared = ("bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol")
+    return producer_settings({name: text for name, text in parsed.client.items() if name in shared})
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -268,6 +301,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         min_partitions=values.get("minPartitions"),
         max_records_per_partition=values.get("maxRecordsPerPartition"),
         max_opened_bytes=values.get("maxOpenedBytes", DEFAULT_LIMIT_BYTES),
+        formats=choice.formats_of(values),
+        dead_letters=_dead_letters(parsed),
     )
 
 
@@ -281,4 +316,5 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         include_headers=parsed.values.get("includeHeaders", True),
         include_timestamp=parsed.values.get("includeTimestamp", False),
         max_request_size=client.max_request_size if "max.request.size" in parsed.client else None,
+        formats=choice.formats_of(parsed.values),
     )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.client.settings import ConsumerSettings
+    from ottla.spark.formats.malformed import Put
+    from ottla.spark.formats.typed import TypedRows
     from ottla.spark.options import ReadOptions
 
 MAX_ROWS = 50_000
@@ -35,15 +37,48 @@ TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
-    """The records of a range in the columns of `schema`. Raises `DataLoss` where they are gone, and the client's errors."""
+    """The records of a range in the columns of `schema`.
+
+    Raises `DataLoss` where they are gone, `MalformedRecord` where one does not fit its format, and the client's errors.
+    """
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    if not options.formats.given():
+        for columns in _all_columns(options, work):
+            yield from _arrow_batches(columns, arrow_schema, work)
+        return
+    typed = _typed(options, arrow_schema, work)
+    for columns in _all_columns(options, work):
+        for opened in _arrow_batches(columns, typed.opened, work):
+            yield typed.rows(opened)
+    typed.finish()
+
+
+def _typed(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
+    from ottla.spark.formats.typed import TypedRows  # what reads bytes needs none of the formats
+
+    return TypedRows(options.formats, schema, f"{work.topic}-{work.partition}", _dead_letters(options))
+
+
+def _dead_letters(options: ReadOptions) -> Put | None:
+    """What writes dead letters and waits until they are there; None where none are asked for."""
+    if options.dead_letters is None:
+        return None
+    from ottla.spark.options import WriteOptions
+    from ottla.spark.sending import write_rows
+
+    writing = WriteOptions(options.dead_letters, options.formats.dead_letter_topic)
+    return lambda letters: write_rows(writing, [letters])
+
+
+def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
+    """All that is there of a range, also where records at its start go while it is read. Raises `DataLoss`."""
     start = work.start
     try:
         for columns in _columns_of(options, work):
             start = columns.next_offset
-            yield from _arrow_batches(columns, arrow_schema, work)
+            yield columns
     except OffsetOutOfRange:
-        yield from rows_of(options, schema, _what_is_left(options, work._replace(start=start)))
+        yield from _all_columns(options, _what_is_left(options, work._replace(start=start)))
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:

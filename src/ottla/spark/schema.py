@@ -7,7 +7,7 @@ Knows PySpark's types; nothing of brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql.types import (
     ArrayType,
@@ -22,6 +22,8 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.errors import OptionError
+from ottla.spark.formats.choice import BYTES, CORRUPT, Formats
+from ottla.spark.formats.holds import check_type
 
 logger = logging.getLogger("ottla.spark")
 
@@ -35,16 +37,28 @@ TYPES: dict[str, tuple[DataType, ...]] = {
     "timestamp": (TimestampType(),),
     "timestampType": (IntegerType(),),
     "headers": (HEADERS,),
+    **{corrupt: (BinaryType(),) for corrupt in CORRUPT.values()},
 }
 """For each column of the source the types it can have; the first is the one it has by itself."""
+_SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
+NO_TYPES: Mapping[str, DataType] = {}
 
 SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
 TIMESTAMP = "timestamp"
 """What the sink takes beside these with option includeTimestamp."""
 
 
-def source_schema(columns: Iterable[str]) -> StructType:
-    return StructType([StructField(name, TYPES[name][0]) for name in columns])
+def source_schema(columns: Iterable[str], typed: Mapping[str, DataType] = NO_TYPES) -> StructType:
+    """The schema of the columns asked for; `typed` are the types of those that have a format. Raises `OptionError`."""
+    for corrupt in set(columns) & _SOURCES.keys() - {CORRUPT[column] for column in typed}:
+        raise _without_format(corrupt)
+    return StructType([StructField(name, typed.get(name) or TYPES[name][0]) for name in columns])
+
+
+def _without_format(corrupt: str) -> OptionError:
+    column = _SOURCES[corrupt]
+    sentence = f"Column {corrupt} holds what does not fit {column}Format: give that option, and read the column {column} too."
+    return OptionError(sentence)
 
 
 def _name(kind: DataType) -> str:
@@ -56,20 +70,25 @@ def _shape(kind: DataType) -> str:
     return kind.simpleString()
 
 
-def check_read_schema(schema: StructType) -> None:
-    """Raises `OptionError` unless a query's own schema is made of the source's columns."""
+def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
+    """Raises `OptionError` unless a query's own schema is made of the source's columns, and formats can hold what is typed."""
+    names = set(schema.fieldNames())
     for column in schema.fields:
         kinds = TYPES.get(column.name)
         if kinds is None:
             raise OptionError(f"There is no column {column.name}: a schema may hold {', '.join(TYPES)}.")
-        if _shape(column.dataType) not in map(_shape, kinds):
+        if column.name in _SOURCES and not (_SOURCES[column.name] in formats.given() and _SOURCES[column.name] in names):
+            raise _without_format(column.name)
+        if (chosen := formats.given().get(column.name)) is not None:
+            check_type(column.name, chosen, column.dataType)
+        elif _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
             raise OptionError(f"Column {column.name} cannot be {_name(column.dataType)}, but {right}; cast it in the query.")
         if not column.nullable:
             raise OptionError(f"Column {column.name} must be nullable: leave out NOT NULL.")
 
 
-def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False) -> None:
+def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False, formats: Formats = BYTES) -> None:
     """Raises `OptionError` unless rows have a value, know their topic, and have their columns as the sink writes them.
 
     Other columns are left out, as in the JVM connector, and the log names them.
@@ -86,7 +105,9 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
         kinds = taken.get(column.name)
         if kinds is None and column.name.lower() in taken:
             raise OptionError(f"The sink takes no column {column.name}, but {column.name.lower()}: rename it, or drop it.")
-        if kinds is not None and _shape(column.dataType) not in map(_shape, kinds):
+        if kinds is not None and (chosen := formats.given().get(column.name)) is not None:
+            check_type(column.name, chosen, column.dataType)
+        elif kinds is not None and _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
             raise OptionError(f"Column {column.name} is {_name(column.dataType)} and must be {right}; cast or encode it.")
     if left_out := [name for name in names if name not in taken]:

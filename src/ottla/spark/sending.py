@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +22,7 @@ from ottla.records.arrow import Rows, batches_of, by_partition
 from ottla.records.batch import HEADER_BYTES
 from ottla.records.build import MOST_OVERHEAD_BYTES
 from ottla.spark.errors import OptionError
+from ottla.spark.formats.choice import Formats
 from ottla.spark.options import WriteOptions
 
 GATHERED_BYTES = 4 * 1024 * 1024
@@ -77,12 +78,22 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
     Raises the client's errors, and `OptionError` for rows that name no topic or a partition that does not exist.
     """
     rows = 0
+    encode = encoding(options.formats)
     with TaskProducer(options.client) as producer:
         for batch in gathered(arrived):
             rows += batch.num_rows
-            for topic, own in by_topic(batch, options.topic):
+            for topic, own in by_topic(encode(batch), options.topic):
                 _send(producer, topic, own, options)
     return rows
+
+
+def encoding(formats: Formats) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What turns rows with typed keys or values into those with bytes."""
+    if not formats.given():
+        return lambda batch: batch
+    from ottla.spark.formats.codecs import EncodedColumns  # what writes bytes needs none of the formats
+
+    return EncodedColumns(formats).rows
 
 
 def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

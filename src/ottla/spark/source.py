@@ -12,7 +12,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
-from ottla.spark.options import columns_asked_for, read_options, write_options
+from ottla.spark.formats.schemas import values_type
+from ottla.spark.options import read_options, shape_asked_for, write_options
 from ottla.spark.reading import BatchReader, StreamReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.telling import telling
@@ -34,24 +35,29 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        return source_schema(columns_asked_for(self.options))
+        shape = shape_asked_for(self.options)
+        formats = {column: each for column, each in shape.formats.given().items() if column in shape.columns}
+        typed = {column: values_type(column, each, shape.topics) for column, each in formats.items()}
+        return source_schema(shape.columns, typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        check_read_schema(schema)
-        return BatchReader(read_options(self.options, streaming=False), schema)
+        options = read_options(self.options, streaming=False)
+        check_read_schema(schema, options.formats)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        check_read_schema(schema)
-        return StreamReader(read_options(self.options, streaming=True), schema)
+        options = read_options(self.options, streaming=True)
+        check_read_schema(schema, options.formats)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = write_options(self.options)
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
-        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp)
+        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         options = write_options(self.options)
-        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp)
+        check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return StreamWriter(options)

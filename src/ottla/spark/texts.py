@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
+from ottla.spark.formats.choice import CORRUPT
 from ottla.spark.java_patterns import NotJava, translate
 from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Bound, Everywhere
 
@@ -142,7 +143,7 @@ def latest_otherwise(name: str, text: str) -> bool:
 
 
 def columns(name: str, text: str) -> tuple[str, ...]:
-    right = {column.lower(): column for column in COLUMNS}
+    right = {column.lower(): column for column in (*COLUMNS, *CORRUPT.values())}
     asked = [column.strip() for column in text.split(",") if column.strip()]
     wrong = [column for column in asked if column.lower() not in right]
     if wrong or not asked or len(set(asked)) < len(asked):

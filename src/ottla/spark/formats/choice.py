@@ -1,0 +1,98 @@
+"""What the options of a job say about the formats of keys and values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.spark.errors import OptionError
+
+FORMATS = ("json",)
+PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
+MODES = (PERMISSIVE, DROP, FAIL)
+CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
+"""For each column that may have a format, the column with the bytes that did not fit it; null where they did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How keys or values are encoded. `schema` is the text of the option, `registry` a URL or a directory."""
+
+    name: str
+    schema: str | None = None
+    registry: str | None = None
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """The formats of a source or a sink, and what becomes of values that do not fit. None: bytes, as they are."""
+
+    key: Format | None = None
+    value: Format | None = None
+    mode: str = PERMISSIVE
+    dead_letter_topic: str | None = None
+
+    def given(self) -> dict[str, Format]:
+        """The formats by column."""
+        return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
+
+    def corrupt_columns(self) -> dict[str, str]:
+        """By typed column, the one that a source has beside it, so that a value that does not fit is not lost."""
+        return {column: CORRUPT[column] for column in self.given()} if self.mode == PERMISSIVE else {}
+
+
+BYTES = Formats()
+"""No format: keys and values are bytes."""
+
+
+def format_name(name: str, text: str) -> str:
+    lower = text.strip().lower()
+    if lower not in FORMATS:
+        raise OptionError(f"Option {name} must be one of {', '.join(FORMATS)}, not {text!r}.")
+    return lower
+
+
+def key_format_name(name: str, text: str) -> str:
+    lower = format_name(name, text)
+    if lower == "arrow":
+        raise OptionError(f"Option {name} cannot be arrow: a record of that format holds many rows and has one key.")
+    return lower
+
+
+def mode(name: str, text: str) -> str:
+    upper = text.strip().upper()
+    if upper not in MODES:
+        raise OptionError(f"Option {name} must be one of {', '.join(MODES)}, not {text!r}.")
+    return upper
+
+
+def delimiter(name: str, text: str) -> str:
+    if len(text) != 1 or text in '"\r\n' or not text.isascii():
+        raise OptionError(f"Option {name} must be one ASCII character other than a quote or a line's end, not {text!r}.")
+    return text
+
+
+def _one(values: Mapping[str, object], column: str) -> Format | None:
+    name = values.get(f"{column}Format")
+    if name is None:
+        if f"{column}Schema" in values:
+            raise OptionError(f"Option {column}Schema needs {column}Format: give that too, such as json.")
+        return None
+    schema, registry = values.get(f"{column}Schema"), values.get("schemaRegistry")
+    registered = str(registry) if registry is not None and name in ("avro", "json", "protobuf") else None
+    return Format(str(name), None if schema is None else str(schema), registered, str(values.get("delimiter", ",")))
+
+
+def formats_of(values: Mapping[str, object]) -> Formats:
+    """From the values of a source's or a sink's options. Raises `OptionError` where they do not go together."""
+    key, value = _one(values, "key"), _one(values, "value")
+    dead = values.get("deadLetterTopic")
+    if key is None and value is None:
+        for name in ("schemaRegistry", "mode", "deadLetterTopic", "delimiter"):
+            if name in values:
+                raise OptionError(f"Option {name} needs keyFormat or valueFormat: give one, such as json.")
+    if dead is not None and values.get("mode") not in (None, DROP):
+        raise OptionError(f"Option deadLetterTopic goes without mode {values['mode']}: what does not fit goes to that topic.")
+    chosen = DROP if dead is not None else str(values.get("mode", PERMISSIVE))
+    return Formats(key, value, chosen, None if dead is None else str(dead))

@@ -1,0 +1,158 @@
+"""The types that a text in Spark's DDL names, such as `carrier STRING, delay INT`. Pure.
+
+Spark's own parser of DDL lives in the JVM, which a data source's process in Python cannot ask.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import types
+
+from ottla.spark.errors import OptionError
+
+SIMPLE: dict[str, types.DataType] = {
+    "boolean": types.BooleanType(),
+    "tinyint": types.ByteType(),
+    "byte": types.ByteType(),
+    "smallint": types.ShortType(),
+    "short": types.ShortType(),
+    "int": types.IntegerType(),
+    "integer": types.IntegerType(),
+    "bigint": types.LongType(),
+    "long": types.LongType(),
+    "float": types.FloatType(),
+    "real": types.FloatType(),
+    "double": types.DoubleType(),
+    "string": types.StringType(),
+    "binary": types.BinaryType(),
+    "date": types.DateType(),
+    "timestamp": types.TimestampType(),
+    "timestamp_ltz": types.TimestampType(),
+    "timestamp_ntz": types.TimestampNTZType(),
+}
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))")
+MOST_NESTED = 100
+
+
+class _Misread(Exception):
+    """What was expected in the text."""
+
+
+class _DdlReader:
+    """Reads one text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._words: list[str] = []
+        position = 0
+        text = text.rstrip()
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise _Misread(f"{text[position:].strip()[:20]!r} is not understood; put unusual names in backquotes")
+            self._words.append(found[0].strip())
+            position = found.end()
+        self._at = self._nested = 0
+
+    def peek(self) -> str:
+        return self._words[self._at] if self._at < len(self._words) else ""
+
+    def take(self, *expected: str) -> str:
+        word = self.peek()
+        if not word or (expected and word not in expected):
+            wanted = " or ".join(expected) or "a word"
+            raise _Misread(f"{wanted} is expected {f'where {word} stands' if word else 'at the end'}")
+        self._at += 1
+        return word
+
+    def taken(self, word: str) -> bool:
+        """Whether `word` comes next, in any case; it is then passed."""
+        if self.peek().lower() != word:
+            return False
+        self._at += 1
+        return True
+
+    def fields(self, end: str) -> types.StructType:
+        """Columns up to `end`, which is passed."""
+        found: list[types.StructField] = []
+        while self.peek() != end or not found:
+            if found:
+                self.take(",")
+            found.append(self._field())
+        if end:
+            self.take(end)
+        names = [field.name for field in found]
+        if len(set(names)) < len(names):
+            raise _Misread(f"the name {max(names, key=names.count)} stands twice")
+        return types.StructType(found)
+
+    def _field(self) -> types.StructField:
+        name = self.take()
+        if not re.match(r"[\w`]", name):
+            raise _Misread(f"a name is expected where {name} stands")
+        self.taken(":")
+        kind = self.kind()
+        if self.taken("not"):
+            raise _Misread("NOT NULL is not taken, since any field of a record may be missing: leave it out")
+        if self.taken("comment"):
+            self.take()
+        return types.StructField(name.strip("`").replace("``", "`"), kind)
+
+    def kind(self) -> types.DataType:
+        self._nested += 1
+        if self._nested > MOST_NESTED:
+            raise _Misread(f"types are nested more than {MOST_NESTED} deep")
+        word = self.take()
+        made = self._kind(word.lower())
+        if made is None:
+            raise _Misread(f"there is no type {word}")
+        self._nested -= 1
+        return made
+
+    def _kind(self, word: str) -> types.DataType | None:
+        if word in SIMPLE:
+            return SIMPLE[word]
+        if word in ("decimal", "dec", "numeric"):
+            return self._decimal()
+        if word not in ("array", "map", "struct"):
+            return None
+        self.take("<")
+        if word == "struct":
+            return self.fields(">")
+        if word == "array":
+            made: types.DataType = types.ArrayType(self.kind())
+        else:
+            key = self.kind()
+            self.take(",")
+            made = types.MapType(key, self.kind())
+        self.take(">")
+        return made
+
+    def _decimal(self) -> types.DataType:
+        if not self.taken("("):
+            return types.DecimalType()
+        numbers = [self.take()]
+        if self.taken(","):
+            numbers.append(self.take())
+        self.take(")")
+        if not all(number.isdecimal() for number in numbers) or not 0 < int(numbers[0]) <= 38 or int(numbers[-1]) > int(numbers[0]):
+            raise _Misread(f"DECIMAL({', '.join(numbers)}) is none: its precision is 1 to 38 and its scale no more than that")
+        return types.DecimalType(*map(int, numbers)) if len(numbers) > 1 else types.DecimalType(int(numbers[0]), 0)
+
+
+def columns_of(text: str, option: str) -> types.StructType:
+    """The columns that a text names, with or without STRUCT< > around them. Raises `OptionError`, which names the option."""
+    try:
+        reader = _DdlReader(text)
+        if re.match(r"\s*struct\s*<", text, re.IGNORECASE):
+            made = reader.kind()
+            if reader.peek():
+                raise _Misread(f"nothing is expected after the last >, where {reader.peek()} stands")
+        else:
+            made = reader.fields("")
+    except _Misread as misread:
+        raise OptionError(
+            f"Option {option} must be columns such as carrier STRING, delay INT, or a file's path: {misread}."
+        ) from None
+    assert isinstance(made, types.StructType)
+    return made

@@ -1,0 +1,64 @@
+"""Which types each format can hold: what is asked when a query is planned, before a record is read or written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ottla.spark.errors import OptionError
+from ottla.spark.formats.choice import Format
+
+_SCALARS = (
+    BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType, DateType,
+    TimestampType, TimestampNTZType,
+)  # fmt: skip
+_TEXT = {"csv": _SCALARS}
+_NESTED = (*_SCALARS, BinaryType, ArrayType, MapType, StructType)
+
+
+def _inner(kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    """A type and all within it, with their names."""
+    yield path, kind
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _inner(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        yield from _inner(kind.elementType, f"{path}.element")
+    elif isinstance(kind, MapType):
+        yield from _inner(kind.keyType, f"{path}.key")
+        yield from _inner(kind.valueType, f"{path}.value")
+
+
+def check_type(column: str, chosen: Format, kind: DataType) -> None:
+    """Raises `OptionError` unless values of `kind` can be in this format."""
+    option = f"{column}Format {chosen.name}"
+    if not isinstance(kind, StructType):
+        shown = kind.simpleString().upper()
+        raise OptionError(f"Column {column} is {shown}, and {option} needs a STRUCT: such as named_struct('delay', delay).")
+    if not kind.fields:
+        raise OptionError(f"Column {column} is a STRUCT without fields, and {option} needs one at least.")
+    allowed = _TEXT.get(chosen.name, _NESTED)
+    for name, each in [inner for inner in _inner(kind, column) if inner[0] != column]:
+        if not isinstance(each, allowed):
+            raise OptionError(f"{option} cannot hold {name}, which is {each.simpleString().upper()}: cast it or leave it out.")
+        if isinstance(each, MapType) and not isinstance(each.keyType, StringType):
+            raise OptionError(f"{option} cannot hold {name}: the keys of a MAP must be STRING.")

@@ -1,0 +1,186 @@
+"""One value as Python objects made to fit an Arrow type: for the few that no reader of many takes, and for formats without one.
+
+Numbers come as `Number`, the text that stood there, so that nothing is lost before the type is known.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+
+from ottla.spark.formats.bulk import Misfit
+
+Maker = Callable[[Any], Any]
+
+
+class Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+def plain(value: Any) -> Any:
+    """What `json.dumps` takes, for a value that holds numbers as they were written."""
+    if isinstance(value, Number):
+        return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(plain(value), ensure_ascii=False).encode(errors="backslashreplace").decode()
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def type_name(kind: pa.DataType) -> str:
+    """As people call it who write a schema in DDL."""
+    found = from_arrow_type(kind).simpleString().upper()
+    return found if len(found) <= 40 else f"{found[:37]}..."
+
+
+def _misfit(value: Any, kind: pa.DataType) -> Misfit:
+    return Misfit(f"{_shown(value)} is no {type_name(kind)}")
+
+
+def maker(kind: pa.DataType) -> Maker:
+    """What turns a value read from JSON into one that fits `kind`; it raises `Misfit`."""
+    whole = _maker(kind)
+
+    def make(value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return whole(value)
+        except (ValueError, TypeError, OverflowError, InvalidOperation) as error:
+            raise error if isinstance(error, Misfit) else _misfit(value, kind) from None
+
+    return make
+
+
+def _maker(kind: pa.DataType) -> Maker:
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_list(kind):
+        item = maker(kind.value_type)
+        return lambda value: [item(each) for each in _of(list, value, kind)]
+    if pa.types.is_map(kind):
+        key, item = maker(kind.key_type), maker(kind.item_type)
+        return lambda value: [(key(name), item(each)) for name, each in _of(dict, value, kind).items()]
+    if pa.types.is_integer(kind):
+        return _integer(kind)
+    if pa.types.is_decimal(kind):
+        return lambda value: _decimal(value, kind)
+    if pa.types.is_timestamp(kind):
+        return lambda value: timestamp(_of(str, value, kind), zoned=kind.tz is not None)
+    for test, make in _SIMPLE.items():
+        if test(kind):
+            return make
+    raise NotImplementedError(f"no values of type {kind} are made")
+
+
+def _of(wanted: type, value: Any, kind: pa.DataType) -> Any:
+    if not isinstance(value, wanted) or (wanted is str and isinstance(value, Number)):
+        raise _misfit(value, kind)
+    return value
+
+
+def _struct(kind: pa.StructType) -> Maker:
+    makers = {field.name: maker(field.type) for field in kind}
+
+    def make(value: Any) -> dict[str, Any]:
+        found: Mapping[str, Any] = _of(dict, value, kind)
+        made = {}
+        for name, each in makers.items():
+            try:
+                made[name] = each(found.get(name))
+            except Misfit as error:
+                raise Misfit(f"{name}: {error}") from None
+        return made
+
+    return make
+
+
+def _integer(kind: pa.DataType) -> Maker:
+    most = 1 << (kind.bit_width - 1)
+
+    def make(value: Any) -> int:
+        if not isinstance(value, Number) or not re.fullmatch(r"-?\d+", value) or len(value) > 20:
+            raise _misfit(value, kind)
+        number = int(value)
+        if not -most <= number < most:
+            raise _misfit(value, kind)
+        return number
+
+    return make
+
+
+def _floating(value: Any) -> float:
+    if not isinstance(value, Number) and value not in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError
+    number = float(value)
+    if math.isinf(number) and value not in ("Infinity", "-Infinity"):
+        raise OverflowError
+    return number
+
+
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    """Rounded to the scale, as Spark does. Raises where the precision is too small."""
+    if not isinstance(value, str):
+        raise TypeError
+    made = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+    if len(made.as_tuple().digits) > kind.precision:
+        raise OverflowError
+    return made
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _text(value: Any) -> str:
+    """What is no text becomes its JSON, as Spark's from_json has it."""
+    made = str(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    made.encode()  # half a surrogate pair is no text
+    return made
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError
+    return base64.b64decode(value, validate=True)
+
+
+def _date(value: Any) -> date:
+    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+        raise TypeError
+    return date.fromisoformat(value)
+
+
+def timestamp(text: str, *, zoned: bool) -> datetime:
+    """A time in ISO 8601; without a zone it is in UTC. A time that is to have none loses it: what stands there counts in UTC."""
+    if not re.match(r"\d{4}-\d\d-\d\d", text):
+        raise ValueError
+    found = datetime.fromisoformat(text)
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return found if zoned else found.replace(tzinfo=None)
+
+
+_SIMPLE: dict[Callable[[pa.DataType], bool], Maker] = {
+    pa.types.is_boolean: _boolean,
+    pa.types.is_floating: _floating,
+    pa.types.is_string: _text,
+    pa.types.is_binary: _bytes,
+    pa.types.is_date32: _date,
+}

@@ -1,0 +1,52 @@
+"""Columns of numbers, times and texts as texts, for the formats that are text. No row becomes a Python object.
+
+Times are written in ISO 8601, those with a zone in UTC.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as compute
+
+BOUNDLESS = (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity"))
+"""How Arrow writes numbers that are none, and how Spark does."""
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """The texts of a column of booleans, numbers, dates, times or texts; null where it is null."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        utc = column.cast(pa.timestamp("us", tz="UTC") if kind.tz else pa.timestamp("us"))
+        return compute.utf8_replace_slice(utc.cast(pa.string()), 10, 11, "T")
+    text = column.cast(pa.string())
+    if pa.types.is_floating(kind) and not all_finite(column):
+        for arrows, sparks in BOUNDLESS:
+            text = compute.if_else(compute.equal(text, arrows), sparks, text)
+    return text
+
+
+def bytes_of(text: pa.Array) -> memoryview:
+    """What the items of a text column hold together, adjacent as they are."""
+    _, offsets, data = text.buffers()
+    if data is None or not len(text):
+        return memoryview(b"")
+    ends = memoryview(offsets).cast("B").cast("i")
+    return memoryview(data).cast("B")[ends[text.offset] : ends[text.offset + len(text)]]
+
+
+def all_finite(column: pa.Array) -> bool:
+    """Whether a column of floating numbers has none that is not a number, or without bounds."""
+    return bool(compute.all(compute.is_finite(column), skip_nulls=True, min_count=0).as_py())
+
+
+def joined(*parts: pa.Array | str) -> pa.Array:
+    """Row by row one text after the other; null where one of them is null. One of them at least is a column."""
+    merged: list[pa.Array | str] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    if len(merged) == 1:
+        return merged[0]
+    return compute.binary_join_element_wise(*(pa.scalar(part) if isinstance(part, str) else part for part in merged), "")
