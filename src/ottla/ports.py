@@ -60,7 +60,19 @@ class Syncable(Protocol):
         """Return once it is durable. Raises `SyncFailed`, from then on each time, and `StorageFailed` where it could not begin."""
 
 
-class File(Syncable, Protocol):
+class Readable(Protocol):
+    """A file that is read. `path` is relative to the data directory. Errors are `StorageFailed`."""
+
+    @property
+    def path(self) -> str: ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to `size` bytes from `position`; fewer at the end of the file."""
+
+    def close(self) -> None: ...
+
+
+class File(Syncable, Readable, Protocol):
     """A file. Positions and sizes are bytes. Every method raises `StorageFailed` where the system raises OSError.
 
     A closed file is opened again when it is used. After its name was removed or given to another file, it can be read until it is
@@ -73,9 +85,6 @@ class File(Syncable, Protocol):
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write all buffers at the end, in order; returns where they start. A failed append leaves the size unchanged."""
 
-    def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes from `position`; fewer at the end of the file."""
-
     def write(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size: int) -> None: ...
@@ -85,8 +94,6 @@ class File(Syncable, Protocol):
 
         The `size` of this object stays the same, so appends go where they went before. Whoever opens the file anew sees the zeros.
         """
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from ottla.log.damaged import Astray, Damaged
-from ottla.ports import File
+from ottla.ports import File, Readable
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
 
 SPAN = Struct(">qi11xi")
@@ -27,7 +27,7 @@ ANY = -1
 """No index says with which offset the batch ends where a look-up begins."""
 
 
-def find_offset(file: File, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
+def find_offset(file: Readable, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
     """Return the position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
 
     `last_offset` is that of the batch at `position`, if an index tells. Raises `Astray` where it is not, and `Damaged` where no
@@ -52,7 +52,7 @@ def find_offset(file: File, position: int, end: int, offset: int, *, last_offset
     return end
 
 
-def check_entry(file: File, position: int, end: int, last_offset: int) -> None:
+def check_entry(file: Readable, position: int, end: int, last_offset: int) -> None:
     """Raise `Astray` unless the batch at `position` ends with `last_offset`, as an index says."""
     span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
     if len(span) == SPAN.size:
@@ -134,7 +134,7 @@ def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) ->
         position += at
 
 
-def damaged(file: File, position: int) -> Damaged:
+def damaged(file: Readable, position: int) -> Damaged:
     """Return the error for a place where a batch was expected and none can be."""
     directory, _, name = file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

@@ -78,7 +78,7 @@ class TransactionIndex:
     @property
     def entries(self) -> list[Aborted]:
         if self._entries is None:
-            self._entries = self._load() if self._disk.exists(self._path) else []
+            self._entries = read_entries(self._disk.read_file(self._path)) if self._disk.exists(self._path) else []
         return self._entries
 
     def add(self, aborted: Aborted) -> None:
@@ -142,16 +142,16 @@ class TransactionIndex:
             self._file.close()
             self._file = None
 
-    def _load(self) -> list[Aborted]:
-        """Read entries as long as they make sense: markers follow their transactions, and one another."""
-        data = self._disk.read_file(self._path)
-        whole = len(data) - len(data) % ENTRY.size
-        found: list[Aborted] = []
-        for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
-            entry = Aborted(*fields)
-            if version == VERSION and entry.first_offset < entry.last_offset > (found[-1].last_offset if found else 0):
-                found.append(entry)
-        return found
+
+def read_entries(data: Buffer) -> list[Aborted]:
+    """The entries of an index, as long as they make sense: markers follow their transactions, and one another."""
+    whole = len(data) - len(data) % ENTRY.size
+    found: list[Aborted] = []
+    for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
+        entry = Aborted(*fields)
+        if version == VERSION and entry.first_offset < entry.last_offset > (found[-1].last_offset if found else 0):
+            found.append(entry)
+    return found
 
 
 class TransactionsInOrder:

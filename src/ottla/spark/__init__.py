@@ -2,5 +2,5 @@
 
 Options carry the names of Spark's own Kafka connector, so a job moves by changing `format("kafka")` to `format("ottla")`.
 `options` and `planning` are pure; `brokers` is the only door to the network; `source`, `reading` and `writing` are what Spark
-calls. This package knows the client and the records, never a broker's insides.
+calls. This package knows the client and the records, and a broker's files in `direct` alone; never a broker's insides.
 """

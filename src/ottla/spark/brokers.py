@@ -99,6 +99,13 @@ class Brokers:
                 sentence = f"There is no topic {topic}: create it first, or name another in option subscribe."
                 raise OptionError(sentence) from error
 
+    def owner(self, where: TopicPartition) -> tuple[str, int, bytes]:
+        """The cluster's id, the node that leads a partition, and the id of its topic (zeros where brokers know none)."""
+        self._retried(lambda: self._find([where.topic]))
+        leader = self._retried(lambda: self._cluster.leader(where))
+        metadata = self._cluster.metadata
+        return metadata.cluster_id or "", leader, metadata.topics[where.topic].topic_id
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
 

@@ -58,6 +58,7 @@ class ReadOptions:
     max_opened_bytes: int = DEFAULT_LIMIT_BYTES
     formats: Formats = BYTES
     dead_letters: ProducerSettings | None = None
+    directories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ _ALL = (
     Option("minPartitions", texts.integer),
     Option("maxRecordsPerPartition", texts.integer),
     Option("maxOpenedBytes", texts.integer),
+    Option("ottla.directory", texts.directories),
     Option("failOnDataLoss", texts.boolean),
     Option("includeHeaders", texts.boolean, (SOURCE, SINK)),
     Option("includeTimestamp", texts.boolean, (SINK,)),
@@ -303,6 +305,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_opened_bytes=values.get("maxOpenedBytes", DEFAULT_LIMIT_BYTES),
         formats=choice.formats_of(values),
         dead_letters=_dead_letters(parsed),
+        directories=values.get("ottla.directory", ()),
     )
 
 

@@ -1,10 +1,12 @@
-"""One task's range as Arrow record batches: whole fetched batches are opened into columns, no record becomes an object."""
+"""One task's range as Arrow record batches: whole batches, fetched or stored, are opened into columns; no record is an object."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -12,12 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ottla.client.errors import OffsetOutOfRange
 from ottla.client.types import TopicPartition
 from ottla.net.client.range_reader import RangeReader
+from ottla.ports import StorageFailed
 from ottla.records.arrow import to_arrow
 from ottla.records.batch import BadBatch, batches
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import Columns, open_batches
 from ottla.records.openable import openable
 from ottla.spark.brokers import Brokers
+from ottla.spark.direct import StoredBatches
 from ottla.spark.opened import unreadable
 from ottla.spark.planning import Range, accept_losses, lost
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from ottla.spark.formats.malformed import Put
     from ottla.spark.formats.typed import TypedRows
     from ottla.spark.options import ReadOptions
+
+logger = logging.getLogger("ottla.spark")
 
 MAX_ROWS = 50_000
 MAX_BYTES = 8 * 1024 * 1024
@@ -91,26 +97,51 @@ def _what_is_left(options: ReadOptions, work: Range) -> Range:
 
 
 def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
-    for records in _fetched(options.client, work):
-        for part in openable(records, min(TOGETHER_BYTES, options.max_opened_bytes)):
-            yield from _opened(part, work, options.max_opened_bytes)
+    most_bytes = min(TOGETHER_BYTES, options.max_opened_bytes)
+    for run in _fetched(options, work):
+        for part in openable(run.records, most_bytes):
+            yield from _opened(part, work, options.max_opened_bytes, check_crcs=run.check_crcs)
 
 
-def _opened(part: memoryview, work: Range, limit_bytes: int) -> Iterator[Columns]:
+def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool) -> Iterator[Columns]:
     """The batches of `part` as columns, together where that works. Raises `UnreadableBatch`."""
+    open_part = partial(open_batches, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes, check_crcs=check_crcs)
     try:
-        yield open_batches(part, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes)
+        yield open_part(part)
     except (BadBatch, CodecFailed):
         # What is sound before the batch that cannot be opened is read, and the error names that one.
         for position, header in batches(part):
             batch = part[position : position + header.size]
             try:
-                yield open_batches(batch, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes)
+                yield open_part(batch)
             except (BadBatch, CodecFailed) as error:
                 raise unreadable(work.topic, work.partition, header, error, limit_bytes) from error
 
 
-def _fetched(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
+class FoundBatches(NamedTuple):
+    """A run of whole batches. Those from a broker were checked by it."""
+
+    records: memoryview
+    check_crcs: bool
+
+
+def _fetched(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
+    """From the files of the partition's leader, as far as they can be read; the brokers have the rest."""
+    if options.directories:
+        stored = StoredBatches(options.directories, options.client, work)
+        try:
+            for records in stored.runs():
+                yield FoundBatches(records, check_crcs=True)
+            return
+        except StorageFailed as failure:
+            name = f"{work.topic}-{work.partition}"
+            logger.warning("%s is read from its brokers from offset %d on: %s", name, stored.next_offset, failure)
+            work = work._replace(start=stored.next_offset)
+    for records in _from_brokers(options.client, work):
+        yield FoundBatches(records, check_crcs=False)
+
+
+def _from_brokers(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
     """Runs of whole batches. The event loop runs on the task's own thread, and only while something is awaited."""
     reader = RangeReader(settings, TopicPartition(work.topic, work.partition), work.start, work.end)
     with asyncio.Runner() as runner:

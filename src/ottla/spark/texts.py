@@ -70,6 +70,13 @@ def topics(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def directories(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found or not all(part.startswith("/") for part in found):
+        raise OptionError(f"Option {name} must name data directories of brokers by whole paths, separated by commas, not {text!r}.")
+    return found
+
+
 def pattern(name: str, text: str) -> str:
     """A regular expression of Java, as one of Python."""
     try:

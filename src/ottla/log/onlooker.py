@@ -1,0 +1,217 @@
+"""Reads a partition's files while the broker that owns them goes on writing, compacting and deleting. Never changes anything.
+
+Knows Kafka's files and in which order compaction replaces them; knows no broker. The caller knows how far the log may be read:
+below the high watermark nothing is ever written again. What cannot be read, whatever the reason, raises `StorageFailed`: the broker
+knows more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple, Protocol
+
+from ottla.log.index import OFFSET_ENTRY
+from ottla.log.names import INDEX, LOG, SWAP, TRANSACTION_INDEX, file_name, parse_file_name
+from ottla.log.scan import find_offset
+from ottla.log.transactions import Aborted, read_entries
+from ottla.ports import Readable, StorageFailed
+from ottla.records.batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, BadBatch, batches, read_header
+
+CHUNK_BYTES = 4 << 20
+LOOKS = 100
+"""How often a directory is looked at until it stands still for the time of two looks."""
+
+
+class Files(Protocol):
+    """What an onlooker may do in a data directory. Paths are relative to it. Errors are `StorageFailed`."""
+
+    def names(self, path: str) -> dict[str, int]:
+        """The names in a directory, each with a number that no other file has that is there, or open, at the same time."""
+
+    def open(self, path: str) -> Readable: ...
+
+    def size(self, file: Readable) -> int:
+        """The size of an open file now."""
+
+    def read_file(self, path: str) -> bytes: ...
+
+
+class SeenBatches(NamedTuple):
+    """Whole batches; the first may begin before the offsets asked for. `aborted`: transactions that touch them or later ones.
+
+    `is_plain`: there is no batch of a transaction and no marker among them.
+    """
+
+    records: memoryview
+    aborted: list[Aborted]
+    is_plain: bool
+
+
+class _Opened(NamedTuple):
+    """A segment, the end of its file when it was opened, where the next one begins, and which transactions were aborted by then."""
+
+    file: Readable
+    position: int
+    end: int
+    next_base_offset: int | None
+    aborted: list[Aborted]
+
+
+class Onlooker:
+    """Reads the batches of one partition from offset `start` up to, not including, `end`. `path` is its directory."""
+
+    def __init__(
+        self, files: Files, path: str, start: int, end: int, *, read_committed: bool, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
+        self._files = files
+        self._path = path
+        self._end = end
+        self._read_committed = read_committed
+        self._chunk_bytes = chunk_bytes
+        self.next_offset = start
+
+    def chunks(self) -> Iterator[SeenBatches]:
+        """Runs of whole batches. `next_offset` is behind each as soon as it was handed out. Raises `StorageFailed`."""
+        while self.next_offset < self._end:
+            opened = self._open()
+            with closing(opened.file):
+                yield from self._chunks_of(opened)
+            if self.next_offset < self._end:
+                if opened.next_base_offset is None:
+                    raise StorageFailed(self._path, f"its files end at offset {self.next_offset}, before {self._end}")
+                # Compaction may leave nothing at the end of a segment.
+                self.next_offset = max(self.next_offset, opened.next_base_offset)
+
+    def _chunks_of(self, opened: _Opened) -> Iterator[SeenBatches]:
+        position = opened.position
+        while position < opened.end and self.next_offset < self._end:
+            records = self._read(opened, position)
+            run = _walk(opened.file, records, self._end)
+            if run.size:
+                position += run.size
+                self.next_offset = max(self.next_offset, run.next_offset)
+                aborted = [entry for entry in opened.aborted if entry.last_offset >= run.first_offset]
+                yield SeenBatches(records[: run.size], aborted, run.is_plain)
+            if run.is_last:
+                self.next_offset = self._end
+            elif not run.size:
+                return  # what follows was not whole when the file was opened
+
+    def _read(self, opened: _Opened, position: int) -> memoryview:
+        """As many bytes as a chunk has, or as its first batch has."""
+        data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
+        if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
+            data = opened.file.read(position, min(size, opened.end - position))
+        return memoryview(data)
+
+    def _open(self) -> _Opened:
+        """The segment with the next offset, or else the first one behind it, as it was when nothing of the directory changed."""
+        names = self._files.names(self._path)
+        for _ in range(LOOKS):
+            opened = self._opened(names)
+            before, names = names, self._files.names(self._path)
+            if opened is not None and names == before:
+                return opened
+            if opened is not None:
+                opened.file.close()
+            elif names == before:
+                raise StorageFailed(self._path, f"its files begin behind offset {self.next_offset}")
+        raise StorageFailed(self._path, "its files change all the time")
+
+    def _opened(self, names: dict[str, int]) -> _Opened | None:
+        """None where no segment begins at the next offset or before; what was there a moment ago may be gone."""
+        segments = _segments(names)
+        bases = sorted(segments)
+        number = bisect_right(bases, self.next_offset) - 1
+        if number < 0:
+            return None
+        try:
+            return self._opened_segment(names, segments, bases, number)
+        except StorageFailed:
+            if self._files.names(self._path) == names:
+                raise
+            return None
+
+    def _opened_segment(self, names: dict[str, int], segments: dict[int, str], bases: list[int], number: int) -> _Opened:
+        base = bases[number]
+        aborted = self._aborted(names, segments, bases[number:]) if self._read_committed else []
+        file = self._files.open(f"{self._path}/{file_name(base, LOG)}{segments[base]}")
+        try:
+            end = self._files.size(file)
+            position = find_offset(file, self._indexed(names, base, segments[base], end), end, self.next_offset)
+        except BaseException:
+            file.close()
+            raise
+        return _Opened(file, position, end, bases[number + 1] if number + 1 < len(bases) else None, aborted)
+
+    def _indexed(self, names: dict[str, int], base: int, ending: str, end: int) -> int:
+        """The position of a batch that begins at or before the next offset, as far as the offset index tells."""
+        name = f"{file_name(base, INDEX)}{ending}"
+        if name not in names:
+            return 0
+        entries = memoryview(self._files.read_file(f"{self._path}/{name}"))
+        found = _floor(entries, self.next_offset - base)
+        return found if found < end else 0
+
+    def _aborted(self, names: dict[str, int], segments: dict[int, str], bases: list[int]) -> list[Aborted]:
+        found: list[Aborted] = []
+        for base in bases:
+            name = f"{file_name(base, TRANSACTION_INDEX)}{segments[base]}"
+            if name in names:
+                found += read_entries(self._files.read_file(f"{self._path}/{name}"))
+            if found and found[-1].last_stable_offset >= self._end:
+                break
+        return found
+
+
+class _Run(NamedTuple):
+    """Batches at the beginning of a chunk that belong to what is read. `is_last`: behind them is the first that does not."""
+
+    size: int
+    first_offset: int
+    next_offset: int
+    is_plain: bool
+    is_last: bool
+
+
+def _walk(file: Readable, records: memoryview, end_offset: int) -> _Run:
+    size, first_offset, next_offset, is_plain, is_last = 0, 0, 0, True, False
+    try:
+        for at, header in batches(records):
+            is_last = header.base_offset >= end_offset
+            if is_last:
+                break
+            first_offset = first_offset if size else header.base_offset
+            size, next_offset = at + header.size, header.next_offset
+            is_plain = is_plain and not header.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)
+    except BadBatch as error:
+        if not size:
+            raise StorageFailed(file.path, error.sentence) from error
+    return _Run(size, first_offset, next_offset, is_plain, is_last)
+
+
+def _segments(names: dict[str, int]) -> dict[int, str]:
+    """Base offsets of segments, and how the names of their files end.
+
+    Compaction gives a new segment the ending `.swap` before it removes the old ones, one of which has its base offset.
+    """
+    found: dict[int, str] = {}
+    for name in names:
+        ending = SWAP if name.endswith(SWAP) else ""
+        known = parse_file_name(name.removesuffix(ending))
+        if known is not None and known[1] == LOG and found.get(known[0]) != SWAP:
+            found[known[0]] = ending
+    return found
+
+
+def _floor(entries: memoryview, relative_offset: int) -> int:
+    """The position in the last entry with an offset of at most `relative_offset`; 0 without one. Room at the end holds zeros."""
+
+    def key(number: int) -> int:
+        offset, position = OFFSET_ENTRY.unpack_from(entries, number * OFFSET_ENTRY.size)
+        return offset if position or not number else 1 << 62
+
+    count = bisect_right(range(len(entries) // OFFSET_ENTRY.size), relative_offset, key=key)
+    return int(OFFSET_ENTRY.unpack_from(entries, (count - 1) * OFFSET_ENTRY.size)[1]) if count else 0
