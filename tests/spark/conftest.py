@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,25 @@ class Topics:
         for row in rows:
             producer.produce(topic, **row)
         assert producer.flush(20) == 0
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        """What a group has committed for each partition."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
+        found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], timeout=20)
+        consumer.close()
+        return [each.offset for each in found]
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        """A consumer that is in a group."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 60
+        while not consumer.assignment():
+            assert time.monotonic() < deadline
+            consumer.poll(0.1)
+        yield
+        consumer.close()
 
     def read(self, topic: str, partitions: int = 2) -> list[Message]:
         """All that a topic holds, by partition and offset."""

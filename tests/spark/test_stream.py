@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.spark.streams.progress import SourceProgress, offsets_behind_latest
 from tests.spark.conftest import Topics
 
 
@@ -50,7 +51,9 @@ def test_available_now_reads_all_in_limited_micro_batches_and_goes_on_from_the_c
     progress = job.run(maxOffsetsPerTrigger="40")
     assert [each.numInputRows for each in progress] == [40, 40, 20]
     assert job.copied() == list(range(100))
-    assert json.loads(progress[-1].sources[0].endOffset) == {job.source: {"0": 50, "1": 50}}
+    assert json.loads(progress[-1].sources[0].endOffset)[job.source] == {"0": 50, "1": 50}
+    assert [each.max_offsets_behind_latest for each in offsets_behind_latest(progress[0])] == [30]
+    assert offsets_behind_latest(progress[-1]) == [SourceProgress((job.source,), 0, 0, 0.0, 0)]
     assert job.run() == []
     fill(topics, job, 100, 130)
     assert sum(each.numInputRows for each in job.run()) == 30
@@ -94,7 +97,7 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, jo
     topics.remove(job.source)
     topics.make(name=job.source)
     fill(topics, job, 20, 24)
-    with pytest.raises(Exception, match=f"{job.source}-0 was to be read from offset 10 and ends at 2 now"):
+    with pytest.raises(Exception, match=f"topic {job.source} was deleted and made anew after {job.source}-0 was read to offset 10"):
         job.start(once="yes").awaitTermination(60)
     job.start(once="yes", failOnDataLoss="false").awaitTermination(60)
     assert job.copied() == list(range(24))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ottla.spark.streams.progress import offsets_behind_latest
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
@@ -23,27 +25,10 @@ class PipelineStep:
         return asdict(self)
 
 
-def offsets_of(stored: object) -> dict[tuple[str, str], int]:
-    """(topic, partition) -> offset, of a source's offset as Spark reports it; empty for that of another kind of source."""
-    if not isinstance(stored, Mapping):
-        return {}
-    return {
-        (str(topic), str(partition)): offset
-        for topic, partitions in stored.items()
-        if isinstance(partitions, Mapping)
-        for partition, offset in partitions.items()
-        if isinstance(offset, int)
-    }
-
-
 def lag_of(progress: Mapping[str, Any]) -> int | None:
-    """How many offsets all sources together are behind, as they last knew."""
-    behind = None
-    for source in progress.get("sources", ()):
-        end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
-        if latest:
-            behind = (behind or 0) + sum(max(0, offset - end.get(where, 0)) for where, offset in latest.items())
-    return behind
+    """How many offsets all sources together are behind, as they last knew; None where no source reads topics."""
+    sources = [source for source in offsets_behind_latest(progress) if source.topics]
+    return sum(source.sum_offsets_behind_latest for source in sources) if sources else None
 
 
 class Steps:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,18 @@ class TopicSelection:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
+
+
+def named_topics(selection: TopicSelection) -> list[str]:
+    """The topics that a selection names one by one, sorted."""
+    return sorted({*selection.topics, *(where.topic for where in selection.partitions)})
+
+
+def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
+    """Whether a selection asks for a partition, should it exist."""
+    if selection.pattern is not None:
+        return re.fullmatch(selection.pattern, where.topic) is not None
+    return where.topic in selection.topics or where in selection.partitions
 
 
 @dataclass(frozen=True, slots=True)

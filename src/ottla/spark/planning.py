@@ -1,6 +1,6 @@
-"""From offsets to tasks: where reading starts and ends, how much a micro-batch takes, how it is cut into ranges.
+"""From offsets to tasks: where reading starts and ends, how it is cut into ranges, what of it is lost.
 
-Pure: what the brokers know comes in through `Lookup`, and time as an argument. Offsets are those of Kafka: `end` is the offset
+Pure: what the brokers know comes in through `Lookup`. Offsets are those of Kafka: `end` is the offset
 after the last record to read.
 """
 
@@ -20,8 +20,6 @@ logger = logging.getLogger("ottla.spark")
 EARLIEST, LATEST = -2, -1
 
 PartitionOffsets = dict[TopicPartition, int]
-StoredOffsets = dict[str, dict[str, int]]
-"""As Spark keeps them in a checkpoint, in the form of the JVM connector: {"flights": {"0": 23}}."""
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
@@ -92,28 +90,6 @@ class Lookup(Protocol):
         """What the query's group has committed; partitions for which it has committed nothing are left out."""
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> StoredOffsets:
-    found: StoredOffsets = {}
-    for topic, partition in sorted(offsets):
-        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
-    return found
-
-
-def from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
-    """Raises `OptionError` for what is not of the form of `StoredOffsets`: another source wrote the checkpoint."""
-    try:
-        return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in stored.items()
-            for partition, offset in partitions.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        raise OptionError(
-            f"The checkpoint holds {str(stored)[:200]} and not offsets of topics: another source wrote it. "
-            "Give the query a checkpointLocation of its own."
-        ) from None
-
-
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
     """Raise `OptionError` unless the partitions named are exactly those to be read."""
     named = set(named)
@@ -166,24 +142,6 @@ def resolve(
         if wanted:
             found.update(ask(wanted))
     return found
-
-
-def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int) -> PartitionOffsets:
-    """An end that takes `max_rows` records, shared among partitions in proportion to what each holds.
-
-    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one. Only because
-    of that can the sum exceed `max_rows`.
-    """
-    held = {each: end[each] - start[each] for each in end if end[each] > start[each]}
-    total = sum(held.values())
-    if total <= max_rows:
-        return dict(end)
-    rest = max(0, max_rows - len(held))
-    shares = {each: 1 + (size - 1) * rest // max(1, total - len(held)) for each, size in held.items()}
-    spare = max(max_rows, len(held)) - sum(shares.values())
-    for each in sorted(held, key=lambda each: shares[each] - held[each])[:spare]:
-        shares[each] += 1
-    return {each: start[each] + shares.get(each, 0) if each in held else offset for each, offset in end.items()}
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:

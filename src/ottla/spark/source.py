@@ -14,8 +14,9 @@ from pyspark.sql.types import StructType
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.schemas import values_type
 from ottla.spark.options import read_options, shape_asked_for, write_options
-from ottla.spark.reading import BatchReader, StreamReader
+from ottla.spark.reading import BatchReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
+from ottla.spark.streams.reader import StreamReader
 from ottla.spark.telling import telling
 from ottla.spark.writing import BatchWriter, StreamWriter
 
@@ -27,7 +28,7 @@ class OttlaDataSource(DataSource):
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text. Rows written have value and may have key,
     headers, topic, partition, and with `includeTimestamp` timestamp. The sink is at-least-once: see `ottla.spark.writing`.
-    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; offsets are kept in the query's checkpoint alone.
+    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; `groupId` is where a stream shows how far it is.
     """
 
     @classmethod

@@ -37,6 +37,11 @@ def test_a_batch_is_told_once_with_the_sum_so_far() -> None:
 
 
 def test_offsets_of_other_sources_are_passed_over() -> None:
-    step = Steps("sql").take(progress(0, 1, endOffset=7, latestOffset={"logOffset": 3, "flights": {"0": "x", "1": 4}}))
+    told = progress(0, 1, endOffset=7, latestOffset={"logOffset": 3})
+    step = Steps("sql").take(told)
+    assert step is not None
+    assert step.lag is None
+    told["sources"].append({"endOffset": {"flights": {"1": 3}}, "latestOffset": {"flights": {"1": 7}}})
+    step = Steps("sql").take(told)
     assert step is not None
     assert step.lag == 4

@@ -21,14 +21,11 @@ from ottla.spark.planning import (
     Everywhere,
     PartitionOffsets,
     Range,
-    from_json,
-    limited,
     lost,
     lost_ends,
     ranges,
     resolve,
     split,
-    to_json,
     trimmed,
 )
 
@@ -79,34 +76,12 @@ def test_offsets_for_each_partition_are_given_for_all_and_no_other() -> None:
         start(AtOffsets({A0: 42, A1: 1, B0: 1}))
 
 
-def test_offsets_are_stored_as_sparks_own_connector_stores_them() -> None:
-    assert to_json({A1: 7, A0: 3, B0: 9}) == {"a": {"0": 3, "1": 7}, "b": {"0": 9}}
-    assert from_json(to_json({A1: 7, A0: 3, B0: 9})) == {A0: 3, A1: 7, B0: 9}
-
-
 OFFSETS = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=8)
 
 
 def as_offsets(pairs: list[tuple[int, int]]) -> tuple[PartitionOffsets, PartitionOffsets]:
     starts = {TopicPartition("t", index): low for index, (low, _) in enumerate(pairs)}
     return starts, {TopicPartition("t", index): low + size for index, (low, size) in enumerate(pairs)}
-
-
-@given(OFFSETS, st.integers(1, 3000))
-@example([(0, 1), (0, 1), (0, 1), (0, 1000)], 5)
-def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[int, int]], limit: int) -> None:
-    starts, ends = as_offsets(pairs)
-    chosen = limited(starts, ends, limit)
-    sizes = {each: ends[each] - starts[each] for each in ends}
-    taken = {each: chosen[each] - starts[each] for each in ends}
-    held = sum(size > 0 for size in sizes.values())
-    assert sum(taken.values()) == min(sum(sizes.values()), max(limit, held))
-    assert all(0 <= taken[each] <= sizes[each] for each in ends)
-    assert all(taken[each] > 0 for each in ends if sizes[each])
-
-
-def test_a_limit_takes_in_proportion_to_what_each_holds() -> None:
-    assert limited({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
 
 
 @given(OFFSETS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 300))

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.client.errors import TimedOut
 from ottla.spark.errors import DataLoss, OptionError
-from ottla.spark.planning import from_json
+from ottla.spark.streams.stored import from_json
 from ottla.spark.telling import telling
 
 HIDES = "SPARK_HIDE_TRACEBACK"

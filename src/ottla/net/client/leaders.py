@@ -25,12 +25,13 @@ async def ask_leaders(
     doing: str,
     *,
     heard: Callable[[TopicPartition, Found], None] = lambda where, value: None,
+    timeout_ms: int | None = None,
 ) -> dict[TopicPartition, Found]:
     """What the leaders of all partitions `wanted` answer; asked again while leaders move.
 
     `request` makes one for some of the partitions, `read` gives (partition, error code, what was found) from its answer. `heard` is
-    called with each find at once: others may be long in coming. Raises `UnknownTopic` or another `KafkaError`, whose text begins
-    with `doing`.
+    called with each find at once: others may be long in coming. It ends after `timeout_ms` (default_api_timeout_ms), at 0 after one
+    try. Raises `UnknownTopic` or another `KafkaError`, whose text begins with `doing`.
     """
     found: dict[TopicPartition, Found] = {}
 
@@ -54,8 +55,8 @@ async def ask_leaders(
             raise_for(UNKNOWN_SERVER_ERROR, f"{doing} {where.topic}-{where.partition}", "The broker's answer leaves it out.")
 
     topics = sorted({where.topic for where in wanted})
-    await cluster.ensure(topics)
-    await cluster.retried(ask_for_rest, topics=topics)
+    await cluster.ensure(topics, timeout_ms=timeout_ms)
+    await cluster.retried(ask_for_rest, topics=topics, timeout_ms=timeout_ms)
     return found
 
 

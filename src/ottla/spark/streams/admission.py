@@ -1,0 +1,78 @@
+"""How much a micro-batch takes of what there is, and whether it is enough to begin one. Pure.
+
+Offsets count as records: those that compaction or transactions left empty are taken for full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.client.types import TopicPartition
+from ottla.spark.options import ReadOptions
+from ottla.spark.planning import PartitionOffsets
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def is_limited(options: ReadOptions) -> bool:
+    """Whether a micro-batch may have to leave something behind."""
+    limits = (options.max_offsets_per_trigger, options.max_bytes_per_trigger, options.max_offsets_per_trigger_per_partition)
+    return any(limit is not None for limit in limits)
+
+
+def held(start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
+    """How many offsets each partition holds, without those that hold none."""
+    return {where: end[where] - start[where] for where in end if end[where] > start[where]}
+
+
+def enough(count: int, waited_ms: float, options: ReadOptions) -> bool:
+    """Whether `count` records may begin a micro-batch, `waited_ms` after the one before began."""
+    least = options.min_offsets_per_trigger
+    return least is None or count >= least or count == 0 or waited_ms >= options.max_trigger_delay_ms
+
+
+def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
+    """Where a micro-batch ends that keeps to all limits; `record_bytes` tells the mean size of each partition's records.
+
+    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one.
+    """
+    ends = dict(end)
+    if (most := options.max_offsets_per_trigger_per_partition) is not None:
+        ends = {where: min(offset, start[where] + most) for where, offset in ends.items()}
+    if (most := options.max_bytes_per_trigger) is not None:
+        ends = within_bytes(start, ends, most, record_bytes)
+    if (most := options.max_offsets_per_trigger) is not None:
+        ends = limited(start, ends, most)
+    return ends
+
+
+def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
+    """An end that takes about `max_bytes`, shared among partitions in proportion to what each holds.
+
+    A partition of which no size is known has records of the mean size of the others.
+    """
+    sizes = held(start, end)
+    known = [record_bytes[where] for where in sizes if where in record_bytes]
+    mean = sum(known) / len(known) if known else 0.0
+    total = sum(count * record_bytes.get(where, mean) for where, count in sizes.items())
+    if total <= max_bytes:
+        return dict(end)
+    share = max_bytes / total
+    return {where: start[where] + max(1, int(sizes[where] * share)) if where in sizes else offset for where, offset in end.items()}
+
+
+def limited(start: Offsets, end: Offsets, max_rows: int) -> PartitionOffsets:
+    """An end that takes `max_rows` records, shared among partitions in proportion to what each holds.
+
+    Each that holds something gives at least one: only because of that can the sum exceed `max_rows`.
+    """
+    sizes = held(start, end)
+    total = sum(sizes.values())
+    if total <= max_rows:
+        return dict(end)
+    rest = max(0, max_rows - len(sizes))
+    shares = {where: 1 + (size - 1) * rest // max(1, total - len(sizes)) for where, size in sizes.items()}
+    spare = max(max_rows, len(sizes)) - sum(shares.values())
+    for where in sorted(sizes, key=lambda where: shares[where] - sizes[where])[:spare]:
+        shares[where] += 1
+    return {where: start[where] + shares[where] if where in sizes else offset for where, offset in end.items()}

@@ -1,0 +1,72 @@
+"""Keeps a consumer group's committed offsets where a stream stands, so that tools that show lag see it.
+
+The group has no members; the query's checkpoint alone decides what is read next, so a failure here is told and the query goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ottla.client.errors import KafkaError
+from ottla.client.offsets import commit_request, read_commit
+from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.client.versions import OFFSET_COMMIT
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.coordinator import GROUP, Coordinator
+from ottla.spark.errors import OptionError
+from ottla.spark.planning import PartitionOffsets
+from ottla.wire.api.offset_commit import OffsetCommitResponse
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+
+logger = logging.getLogger("ottla.spark")
+
+REPEAT_S, REPEAT_FAILED_S = 3600.0, 60.0
+"""How soon the same offsets are committed again: brokers forget those of a group that is silent for days."""
+
+
+class GroupOffsets:
+    """The offsets of one group; at most one commit is under way."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._coordinator = Coordinator(cluster, group_id, GROUP)
+        self._told: PartitionOffsets | None = None
+        self._repeat_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def tell(self, offsets: PartitionOffsets, *, wait: bool) -> None:
+        """Commit `offsets` unless that is done; return at once unless it is to `wait`, or nothing was committed before.
+
+        While a commit is under way nothing else begins: the next call tells what is newest then. Raises `OptionError` if the first
+        commit fails for good.
+        """
+        first = self._told is None
+        if self._task is not None and (wait or self._task.done()):
+            await self._finish()
+        now_s = asyncio.get_running_loop().time()
+        if offsets and self._task is None and (offsets != self._told or now_s >= self._repeat_s):
+            self._told, self._repeat_s = dict(offsets), now_s + REPEAT_S
+            self._task = asyncio.create_task(self._cluster.retried(self._commit))
+        if self._task is not None and (wait or first):
+            await self._finish(must_work=first)
+
+    async def _finish(self, *, must_work: bool = False) -> None:
+        task, self._task = self._task, None
+        assert task is not None
+        try:
+            await task
+        except KafkaError as error:
+            if must_work and not error.retriable:
+                raise OptionError(f"Option groupId must name a group of the query's own. {error}") from error
+            self._repeat_s = asyncio.get_running_loop().time() + REPEAT_FAILED_S
+            logger.warning("group %s does not show where the query stands: %s", self._group_id, error)
+
+    async def _commit(self) -> None:
+        offsets = {where: OffsetAndMetadata(offset) for where, offset in (self._told or {}).items()}
+        request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
+        answer: OffsetCommitResponse = await self._coordinator.ask(OFFSET_COMMIT, request)
+        for where, code in read_commit(answer):
+            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself finds out that a topic is gone
+                self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")

@@ -1,0 +1,56 @@
+"""How far a query is behind its topics, from what Spark tells of its progress. Pure.
+
+Spark takes no metrics from a source in Python, and names such a source by the address of a Java object; so what the JVM connector
+reports as a source's metrics and description is worked out here, from `query.lastProgress`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ottla.spark.errors import OptionError
+from ottla.spark.streams.stored import Position, from_json
+
+
+class SourceProgress(NamedTuple):
+    """One source of a query. `topics` are named, sorted; the figures are in offsets: of one partition, and all together."""
+
+    topics: tuple[str, ...]
+    min_offsets_behind_latest: int
+    max_offsets_behind_latest: int
+    avg_offsets_behind_latest: float
+    sum_offsets_behind_latest: int
+
+
+def _position(told: str | Mapping[str, Any] | None) -> Position:
+    if not told or told == "null":
+        return Position({})
+    try:
+        return from_json(json.loads(told) if isinstance(told, str) else told)
+    except OptionError:
+        return Position({})
+
+
+def _source(told: Mapping[str, Any]) -> SourceProgress:
+    end, latest = _position(told.get("endOffset")), _position(told.get("latestOffset"))
+    anew = end.anew(latest.topic_ids)
+    behind = [
+        max(0, offset - (0 if where.topic in anew else end.offsets.get(where, 0))) for where, offset in latest.offsets.items()
+    ]
+    topics = tuple(sorted({where.topic for where in (*end.offsets, *latest.offsets)}))
+    mean = sum(behind) / len(behind) if behind else 0.0
+    return SourceProgress(topics, min(behind, default=0), max(behind, default=0), mean, sum(behind))
+
+
+def offsets_behind_latest(progress: Any) -> list[SourceProgress]:
+    """How far each of a query's sources is behind: `progress` is `query.lastProgress`, or the same as a dictionary.
+
+    Sources of another kind have no topics, and are not behind. Raises `ValueError` if it is no progress.
+    """
+    try:
+        told = json.loads(progress.json) if hasattr(progress, "json") else progress
+        return [_source(source) for source in told.get("sources", ())]
+    except AttributeError as error:
+        raise ValueError("That is no progress of a query: give query.lastProgress once the first micro-batch has ended.") from error

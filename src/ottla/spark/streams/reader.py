@@ -1,0 +1,212 @@
+"""A stream of one or more topics, as Spark asks for it: each call is a few questions to the brokers and a pure module's decision.
+
+Spark keeps one `StreamReader` in a process of its own for as long as a query runs; tasks get copies, which only `read`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ottla.client.types import TopicPartition
+from ottla.spark import planning
+from ottla.spark.options import ReadOptions, asks_for, named_topics
+from ottla.spark.planning import PartitionOffsets
+from ottla.spark.reading import pieces_of, read_piece
+from ottla.spark.streams import admission, changes
+from ottla.spark.streams.stored import Position, StoredOffsets, from_json, to_json
+from ottla.spark.telling import telling
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from ottla.spark.streams.watch import Watch
+
+logger = logging.getLogger("ottla.spark")
+
+IDLE_WAIT_MS = 100
+"""How long an idle stream waits for records before it tells Spark that there are none; Spark asks again at once.
+
+Another source of the same query waits as long before it is asked, so there is no wait while another one has records.
+"""
+SAMPLE_BYTES = 64 * 1024
+_NO_LIMIT = (1 << 63) - 1
+
+
+@telling
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on from where the query's checkpoint stands. Offsets are kept in the form that `streams.stored` describes."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._opened: Watch | None = None
+        self._target: Position | None = None
+        self._latest: Position | None = None
+        self._idle_at: PartitionOffsets | None = None
+        self._others_read = False
+        self._record_bytes: dict[TopicPartition, float] = {}
+        self._initial: StoredOffsets | None = None
+        self._planned: StoredOffsets | None = None
+        self._told: set[str] = set()
+        self._last_batch_s = time.monotonic()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_opened": None}
+
+    def _watch(self) -> Watch:
+        if self._opened is None:
+            from ottla.spark.streams.watch import Watch  # asyncio takes long to import, and tasks need none of it
+
+            self._opened = Watch(self._options.client, self._options.selection)
+        return self._opened
+
+    def initialOffset(self) -> StoredOffsets:
+        """Where a query without a checkpoint starts. Spark asks more than once, and needs the same answer."""
+        if self._initial is None:
+            self._initial = self._start()
+        return self._initial
+
+    def _start(self) -> StoredOffsets:
+        options, watch = self._options, self._watch()
+        partitions = watch.partitions(options.selection)
+        latest_otherwise = options.latest_where_time_is_not_reached
+        start = planning.resolve(options.start, partitions, watch, edge="starting", latest_otherwise=latest_otherwise)
+        return to_json(Position(start, watch.topic_ids(start)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark gives it back to `latestOffset`, or `ReadAllAvailable` where a trigger is to read everything at once."""
+        return ReadMaxRows(_NO_LIMIT) if admission.is_limited(self._options) else ReadAllAvailable()
+
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
+        """Where the next micro-batch ends; `start` where there is nothing to read, or not yet enough of it. Raises `DataLoss`.
+
+        Spark asks only once the micro-batch that ended at `start` has finished.
+        """
+        begin = from_json(start)
+        self._watch().tell(begin.offsets, wait=self._target is not None)
+        if self._is_idle(begin.offsets):
+            return start
+        latest = self._target or self._watch().ends(begin.offsets)
+        self._latest = latest
+        offsets = self._readable_from(begin, latest)
+        held = sum(admission.held(offsets, latest.offsets).values())
+        everything = self._target is not None
+        if not everything and not admission.enough(held, self._since_last_batch_ms(), self._options):
+            self._idle_at = latest.offsets
+            return start
+        starting = begin.offsets if start == self._initial else None
+        end = to_json(Position(self._admitted(offsets, latest.offsets, limit), latest.topic_ids, starting))
+        if latest.offsets == begin.offsets and not begin.anew(latest.topic_ids):
+            self._idle_at = None if everything else latest.offsets
+            return start
+        self._idle_at, self._planned, self._last_batch_s = None, end, time.monotonic()
+        return end
+
+    def _is_idle(self, begin: PartitionOffsets) -> bool:
+        """Whether the last call found too little and nothing has come since. It waits for that a little."""
+        if self._idle_at is None:
+            return False
+        others_read, self._others_read = self._others_read, False
+        wait_ms = 0.0 if others_read else float(IDLE_WAIT_MS)
+        if self._idle_at == begin:
+            return not self._watch().wait_for_records(begin, wait_ms)
+        # Some records are there: when a trickle of others comes, the brokers are not asked for each of them.
+        left_ms = max(0.0, self._options.max_trigger_delay_ms - self._since_last_batch_ms())
+        until = time.monotonic() + min(wait_ms, left_ms) / 1000
+        has_come = self._watch().wait_for_records(self._idle_at, min(wait_ms, left_ms))
+        if has_come:
+            time.sleep(max(0.0, until - time.monotonic()))
+        return not has_come and left_ms > wait_ms
+
+    def _since_last_batch_ms(self) -> float:
+        return (time.monotonic() - self._last_batch_s) * 1000
+
+    def _readable_from(self, begin: Position, latest: Position) -> PartitionOffsets:
+        """Where reading goes on in each partition of `latest`. Raises `DataLoss`."""
+        selection = self._options.selection
+        selected = {where for where in begin.offsets if asks_for(selection, where)}
+        clauses, left = changes.gone(begin, latest, selected)
+        ahead = {where: offset for where, offset in left.offsets.items() if offset > latest.offsets[where]}
+        clauses += planning.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
+        clauses += [
+            f"topic {topic}, which option subscribe names, does not exist"
+            for topic in changes.unknown_topics(named_topics(selection), begin, latest)
+        ]
+        self._accept(clauses)
+        return left.offsets | self._starts_of_new(left.offsets, latest.offsets)
+
+    def _accept(self, clauses: Sequence[str]) -> None:
+        """Raise `DataLoss`, or log each clause once if losses are accepted."""
+        news = [clause for clause in clauses if clause not in self._told or self._options.fail_on_data_loss]
+        self._told.update(news)
+        planning.accept_losses(news, fail=self._options.fail_on_data_loss)
+
+    def _starts_of_new(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+        """Partitions that came after the query began are read from their first record on. Raises `DataLoss` if that is gone."""
+        new = dict.fromkeys((where for where in end if where not in begin), 0)
+        if not new:
+            return {}
+        found = {where: offset for where, offset in self._watch().begins(new).offsets.items() if where in new}
+        self._accept(planning.lost(dict.fromkeys(found, 0), found, end))
+        return found | {where: end[where] for where in new.keys() - found.keys()}
+
+    def _admitted(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
+        if isinstance(limit, ReadAllAvailable):
+            return end
+        most = self._options.max_bytes_per_trigger
+        if most is not None:
+            self._measure(begin, end, most)
+        return admission.admitted(begin, end, self._options, self._record_bytes)
+
+    def _measure(self, begin: PartitionOffsets, end: PartitionOffsets, max_bytes: int) -> None:
+        """Look how large records are where the micro-batch may be too large by what is known of them."""
+        sizes = admission.held(begin, end)
+        expected = sum(count * self._record_bytes.get(where, max_bytes) for where, count in sizes.items())
+        if 2 * expected < max_bytes:
+            return
+        bytes_each = max(1, min(SAMPLE_BYTES, max_bytes // (4 * max(1, len(sizes)))))
+        self._record_bytes |= self._watch().record_bytes({where: begin[where] for where in sizes}, bytes_each)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._latest = self._target = self._watch().ends(fresh=True)
+
+    def reportLatestOffset(self) -> StoredOffsets | None:
+        return to_json(self._latest) if self._latest is not None else None
+
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch. Raises `DataLoss` where records are gone, unless the query reads on all the same."""
+        begin, finish = from_json(start), from_json(end)
+        now = self._watch().begins(finish.offsets)
+        clauses, left = changes.gone(finish, now, {where for where in finish.offsets if asks_for(self._options.selection, where)})
+        if finish.starting_offsets is not None:
+            begin = Position(finish.starting_offsets, finish.topic_ids)
+        begin = begin.without(begin.anew(finish.topic_ids))
+        offsets = begin.offsets | self._starts_of_new(begin.offsets, left.offsets)
+        wholes = planning.ranges(offsets, left.offsets)
+        starts = {where: offsets[where] for where in (TopicPartition(each.topic, each.partition) for each in wholes)}
+        latest = left.offsets
+        if end != self._planned:  # a micro-batch that an earlier run planned: much may have happened since
+            ends = self._watch().ends(finish.offsets).offsets
+            latest = {where: ends[where] for where in left.offsets if where in ends}
+        clauses += planning.lost(starts, now.offsets, latest) + planning.lost_ends(wholes, latest)
+        self._accept(clauses)
+        return pieces_of(self._options, planning.trimmed(wholes, now.offsets, latest))
+
+    def commit(self, end: StoredOffsets) -> None:
+        """Spark calls this for all sources of a query when it plans a micro-batch: also where only another one has records."""
+        self._others_read = self._idle_at is not None
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        return read_piece(self._options, self._schema, partition)
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None

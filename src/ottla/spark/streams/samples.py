@@ -1,0 +1,42 @@
+"""How large the records of a topic are: the first batches of each partition are fetched, and their headers read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, fetch_request, read_fetch
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import TopicPartition
+from ottla.client.versions import FETCH
+from ottla.net.client.cluster import Cluster
+from ottla.records.batch import batches
+
+
+async def record_bytes(
+    cluster: Cluster, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
+) -> dict[TopicPartition, float]:
+    """Bytes for each offset, as the topic stores them, in the first `bytes_each` bytes of each partition from `begin` on.
+
+    A partition that does not answer with records is left out. Raises `KafkaError`.
+    """
+    limits = FetchLimits(bytes_each * len(begin), bytes_each, fetch_max_wait_ms=0, read_committed=settings.read_committed)
+    grouped, _ = cluster.metadata.by_leader(begin)
+
+    async def ask(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
+        positions = {where: FetchPosition(begin[where], cluster.metadata.leader_epoch(*where)) for where in group}
+        link = await cluster.link(node_id)
+        answer = await link.ask(FETCH, fetch_request(positions, limits), settings.request_timeout_ms)
+        return list(read_fetch(answer, link.version(FETCH)))
+
+    answers = await asyncio.gather(*(ask(node_id, group) for node_id, group in grouped.items()))
+    found = ((part.where, _mean(part)) for parts in answers for part in parts)
+    return {where: mean for where, mean in found if mean is not None}
+
+
+def _mean(part: FetchedPartition) -> float | None:
+    headers = [header for _, header in batches(part.records)]
+    if not headers:
+        return None
+    offsets = headers[-1].base_offset + headers[-1].last_offset_delta + 1 - headers[0].base_offset
+    return sum(header.size for header in headers) / offsets

@@ -1,0 +1,96 @@
+"""Where a stream stands, and the form in which Spark keeps it in a checkpoint. Pure.
+
+The form is that of the JVM connector, {"flights": {"0": 23}}, with entries whose names no topic can have, for the blank in them:
+
+- "topic ids": {"flights": "3zcVpTqVQDyJSXNkhNzKRg"}, as far as they are known (KIP-516). The JVM connector keeps none.
+- "starting offsets": {"flights": {"0": 5}} where a query's first micro-batch begins that ends here. A checkpoint keeps ends alone:
+  when a first micro-batch is run again, Spark asks where the query starts, and "latest" is another place by then.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.client.types import TopicPartition
+from ottla.spark.errors import OptionError
+from ottla.spark.planning import PartitionOffsets
+
+TOPIC_IDS, STARTING_OFFSETS = "topic ids", "starting offsets"
+StoredOffsets = dict[str, dict[str, Any]]
+"""What `to_json` makes: it can be written as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The offset of the next record of each partition, and the ids of their topics as far as they are known.
+
+    `starting_offsets`: if this is the end of a query's first micro-batch, where it begins.
+    """
+
+    offsets: PartitionOffsets
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    starting_offsets: PartitionOffsets | None = None
+
+    def anew(self, later: Mapping[str, str]) -> list[str]:
+        """The topics that have another id `later`: deleted, and made again."""
+        return sorted(topic for topic, known in self.topic_ids.items() if later.get(topic, known) != known)
+
+    def without(self, topics: list[str]) -> Position:
+        """The same without some topics."""
+        return Position(
+            {where: offset for where, offset in self.offsets.items() if where.topic not in topics},
+            {topic: known for topic, known in self.topic_ids.items() if topic not in topics},
+        )
+
+
+def id_text(topic_id: bytes) -> str:
+    """A topic's id as Kafka's tools write it; empty where the broker told none."""
+    return urlsafe_b64encode(topic_id).rstrip(b"=").decode() if any(topic_id) else ""
+
+
+def _by_topic(offsets: PartitionOffsets) -> StoredOffsets:
+    found: StoredOffsets = {}
+    for topic, partition in sorted(offsets):
+        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return found
+
+
+def to_json(position: Position) -> StoredOffsets:
+    found = _by_topic(position.offsets)
+    known = {topic: position.topic_ids[topic] for topic in found if position.topic_ids.get(topic)}
+    if known:
+        found[TOPIC_IDS] = known
+    if position.starting_offsets is not None:
+        found[STARTING_OFFSETS] = _by_topic(position.starting_offsets)
+    return found
+
+
+def _offsets(stored: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in stored.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def from_json(stored: Mapping[str, Mapping[str, Any]]) -> Position:
+    """Raises `OptionError` for what is not of the form of `to_json`: another source wrote the checkpoint."""
+    try:
+        return _position(stored)
+    except (AttributeError, TypeError, ValueError):
+        raise OptionError(
+            f"The checkpoint holds {str(stored)[:200]} and not offsets of topics: another source wrote it. "
+            "Give the query a checkpointLocation of its own."
+        ) from None
+
+
+def _position(stored: Mapping[str, Mapping[str, Any]]) -> Position:
+    starting = stored.get(STARTING_OFFSETS)
+    return Position(
+        _offsets({topic: partitions for topic, partitions in stored.items() if topic not in (TOPIC_IDS, STARTING_OFFSETS)}),
+        dict(stored.get(TOPIC_IDS, {})),
+        None if starting is None else _offsets(starting),
+    )

@@ -1,0 +1,94 @@
+"""What a stream asks the brokers over and over: which partitions exist, where they end, and when they have more. Blocking.
+
+Topics may go, and come again, at any time: each try of a question looks anew at what exists, so that a topic that is gone holds
+up nobody. Knows requests; what an answer means for the query is for `reader` and the pure modules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from ottla.client.errors import KafkaError
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.spark.brokers import Brokers
+from ottla.spark.options import TopicSelection, asks_for
+from ottla.spark.planning import PartitionOffsets
+from ottla.spark.streams.group import GroupOffsets
+from ottla.spark.streams.polls import Polls
+from ottla.spark.streams.samples import record_bytes
+from ottla.spark.streams.stored import Position, id_text
+
+KEPT_S = 5.0
+"""How old the list of partitions may be: new ones are seen after this time at the latest."""
+LOOKS = 3
+"""How often a topic that was there before must be missed before it counts as deleted: a broker that starts may not know it yet."""
+
+
+class Watch(Brokers):
+    """`Brokers` of a stream. With a group in the settings, `tell` keeps that group's offsets."""
+
+    def __init__(self, settings: ConsumerSettings, selection: TopicSelection) -> None:
+        super().__init__(settings)
+        self._selection = selection
+        self._seen_s = -KEPT_S
+        self._partitions: list[TopicPartition] = []
+        self._polls = Polls(self._cluster, read_committed=settings.read_committed)
+        self._group = GroupOffsets(self._cluster, settings.group_id) if settings.group_id else None
+
+    def close(self) -> None:
+        self._runner.run(self._polls.close())
+        super().close()
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        """The ids of the topics of partitions found, as far as brokers tell them."""
+        topics = self._cluster.metadata.topics
+        found = {name: id_text(topics[name].topic_id) for name in {where.topic for where in partitions}}
+        return {name: topic_id for name, topic_id in found.items() if topic_id}
+
+    def ends(self, before: Collection[TopicPartition] = (), *, fresh: bool = False) -> Position:
+        """Where the partitions end that exist of those asked for.
+
+        `before` were there before: a topic of theirs counts as deleted when several looks have missed it. Raises `KafkaError`.
+        """
+        return self._retried(lambda: self._now(LATEST_TIMESTAMP, before, fresh=fresh))
+
+    def begins(self, before: Collection[TopicPartition]) -> Position:
+        """Where the partitions begin that exist now; otherwise as `ends`."""
+        return self._retried(lambda: self._now(EARLIEST_TIMESTAMP, before, fresh=True))
+
+    async def _now(self, timestamp: int, before: Collection[TopicPartition], *, fresh: bool) -> Position:
+        if fresh or time.monotonic() - self._seen_s > KEPT_S:
+            await self._look(before)
+        try:
+            offsets = await self._listed(dict.fromkeys(self._partitions, timestamp), timeout_ms=0)
+        except KafkaError:
+            self._seen_s = -KEPT_S  # the next try begins with a look
+            raise
+        return Position(offsets, self.topic_ids(offsets))
+
+    async def _look(self, before: Collection[TopicPartition]) -> None:
+        expected = {where.topic for where in (*before, *self._partitions) if asks_for(self._selection, where)}
+        for look in range(LOOKS):
+            if look:
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+            found = await self._existing(self._selection)
+            if expected <= {where.topic for where in found}:
+                break
+        self._partitions = [where for where in found if asks_for(self._selection, where)]
+        self._seen_s = time.monotonic()
+
+    def wait_for_records(self, ends: PartitionOffsets, wait_ms: float) -> bool:
+        """Whether it is time to ask for `ends` again: there may be records after them. Returns after `wait_ms` at the latest."""
+        return self._runner.run(self._polls.wait(ends, wait_ms / 1000))
+
+    def record_bytes(self, begin: Mapping[TopicPartition, int], bytes_each: int) -> dict[TopicPartition, float]:
+        """The mean size of the records from `begin` on, from as many bytes of each partition. Raises `KafkaError`."""
+        return self._retried(lambda: record_bytes(self._cluster, self._settings, begin, bytes_each))
+
+    def tell(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
+        """Let the group stand at `offsets`; without `wait` this goes on while other questions are asked. Raises `OptionError`."""
+        if self._group is not None:
+            self._runner.run(self._group.tell(offsets, wait=wait))
