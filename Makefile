@@ -40,6 +40,7 @@ sim: .venv/ready
 	$(BIN)/python -m ottla.sim.groups --seeds 5000
 	$(BIN)/python -m ottla.sim.transactions --seeds 1000
 	$(BIN)/python -m ottla.sim.brokers --seeds 500
+	$(BIN)/python -m ottla.sim.pipelines --seeds 10000
 
 # Each kind of damage to each kind of file; BITROT_EVERY=1 for all cases instead of a share of some thousands.
 BITROT_EVERY ?= 8

@@ -13,7 +13,7 @@ import pytest
 
 from tests.tree.source import Source, sources
 
-PURE = ("ports", "wire", "records", "log", "coord", "cluster", "registry", "broker", "client")
+PURE = ("ports", "wire", "records", "log", "coord", "cluster", "registry", "broker", "client", "once")
 WORLD = {
     "asyncio", "concurrent", "ctypes", "fcntl", "glob", "mmap", "multiprocessing", "os", "pathlib", "random", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",

@@ -1,0 +1,197 @@
+"""The side that commits a batch: finds its transactions open, decides, ends them, and clears away what others left open.
+
+Steps of `ottla.once.steps`; see the package for why this is safe. Knows no brokers; the clock comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final
+
+from ottla.client.errors import KafkaError
+from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
+from ottla.once.fates import Fate, fate_of
+from ottla.once.names import Work, prefix_of, run_prefix_of
+from ottla.once.steps import Decide, DescribeIds, EndHanded, FenceWriter, ListOpen, SeenId, Steps, TakeLead
+
+MOST_MARGIN_MS: Final = 60_000
+"""So much of the timeouts is to be left when a batch is decided, or a quarter of them: who decided may need to start again."""
+
+Clock = Callable[[], int]
+"""The wall clock in ms."""
+
+
+class CommitOutcome(Enum):
+    """How a batch came to be committed."""
+
+    WRITTEN = "written"
+    WRITTEN_BEFORE = "an earlier attempt had written it"
+    EMPTY = "no task wrote a row"
+
+
+class NotCommitted(KafkaError):
+    """Nothing of the batch is visible: it can be written again."""
+
+
+class SetBack(KafkaError):
+    """The batch is older than what was decided: writing it would repeat rows, leaving it out could lose some."""
+
+
+class Torn(KafkaError):
+    """Parts of a decided batch were committed, and parts aborted by their timeouts, or nobody knows it any more."""
+
+
+class Overtaken(KafkaError):
+    """Another run goes on with what this one still has to finish: both can't be right."""
+
+
+def committing(work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, is_first: bool) -> Steps[CommitOutcome]:
+    """Commit a batch. `found_decided`: a task found it decided; `is_first`: this process has committed nothing of the run yet.
+
+    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and what its steps raise: then nobody knows whether it is decided.
+    """
+    if not handed and not found_decided:
+        return CommitOutcome.EMPTY
+    decided: BatchDecision | None = yield TakeLead()
+    if decided is not None and decided.batch_id > work.batch_id:
+        raise _set_back(work, decided)
+    if decided is not None and decided.covers(work.batch_id):
+        yield from _dropped(tuple(each for each in handed if each not in decided.transactions))
+        yield from _finished(work, decided, clock)
+        return CommitOutcome.WRITTEN_BEFORE
+    if found_decided:
+        raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it is to be written again.")
+    started_ms = yield from _all_open(work, handed, clock)
+    decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, tuple(handed), clock())
+    yield Decide(decision)
+    if not all((yield EndHanded(tuple(handed), committed=True))):
+        yield from _finished(work, decision, clock)
+    yield from _cleared(work, handed, started_ms, others=is_first)
+    return CommitOutcome.WRITTEN
+
+
+def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
+    """Abort what was handed over of a batch that failed; but what was decided meanwhile is committed. Raises `Torn`."""
+    decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
+    if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
+        yield from _dropped(tuple(each for each in handed if each not in decided.transactions))
+        yield from _finished(work, decided, clock)
+    else:
+        yield from _dropped(tuple(handed))
+
+
+def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
+    """Abort what is no part of a batch. What is refused was ended or fenced by somebody else: it can't be visible."""
+    if transactions:
+        yield EndHanded(transactions, committed=False)
+
+
+def _all_open(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[int]:
+    """When the first of these transactions began. Raises `NotCommitted` unless all are open, and will be for a while."""
+    seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in handed))
+    now_ms = clock()
+    started_ms = now_ms
+    for each, found in zip(handed, seen, strict=True):
+        fate = fate_of(each, found)
+        if found is None or fate is not Fate.OPEN:
+            raise NotCommitted(
+                f"Batch {work.batch_id} of {work.name} is not committed: the transaction of {each.transactional_id} is "
+                f"{fate.value} before it was to be; its timeout may be too short for a batch. The batch is to be written again."
+            )
+        began_ms = now_ms if found.started_ms is None else found.started_ms
+        started_ms = min(started_ms, began_ms)
+        margin_ms = min(MOST_MARGIN_MS, found.timeout_ms // 4)
+        if found.timeout_ms < 2**31 - 1 and began_ms + found.timeout_ms - now_ms < margin_ms:
+            raise NotCommitted(
+                f"Batch {work.batch_id} of {work.name} took {(now_ms - began_ms) / 1000:.0f} s, too near to the timeout of its "
+                f"transactions, {found.timeout_ms / 1000:.0f} s: write smaller batches, or raise transaction.max.timeout.ms "
+                "of the brokers."
+            )
+    return started_ms
+
+
+def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
+    """Commit the transactions of a decision, whoever decided it.
+
+    Raises `Torn`, `Overtaken`, `NotCommitted`.
+    """
+    transactions = decision.transactions
+    fates = yield from _fates(transactions)
+    still_open = tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
+    if set(fates) <= {Fate.OPEN, Fate.COMMITTED}:
+        yield from _committed(work, still_open)
+        return
+    if still_open and set(fates) == {Fate.OPEN, Fate.ABORTED}:
+        # Nobody has seen anything of it: without the rest, too, the batch can be written again.
+        yield EndHanded(still_open, committed=False)
+        fates = yield from _fates(transactions)
+    if set(fates) != {Fate.ABORTED}:
+        raise _torn(work, transactions, fates)
+    yield Decide(decision._replace(verdict=BatchVerdict.VOID, transactions=(), decided_ms=clock()))
+    raise NotCommitted(
+        f"Batch {work.batch_id} of {work.name} was decided, but nobody committed it before the timeout of its transactions: "
+        "nothing of it is visible, and it is to be written again. Restart the query or the job."
+    )
+
+
+def _committed(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:
+    """Commit these. Raises `Torn` where one of them cannot be committed any more."""
+    if transactions and not all((yield EndHanded(transactions, committed=True))):
+        # Somebody else may have ended what refused to end.
+        fates = yield from _fates(transactions)
+        if set(fates) != {Fate.COMMITTED}:
+            raise _torn(work, transactions, fates)
+
+
+def _fates(transactions: Sequence[Handed]) -> Steps[list[Fate]]:
+    seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in transactions))
+    return [fate_of(each, found) for each, found in zip(transactions, seen, strict=True)]
+
+
+def _torn(work: Work, transactions: Sequence[Handed], fates: Sequence[Fate]) -> Torn | Overtaken:
+    if Fate.MOVED_ON in fates:
+        return _overtaken(work)
+    lacking = [(each, fate) for each, fate in zip(transactions, fates, strict=True) if fate is not Fate.COMMITTED]
+    rows = sum(each.rows for each, _ in lacking)
+    places = sorted({f"{topic}-{index}" for each, _ in lacking for topic, index in each.partitions})
+    found = " and ".join(sorted({fate.value for _, fate in lacking}))
+    return Torn(
+        f"Batch {work.batch_id} of {work.name} was decided, and {len(transactions) - len(lacking)} of its {len(transactions)} "
+        f"transactions are committed, but the other {len(lacking)}, with {rows} rows in {', '.join(places)}, are {found}: whoever "
+        "was to end them stayed away for longer than their timeout. Write those rows by hand, then start with a new "
+        "checkpointLocation (or jobId) behind this batch; raise transaction.max.timeout.ms of the brokers against another time."
+    )
+
+
+def _overtaken(work: Work) -> Overtaken:
+    return Overtaken(
+        f"Another run of {work.name} has gone on while this one was to finish batch {work.batch_id}: two of them use one "
+        "checkpoint. Stop both, then start one."
+    )
+
+
+def _set_back(work: Work, decided: BatchDecision) -> SetBack:
+    return SetBack(
+        f"The checkpoint of {work.name} is at batch {work.batch_id}, but batch {decided.batch_id} was written before: it was set "
+        "back, or another run is going on. Stop that one; restore the newer checkpoint; or start with a new checkpointLocation and "
+        "the offsets to go on from."
+    )
+
+
+def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool) -> Steps[None]:
+    """Abort what losers of this run left open and, if `others`, dead runs: what began before anything of this batch did."""
+    own = {each.transactional_id for each in handed}
+    prefix = run_prefix_of(work)
+    listed: list[str] = yield ListOpen(prefix_of(work.name) if others else prefix)
+    left = [each for each in listed if each not in own]
+    for each in left:
+        if each.startswith(prefix):
+            yield FenceWriter(each)
+    of_others = [each for each in left if not each.startswith(prefix)]
+    if not of_others:
+        return
+    seen: list[SeenId | None] = yield DescribeIds(tuple(of_others))
+    for name, found in zip(of_others, seen, strict=True):
+        if found is not None and found.state == "Ongoing" and found.started_ms is not None and found.started_ms < started_ms:
+            yield FenceWriter(name)

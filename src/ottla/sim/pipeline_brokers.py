@@ -1,0 +1,138 @@
+"""The brokers of a simulated pipeline: the real machine of transactions, partitions as lists of rows, and a log of decisions.
+
+Markers are written some time after an end was decided, and transactions that are open for too long are aborted. Knows what steps
+of `ottla.once` ask of a broker, and nothing of who asks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Final
+
+from ottla.client.errors import broker_error
+from ottla.coord.runtime.machine import Asked, Due
+from ottla.coord.transactions.inputs import (
+    Added,
+    AddPartitions,
+    Ended,
+    EndTransaction,
+    MarkersWritten,
+    TimeoutsKey,
+    TransactionSettings,
+    WriteMarkers,
+)
+from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.transaction import NO_TIMESTAMP, Status
+from ottla.once.decisions import BatchDecision
+from ottla.once.steps import Identified, SeenId
+from ottla.sim.world import World
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.errors import CONCURRENT_TRANSACTIONS, PRODUCER_FENCED
+
+DECISIONS: Final = ("decisions", 0)
+Place = tuple[str, int]
+Row = tuple[int, int, int]
+"""Batch, partition and number of a row of the input."""
+TIMEOUT_LOOK_MS: Final = 1_000
+
+
+@dataclass(slots=True)
+class StoredRow:
+    """A row, or a decision, in a partition; `committed` is None while its transaction is open."""
+
+    producer_id: int
+    value: Row | BatchDecision
+    committed: bool | None = None
+
+
+class PipelineBrokers:
+    """Answers at once; who asks sees to it that time passes, and that answers are lost."""
+
+    def __init__(self, world: World, transaction_version: int) -> None:
+        self._world = world
+        self._version = transaction_version
+        ids = count(1)
+        self.coordinator = TransactionMachine(TransactionSettings(transaction_version=transaction_version), lambda: next(ids))
+        self.logs: dict[Place, list[StoredRow]] = defaultdict(list)
+        self._epochs: dict[tuple[Place, int], int] = {}
+        self.timed_out = 0
+        world.after(TIMEOUT_LOOK_MS, self._look_for_timeouts)
+
+    def _ask(self, body: object) -> object:
+        outcome = self.coordinator.decide(Asked(body, token=1), self._world.clock.now())
+        for record in outcome.records:
+            self.coordinator.apply(record)
+        for order in outcome.orders:
+            assert isinstance(order, WriteMarkers)
+            self._world.after(self._world.random.choice((0, 1, 3, 40)), partial(self._mark, order))
+        return outcome.replies[0].message if outcome.replies else None
+
+    def _look_for_timeouts(self) -> None:
+        before = sum(each.status is Status.ONGOING for each in self.coordinator.by_id.values())
+        self._ask(Due(TimeoutsKey()))
+        self.timed_out += before - sum(each.status is Status.ONGOING for each in self.coordinator.by_id.values())
+        self._world.after(TIMEOUT_LOOK_MS, self._look_for_timeouts)
+
+    def _mark(self, order: WriteMarkers) -> None:
+        for place in order.partitions:
+            self._epochs[place, order.producer_id] = order.producer_epoch
+            for row in self.logs[place]:
+                if row.producer_id == order.producer_id and row.committed is None:
+                    row.committed = order.committed
+        self._ask(MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch))
+
+    def init(self, transactional_id: str, timeout_ms: int) -> Identified:
+        """Raises `BrokerError`, CONCURRENT_TRANSACTIONS while what was open is being aborted."""
+        answer = self._ask(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))
+        assert isinstance(answer, InitProducerIdResponse)
+        _check(answer.error_code)
+        return Identified(answer.producer_id, answer.producer_epoch)
+
+    def produce(self, transactional_id: str, identity: Identified, place: Place, values: list[Row] | list[BatchDecision]) -> None:
+        """Raises `BrokerError`."""
+        added = self._ask(AddPartitions(transactional_id, *identity, frozenset((place,)), self._version))
+        assert isinstance(added, Added)
+        _check(added.error_code)
+        key = (place, identity.producer_id)
+        if identity.producer_epoch < self._epochs.get(key, -1):
+            _check(PRODUCER_FENCED)
+        self._epochs[key] = identity.producer_epoch
+        self.logs[place] += [StoredRow(identity.producer_id, value) for value in values]
+
+    def end(self, transactional_id: str, identity: Identified, *, committed: bool) -> Identified:
+        """What the producer goes on with. Raises `BrokerError`."""
+        answer = self._ask(EndTransaction(transactional_id, *identity, committed, self._version))
+        assert isinstance(answer, Ended)
+        _check(answer.error_code)
+        return Identified(answer.producer_id, answer.producer_epoch) if self._version > 1 else identity
+
+    def describe(self, transactional_id: str) -> SeenId | None:
+        known = self.coordinator.by_id.get(transactional_id)
+        if known is None:
+            return None
+        started_ms = None if known.started_ms == NO_TIMESTAMP else known.started_ms
+        return SeenId(known.status.label, known.producer_id, known.producer_epoch, known.timeout_ms, started_ms)
+
+    def open_ids(self, prefix: str) -> list[str]:
+        return [
+            name for name, known in self.coordinator.by_id.items() if name.startswith(prefix) and known.status is Status.ONGOING
+        ]
+
+    def last_decision(self) -> BatchDecision | None:
+        """Raises `BrokerError`, CONCURRENT_TRANSACTIONS while one is being written."""
+        last: BatchDecision | None = None
+        for row in self.logs[DECISIONS]:
+            if row.committed is None:
+                _check(CONCURRENT_TRANSACTIONS)
+            elif row.committed:
+                assert isinstance(row.value, BatchDecision)
+                last = row.value
+        return last
+
+
+def _check(code: int) -> None:
+    if code:
+        raise broker_error(code, "simulated")

@@ -1,0 +1,119 @@
+"""Mistakes planted into writing once are found by the simulation, under the name of what is not true any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from ottla.once import committing, writing
+from ottla.once.decisions import BatchDecision
+from ottla.once.fates import Fate
+from ottla.once.steps import BeginId, Decide, EndHanded
+from ottla.sim import pipeline_life, pipelines
+from ottla.sim.pipeline_process import SimPipelineProcess
+from ottla.sim.seeds import Violation
+
+MOST_SEEDS = 400
+
+CARRY_OUT = SimPipelineProcess._carry_out
+TAKEN = writing._taken
+
+
+def forget_to_keep_it(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
+    if isinstance(step, Decide):
+        told(None)
+    else:
+        CARRY_OUT(process, work, step, told)
+
+
+def commit_before_it_is_kept(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
+    if isinstance(step, Decide) and step.decision.transactions:
+        CARRY_OUT(
+            process, work, EndHanded(step.decision.transactions, committed=True), lambda _: CARRY_OUT(process, work, step, told)
+        )
+    else:
+        CARRY_OUT(process, work, step, told)
+
+
+def end_nothing_of_before(work: Any, *rest: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def any_is_open(handed: Any, seen: Any) -> Fate:
+    return Fate.OPEN
+
+
+def covers_nothing(decision: BatchDecision, batch_id: int) -> bool:
+    return False
+
+
+def covers_too_much(decision: BatchDecision, batch_id: int) -> bool:
+    return decision.batch_id >= batch_id
+
+
+def clear_nothing(*args: Any, **more: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def abort_what_was_decided(work: Any, handed: Any, clock: Any, *, recorded: bool) -> Iterator[Any]:
+    yield EndHanded(tuple(handed), committed=False)
+
+
+def use_ids_again_at_once(work: Any, ids: writing.OwnIds) -> Iterator[Any]:
+    ids.handed = {name: (-1, handed) for name, (_, handed) in ids.handed.items()}
+    return TAKEN(work, ids)
+
+
+def keep_the_epoch(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
+    if isinstance(step, BeginId) and step.transactional_id in process._identities:
+        told(None)
+    else:
+        CARRY_OUT(process, work, step, told)
+
+
+def look_nowhere(work: Any) -> Iterator[Any]:
+    yield from ()
+
+
+class PlantedMistake(NamedTuple):
+    """What is wrong instead of what, and the name of what is not true then. `seed`: one of the first that show it."""
+
+    name: str
+    owner: object
+    attribute: str
+    wrong: Callable[..., Any]
+    seed: int = 0
+
+
+MISTAKES = {
+    "keeps no decision": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", forget_to_keep_it),
+    "commits before the decision is kept": PlantedMistake(
+        "nothing twice", SimPipelineProcess, "_carry_out", commit_before_it_is_kept
+    ),
+    "does not finish what was decided": PlantedMistake("nothing lost", committing, "_finished", end_nothing_of_before),
+    "takes any transaction for open": PlantedMistake("stops only after a timeout", committing, "fate_of", any_is_open),
+    "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
+    "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
+    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 577),
+    "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
+    "clears nothing away": PlantedMistake("nobody waits for a timeout", committing, "_cleared", clear_nothing),
+    "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writing, "_is_decided", look_nowhere),
+    "aborts what was decided": PlantedMistake(
+        "stops only after a timeout", pipeline_life, "aborting", abort_what_was_decided, 1600
+    ),
+}
+
+
+def live_many(seeds: range) -> None:
+    for seed in seeds:
+        pipelines.live(seed)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = MISTAKES[mistake]
+    monkeypatch.setattr(planted.owner, planted.attribute, planted.wrong)
+    with pytest.raises(Violation, match=planted.name):
+        live_many(range(planted.seed, planted.seed + MOST_SEEDS))
