@@ -58,3 +58,17 @@ def test_rows_are_written_as_json(spark: Any, topics: Topics, load: Load) -> Non
     assert again.exceptAll(flights.select("value")).count() == 0
     with pytest.raises(Exception, match="valueFormat json needs a STRUCT"):
         save(spark.sql("select 'a' as value"), topics, topic=topic, valueFormat="json")
+
+
+def test_csv_and_arrow_are_written_and_read_again(spark: Any, topics: Topics, load: Load) -> None:
+    flights = spark.sql(
+        "select named_struct('carrier', if(id = 7, null, 'U,A'), 'delay', id, 'at', timestamp_millis(id)) as value from range(500)"
+    )
+    schema = "carrier STRING, delay BIGINT, at TIMESTAMP"
+    for more in ({"valueFormat": "csv", "delimiter": ";"}, {"valueFormat": "arrow"}):
+        topic = topics.make(2)
+        save(flights, topics, topic=topic, **more)
+        again = load(topic, valueSchema=schema, mode="FAILFAST", **more)
+        assert again.select("value").exceptAll(flights).count() == 0
+        assert again.count() == 500
+        assert (len(topics.read(topic)) < 10) == (more["valueFormat"] == "arrow")

@@ -100,6 +100,8 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
         raise OptionError("Nothing says which topic to write to: give option topic or a column named topic.")
     if include_timestamp and TIMESTAMP not in names:
         raise OptionError("Option includeTimestamp asks for a column timestamp, and the rows have none: add it, or leave it out.")
+    if formats.packs_rows() and (own := sorted({"key", "headers", TIMESTAMP}.intersection(names))):
+        raise OptionError(f"valueFormat arrow packs many rows into a record, which has no {own[0]} of each row: drop that column.")
     taken = SINK_TYPES | ({TIMESTAMP: TYPES[TIMESTAMP]} if include_timestamp else {})
     for column in schema.fields:
         kinds = taken.get(column.name)

@@ -57,6 +57,8 @@ def test_dead_letters_go_to_the_brokers_that_are_read_from() -> None:
         ({**JSON, "mode": "lenient"}, "Option mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({**JSON, "mode": PERMISSIVE, "deadLetterTopic": "bad"}, "deadLetterTopic goes without mode PERMISSIVE"),
         ({"valueFromat": "json"}, "did you mean valueFormat?"),
+        ({"keyFormat": "arrow"}, "Option keyFormat cannot be arrow"),
+        ({"keyFormat": "json", "valueFormat": "arrow"}, "keyFormat goes without valueFormat arrow"),
         ({**JSON, "delimiter": ",,"}, "Option delimiter must be one ASCII character"),
     ],
 )
@@ -128,6 +130,12 @@ def test_a_typed_column_may_have_any_type_that_its_format_holds() -> None:
     }.items():
         with pytest.raises(OptionError, match=re.escape(why)):
             check_read_schema(columns_of(text, "schema"), formats)
+    for name, text, why in [
+        ("csv", "value STRUCT<a: ARRAY<INT>>", "valueFormat csv cannot hold value.a, which is ARRAY<INT>"),
+        ("arrow", "value STRUCT<a: INT>, key STRING", "which has no key of each row"),
+    ]:
+        with pytest.raises(OptionError, match=re.escape(why)):
+            check_write_schema(columns_of(text, "schema"), "topic", formats=Formats(value=Format(name)))
     with pytest.raises(OptionError, match="Column value cannot be STRUCT"):
         check_read_schema(schema)
     with pytest.raises(OptionError, match="Column corruptValue holds what does not fit valueFormat"):

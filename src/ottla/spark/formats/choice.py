@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla.spark.errors import OptionError
 
-FORMATS = ("json",)
+FORMATS = ("json", "csv", "arrow")
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROP, FAIL)
 CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
@@ -36,6 +36,10 @@ class Formats:
     def given(self) -> dict[str, Format]:
         """The formats by column."""
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
+
+    def packs_rows(self) -> bool:
+        """Whether a record holds many rows, so that it has no key of its own."""
+        return self.value is not None and self.value.name == "arrow"
 
     def corrupt_columns(self) -> dict[str, str]:
         """By typed column, the one that a source has beside it, so that a value that does not fit is not lost."""
@@ -92,6 +96,10 @@ def formats_of(values: Mapping[str, object]) -> Formats:
         for name in ("schemaRegistry", "mode", "deadLetterTopic", "delimiter"):
             if name in values:
                 raise OptionError(f"Option {name} needs keyFormat or valueFormat: give one, such as json.")
+    if key is not None and value is not None and value.name == "arrow":
+        raise OptionError(
+            "Option keyFormat goes without valueFormat arrow, whose records hold many rows and have no key: leave it out."
+        )
     if dead is not None and values.get("mode") not in (None, DROP):
         raise OptionError(f"Option deadLetterTopic goes without mode {values['mode']}: what does not fit goes to that topic.")
     chosen = DROP if dead is not None else str(values.get("mode", PERMISSIVE))

@@ -16,8 +16,10 @@ def as_text(column: pa.Array) -> pa.Array:
     """The texts of a column of booleans, numbers, dates, times or texts; null where it is null."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        utc = column.cast(pa.timestamp("us", tz="UTC") if kind.tz else pa.timestamp("us"))
-        return compute.utf8_replace_slice(utc.cast(pa.string()), 10, 11, "T")
+        # Arrow writes a time with a zone by looking it up for each row, and one without a zone twenty times as quickly.
+        plain = column.cast(pa.timestamp("us", tz=kind.tz)).view(pa.timestamp("us"))
+        text = compute.utf8_replace_slice(plain.cast(pa.string()), 10, 11, "T")
+        return joined(text, "Z") if kind.tz else text
     text = column.cast(pa.string())
     if pa.types.is_floating(kind) and not all_finite(column):
         for arrows, sparks in BOUNDLESS:

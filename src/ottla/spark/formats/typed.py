@@ -30,7 +30,7 @@ class TypedRows:
         self._drop = formats.mode == DROP
         self._formats = formats.given()
         kinds = {name: schema.field(name).type for name in self._formats if name in schema.names}
-        if formats.value is not None and formats.value.name == "arrow":
+        if formats.packs_rows():
             kinds.setdefault("value", pa.struct([]))  # decoded all the same: it says how many rows there are
         self._decoders = {name: decoder_of(name, self._formats[name], kind) for name, kind in kinds.items()}
         self._misfits = Misfits(formats, where, put)

@@ -1,0 +1,134 @@
+"""Values that are rows of CSV, decoded by Arrow's reader: many joined into one text, no record becomes an object.
+
+Each value gets one more field, a mark that nobody else knows. So a value cannot end its neighbour's row or begin another: where
+rows are not as many as values, or a mark is missing, something in the run does not fit. An empty field is null; an empty text
+stands in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.csv
+
+from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
+from ottla.spark.formats.python_values import type_name
+from ottla.spark.formats.scalars import as_text, bytes_of, joined
+
+_CONVERSION = re.compile(r"In CSV column #(\d+): ")
+
+_VALUE = re.compile(r"'(.*)'", re.DOTALL)
+
+
+class CsvDecoder:
+    """A `Decoder` of CSV without a header. Fields are those of the type, in its order."""
+
+    def __init__(self, kind: pa.StructType, delimiter: str) -> None:
+        self._kind = kind
+        self._delimiter = delimiter
+        self._mark = secrets.token_hex(8)
+        self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False)
+        # Arrow's reader takes times with a zone or without one, never both: each way is tried, first the one that did last.
+        self._ways = [self._converting(zoned) for zoned in (True, False)]
+
+    def _converting(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
+        kinds = {field.name: field.type if zoned else _without_zone(field.type) for field in self._kind}
+        return pyarrow.csv.ConvertOptions(
+            column_types=kinds | {self._mark: pa.string()},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+
+    def decode(self, values: pa.Array) -> Decoded:
+        return decode_many(values, self._kind, self._many, self._one)
+
+    def _many(self, values: pa.Array) -> pa.Array | None:
+        try:
+            return self._rows(values) if len(values) else pa.array([], self._kind)
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            return None
+
+    def _one(self, raw: bytes) -> Any:
+        try:
+            found = self._rows(pa.array([raw], pa.binary()))
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise Misfit(self._reason(str(error))) from None
+        if found is None:
+            raise Misfit("it is more than one row")
+        return found[0].as_py()
+
+    def _rows(self, values: pa.Array) -> pa.Array | None:
+        """None where rows and values are not the same. Raises Arrow's errors."""
+        text = values.cast(pa.string())
+        nulls = text.is_null() if text.null_count else None
+        if nulls is not None:
+            text = text.fill_null(self._delimiter * (self._kind.num_fields - 1))
+        names = [*(field.name for field in self._kind), self._mark]
+        data = bytes_of(joined(text, f"{self._delimiter}{self._mark}\n"))
+        reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
+        table = self._table(data, reading)
+        marks = table.column(self._mark)
+        if len(marks) != len(values) or not compute.all(compute.equal(marks, self._mark), min_count=0).as_py():
+            return None
+        columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self._kind]
+        return pa.StructArray.from_arrays(columns, fields=list(self._kind), mask=nulls)
+
+    def _table(self, data: memoryview, reading: pyarrow.csv.ReadOptions) -> pa.Table:
+        for way in self._ways:
+            try:
+                table = pyarrow.csv.read_csv(
+                    pa.BufferReader(data), read_options=reading, parse_options=self._parse, convert_options=way
+                )
+            except pa.ArrowInvalid as error:
+                failure = error
+            else:
+                self._ways.sort(key=lambda each: each is not way)
+                return table
+        raise failure
+
+    def _reason(self, error: str) -> str:
+        conversion = _CONVERSION.search(error)
+        if conversion is not None and int(conversion[1]) < self._kind.num_fields:
+            field = self._kind.field(int(conversion[1]))
+            shown = _VALUE.search(error)
+            return f"{field.name}: {shown[1][:40] if shown else 'what stands there'} is no {type_name(field.type)}"
+        if "UTF" in error:
+            return "it is no UTF-8"
+        return f"it is no row of {self._kind.num_fields} fields with {self._delimiter!r} between them"
+
+
+def _without_zone(kind: pa.DataType) -> pa.DataType:
+    """Such times are in UTC."""
+    return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
+
+
+class CsvEncoder:
+    """An `Encoder` of CSV: texts are quoted where they must be, a null field is empty."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = delimiter
+        self._special = f'[{re.escape(delimiter)}"\r\n]'
+        self._special_bytes = re.compile(self._special.encode())
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        parts: list[pa.Array | str] = []
+        for values in column.flatten():
+            parts += [self._delimiter, self._field(values).fill_null("")]
+        text = joined(*parts[1:])
+        whole = compute.if_else(column.is_valid(), text, pa.scalar(None, pa.string())) if column.null_count else text
+        return whole.cast(pa.binary())
+
+    def _field(self, values: pa.Array) -> pa.Array:
+        text = as_text(values)
+        if not pa.types.is_string(values.type):
+            return text
+        empty = compute.equal(text, "")
+        if self._special_bytes.search(bytes_of(text)) is None and not compute.any(empty, min_count=0).as_py():
+            return text
+        needs = compute.or_(compute.match_substring_regex(text, self._special), empty)
+        return compute.if_else(needs, joined('"', compute.replace_substring(text, '"', '""'), '"'), text)
