@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+import ottla
 from ottla.pipelines.archive import ArchivePipeline
 from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.mirror import MirrorPipeline
 from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.replay import ReplayPipeline
 from ottla.pipelines.running import Pipeline
@@ -51,10 +54,21 @@ def fill(topics: Topics, topic: str, count: int, start: int = 0) -> None:
     topics.produce(topic, rows)
 
 
-def held(topics: Topics, topic: str) -> list[tuple[Any, ...]]:
-    """What a topic holds, partition by partition in its order, without offsets."""
-    found = topics.read(topic)
-    return [(each.partition(), each.key(), each.value(), each.timestamp()[1], each.headers() or []) for each in found]
+def held(address: str, topic: str) -> list[tuple[Any, ...]]:
+    """What a topic of two partitions holds for readers of committed records, in its order, without offsets."""
+    settings = {"bootstrap.servers": address, "group.id": "reader", "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
+    found, ended = [], 0
+    consumer.assign([TopicPartition(topic, index, 0) for index in (0, 1)])
+    while ended < 2:
+        for each in consumer.consume(1000, timeout=1):
+            if (error := each.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF
+                ended += 1
+            else:
+                found.append((each.partition(), each.key(), each.value(), each.timestamp()[1], each.headers() or []))
+    consumer.close()
+    return sorted(found, key=lambda each: each[0])
 
 
 @pytest.mark.slow
@@ -73,7 +87,7 @@ def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
 
     replay = ReplayPipeline(tmp_path / "archive", topics.address, into=again, rows_per_part=20, state_directory=tmp_path / "state")
     assert [(step.rows, step.lag) for step in run(replay)] == [(16, 34), (16, 18), (18, 0)]
-    assert held(topics, again) == held(topics, topic)
+    assert held(topics.address, again) == held(topics.address, topic)
     assert run(replay) == []
 
     late = ReplayPipeline(
@@ -83,9 +97,67 @@ def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
     assert sum(step.rows for step in run(late)) == 3
 
 
+def put_transactions(address: str, topic: str) -> None:
+    """Of four transactions, each with five records of one partition, every second one is aborted."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "linger.ms": 5})
+    producer.init_transactions(20)
+    for number in range(4):
+        producer.begin_transaction()
+        for each in range(5):
+            producer.produce(topic, f"t{number}-{each}", partition=0, timestamp=START_MS)
+        producer.flush(20)  # what is aborted before it was sent leaves no gap
+        producer.commit_transaction(20) if number % 2 else producer.abort_transaction(20)
+
+
+def next_record(address: str, topic: str, group: str) -> tuple[int | None, bytes | None] | None:
+    """The record of partition 0 that a consumer of the group would read next."""
+    settings = {"bootstrap.servers": address, "group.id": group, "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "error"})
+    consumer.assign(consumer.committed([TopicPartition(topic, 0)], timeout=20))
+    found = consumer.consume(1, timeout=10)
+    consumer.close()
+    return (found[0].offset(), found[0].value()) if found else None
+
+
+@pytest.mark.slow
+def test_a_mirror_holds_the_same_and_groups_go_on_there_where_they_were(
+    topics: Topics, run: Run, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, group, late = topics.make(), unique("group"), unique("late")
+    put_transactions(topics.address, topic)
+    fill(topics, topic, 20)
+    with ottla.Broker() as there, ottla.Admin(topics.address) as source, ottla.Admin(there.address) as target:
+        mirror = MirrorPipeline([topic], topics.address, there.address, "from.", [group, late], once=True, state_directory=tmp_path)
+        source.alter_group_offsets(group, {(topic, 0): 8})
+        assert [step.rows for step in run(mirror)] == [30]
+        copied = f"from.{topic}"
+        assert held(there.address, copied) == held(topics.address, topic)
+        assert next_record(topics.address, topic, group) == (8, b"t1-2")
+        assert next_record(there.address, copied, group) == (2, b"t1-2")
+
+        fill(topics, topic, 10, start=20)
+        source.alter_group_offsets(group, {(topic, 0): 24})
+        source.alter_group_offsets(late, {(topic, 0): 36})
+        assert [step.rows for step in run(mirror)] == [10]
+        for name in (group, late):
+            here, moved = (next_record(*where, name) for where in ((topics.address, topic), (there.address, copied)))
+            assert here is not None
+            assert moved is not None
+            assert here[1] == moved[1]
+        assert target.describe_topic_configs(copied)["retention.ms"].value == "-1"
+        assert run(mirror) == []
+
+
 def test_what_cannot_be_archived_or_replayed_is_told(run: Run, spark: Any, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="holds no archive: name a directory that"):
         run(ReplayPipeline(tmp_path, "localhost:1", state_directory=tmp_path / "state"))
     (tmp_path / "_spark_metadata").mkdir()
     with pytest.raises(PipelineError, match=r"whose state .* is gone"):
         run(ArchivePipeline(["flights"], "localhost:1", tmp_path))
+    with pytest.raises(PipelineError, match=r"takes no option minPartitions: it would break the order"):
+        run(MirrorPipeline(["flights"], "localhost:1", "localhost:2", options={"minPartitions": "4"}))
+
+
+def test_a_cluster_is_not_mirrored_into_itself(topics: Topics, run: Run, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="are the same cluster: give --prefix"):
+        run(MirrorPipeline([topics.make()], topics.address, topics.address, state_directory=tmp_path))

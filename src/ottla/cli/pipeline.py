@@ -20,6 +20,10 @@ again, after a kill too, it goes on where it was: its state lies in DIRECTORY/_o
 REPLAY = """Write what `ottla pipeline archive` archived back into topics. Keys, headers, times and the order within each partition
 are kept. Started again after a kill, it goes on with the part that it was at."""
 
+MIRROR = """Write topics into another cluster: each record into its partition, with its key, headers and time. With --group, what a
+group has committed goes along, translated to the offsets there, so that its consumers can move. Started again after a kill, it goes
+on where it was."""
+
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("pipeline", help="archive, replay, mirror and query topics with Spark")
@@ -27,6 +31,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_archive(own)
     _add_replay(own)
+    _add_mirror(own)
 
 
 def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
@@ -58,6 +63,19 @@ def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
     _add_state(command)
     _add_common(command, "sink")
     command.set_defaults(run=lambda options: _running(options, _replay))
+
+
+def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
+    command = own.add_parser("mirror", help="topics into another cluster", description=MIRROR)
+    command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to mirror")
+    command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="brokers of the cluster to write to")
+    command.add_argument("--prefix", default="", metavar="TEXT", help="put this before the names of topics there")
+    command.add_argument("--group", action="append", default=[], metavar="NAME", help="take this group along; can be repeated")
+    command.add_argument("--all-groups", action="store_true", help="take all groups along")
+    _add_streaming(command, 0.0)
+    _add_state(command)
+    _add_common(command, "source")
+    command.set_defaults(run=lambda options: _running(options, _mirror))
 
 
 def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
@@ -123,6 +141,22 @@ def _replay(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
         until=options.until,
         by_key=options.by_key,
         rows_per_part=options.rows_per_part,
+        state_directory=options.state,
+        options=more,
+    )
+
+
+def _mirror(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
+    from ottla.pipelines.mirror import MirrorPipeline
+
+    return MirrorPipeline(
+        options.topics,
+        options.bootstrap_server,
+        options.to,
+        prefix=options.prefix,
+        groups=None if options.all_groups else options.group,
+        once=options.once,
+        every_s=options.every,
         state_directory=options.state,
         options=more,
     )

@@ -1,5 +1,5 @@
 """Whole pipelines over topics, run by Spark: archive, replay, mirror, SQL, and topics as tables. `ottla pipeline` calls them.
 
 Each is a frozen description that runs on a Spark session, remembers in a `state.PipelineState`, and tells its steps. `plans`,
-`progress` and `columns` are pure. This package knows the client, `ottla.spark` and PySpark, never a broker's insides.
+`progress`, `syncs` and `columns` are pure. This package knows the client, `ottla.spark` and PySpark, never a broker's insides.
 """

@@ -102,8 +102,16 @@ def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
         file.close()
 
 
-def follow(query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event) -> None:
-    """Tell each micro-batch of a query until it has ended, or `stop` is set. Raises what Spark raises if it failed."""
+def _nothing() -> None: ...
+
+
+def follow(
+    query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
+) -> None:
+    """Tell each micro-batch of a query until it has ended, or `stop` is set. Raises what Spark raises if it failed.
+
+    `between` is called all the while, several times a second.
+    """
     steps = Steps(pipeline)
     while True:
         going = query.isActive
@@ -113,6 +121,7 @@ def follow(query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Eve
                 tell(step)
         if not going:
             break
+        between()
         if stop.wait(LOOK_EVERY_S):
             query.stop()
     query.awaitTermination()

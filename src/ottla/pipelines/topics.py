@@ -9,16 +9,20 @@ from ottla.net.client.admin import Admin
 from ottla.pipelines.errors import PipelineError
 
 
-def make_missing(admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """Make the topics that do not exist, with so many partitions; their names. Raises `PipelineError` for one that has too few."""
+def make_missing(
+    admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None, *, grow: bool = False
+) -> None:
+    """Make the topics that do not exist, with so many partitions. Those with too few get more, or else raise `PipelineError`."""
     there = set(admin.list_topics(internal=True))
     known = admin.describe_topics(*sorted(counts.keys() & there)) if counts.keys() & there else {}
     for name, topic in known.items():
-        if len(topic.partitions) < counts[name]:
+        if len(topic.partitions) < counts[name] and grow:
+            admin.create_partitions({name: counts[name]})
+        elif len(topic.partitions) < counts[name]:
             raise PipelineError(
                 f"Topic {name} has {len(topic.partitions)} partitions at the target, and for each record to keep its own "
                 f"{counts[name]} are needed: add partitions, or place records by their keys."
             )
     missing = sorted(counts.keys() - there)
-    admin.create_topics([NewTopic(name, counts[name], configs=(configs or {}).get(name, {})) for name in missing])
-    return missing
+    if missing:
+        admin.create_topics([NewTopic(name, counts[name], configs=(configs or {}).get(name, {})) for name in missing])

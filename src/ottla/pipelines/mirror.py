@@ -1,0 +1,244 @@
+"""Topics of one cluster into another: each record into its partition, with its key, headers and time; groups go along.
+
+After each micro-batch the ends at source and target are noted as a sync (`syncs`). What a group has committed at the source is
+translated by them and committed at the target, so that its consumers can move there: they see no record twice and miss none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import DYNAMIC_TOPIC_SOURCE
+from ottla.client.errors import BrokerError, OffsetOutOfRange
+from ottla.client.settings import ConsumerSettings
+from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.errors import KafkaError
+from ottla.net.client.admin import Admin
+from ottla.pipelines.counting import offset_after, rows_between
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.running import Tell, follow, locked
+from ottla.pipelines.state import PipelineState, default_directory
+from ottla.pipelines.syncs import OffsetSync, OffsetSyncs
+from ottla.pipelines.topics import make_missing
+from ottla.spark.brokers import Brokers
+from ottla.spark.planning import PartitionOffsets
+from ottla.spark.streams.stored import Position, from_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger("ottla.pipelines")
+
+GROUPS_EVERY_S = 5.0
+REFUSED = {
+    "minpartitions": "it would break the order of records",
+    "maxrecordsperpartition": "it would break the order of records",
+    "subscribepattern": "name its topics",
+    "assign": "name its topics",
+}
+"""Options of the source that a mirror does not take, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPipeline:
+    """What to mirror from where to where. `prefix` goes before the names of topics at the target.
+
+    `groups`: those whose committed offsets go along; None for all. `options` are more options for the source.
+    """
+
+    topics: Sequence[str]
+    source: str
+    target: str
+    prefix: str = ""
+    groups: Sequence[str] | None = ()
+    once: bool = False
+    every_s: float = 0.0
+    state_directory: Path | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> PipelineState:
+        clusters = {"source": self.source, "target": self.target}
+        about = {"pipeline": "mirror", "topics": sorted(self.topics), "prefix": self.prefix, **clusters}
+        return PipelineState(self.state_directory or default_directory(about), about)
+
+    def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
+        """Run until everything is mirrored, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        if wrong := [name for name in self.options if name.lower() in REFUSED]:
+            raise PipelineError(f"A mirror takes no option {wrong[0]}: {REFUSED[wrong[0].lower()]}; leave it out.")
+        state = self.state
+        state.open()
+        with locked(spark, state), Admin(self.source) as source, Admin(self.target) as target:
+            _check_clusters(self, source, target)
+            copying = Copying(self, state, source, target)
+            groups = GroupsAlong(self, copying, source, target)
+            follow(_started(spark, self, copying, state), "mirror", tell, stop, between=groups.translate_now_and_then)
+            groups.translate()
+
+
+def _check_clusters(wanted: MirrorPipeline, source: Admin, target: Admin) -> None:
+    if not wanted.prefix and source.describe_cluster().cluster_id == target.describe_cluster().cluster_id:
+        raise PipelineError("Source and target are the same cluster: give --prefix, or topics would be written into themselves.")
+
+
+def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, state: PipelineState) -> StreamingQuery:
+    reader = spark.readStream.format("ottla").options(
+        **{"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **wanted.options}
+    )
+    rows = reader.options(
+        **{"kafka.bootstrap.servers": wanted.source}, subscribe=",".join(wanted.topics), includeHeaders="true"
+    ).load()
+    writer = rows.writeStream.foreachBatch(copying.write).option("checkpointLocation", str(state.checkpoint))
+    trigger = {"availableNow": True} if wanted.once else {"processingTime": f"{wanted.every_s:g} seconds"}
+    return writer.queryName("mirror").trigger(**trigger).start()
+
+
+class Copying:
+    """Writes micro-batches and keeps the syncs."""
+
+    def __init__(self, wanted: MirrorPipeline, state: PipelineState, source: Admin, target: Admin) -> None:
+        self.wanted = wanted
+        self._state = state
+        self._source, self._target = source, target
+        self._partitions_made: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._syncs = OffsetSyncs.from_json(state.read("syncs"))
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch, and note where source and target stand after it."""
+        position = self._position(batch_id)
+        ends, starts = position.offsets, position.starting_offsets or {}
+        self._make_topics(ends)
+        self._note({where: starts.get(where, 0) for where in ends if self.place(where, 0) is None})
+        self._write(rows)
+        self._note(ends)
+
+    def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
+        """The sync at or before a source offset, and the last one; None where nothing is mirrored."""
+        with self._lock:
+            sync, last = self._syncs.before(where, source), self._syncs.last(where)
+        return None if sync is None or last is None else (sync, last)
+
+    def there(self, where: TopicPartition) -> TopicPartition:
+        """What a partition of the source is called at the target."""
+        return TopicPartition(self.wanted.prefix + where.topic, where.partition)
+
+    def _position(self, batch_id: int) -> Position:
+        """Where a micro-batch ends at the source: Spark notes it before the batch begins."""
+        lines = (self._state.checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+        return from_json(json.loads(lines[2]))
+
+    def _make_topics(self, ends: PartitionOffsets) -> None:
+        counts: dict[str, int] = {}
+        for topic, partition in ends:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+        if counts == self._partitions_made:
+            return
+        new = counts.keys() - self._partitions_made.keys()
+        configs = {self.wanted.prefix + topic: topic_settings(self._source, topic) for topic in sorted(new)}
+        make_missing(self._target, {self.wanted.prefix + topic: count for topic, count in counts.items()}, configs, grow=True)
+        self._partitions_made = counts
+
+    def _write(self, rows: DataFrame) -> None:
+        from pyspark.sql import functions as f
+
+        named = rows.withColumn("topic", f.concat(f.lit(self.wanted.prefix), "topic"))
+        written = named.select("key", "value", "headers", "timestamp", "topic", "partition").write.format("ottla")
+        given = {"kafka.bootstrap.servers": self.wanted.target, "includeHeaders": "true", "includeTimestamp": "true"}
+        written.options(**given).mode("append").save()
+
+    def _note(self, source: PartitionOffsets) -> None:
+        """Note that the target's end now means these offsets of the source."""
+        if not source:
+            return
+        there = {where: self.there(where) for where in source}
+        # Not read_committed: the markers of what was just written may be on their way, and records before them count.
+        with Brokers(ConsumerSettings(bootstrap_servers=self.wanted.target)) as brokers:
+            ends = brokers.latest(there.values())
+        with self._lock:
+            for where, offset in source.items():
+                self._syncs.add(where, OffsetSync(offset, ends[there[where]]))
+            self._state.write("syncs", self._syncs.as_json())
+
+
+def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
+    """The settings that a topic was given."""
+    found = admin.describe_topic_configs(topic).values()
+    return {each.name: each.value for each in found if each.source == DYNAMIC_TOPIC_SOURCE and each.value is not None}
+
+
+class GroupsAlong:
+    """Commits at the target what groups have committed at the source, translated. Never takes a group back."""
+
+    def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
+        self._wanted, self._copying = wanted, copying
+        self._source, self._target = source, target
+        self._clients = [
+            ConsumerSettings(bootstrap_servers=servers, isolation_level="read_committed")
+            for servers in (wanted.source, wanted.target)
+        ]
+        self._translated: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._complained: set[str] = set()
+        self._next_s = 0.0
+
+    def translate_now_and_then(self) -> None:
+        """Translate if the last time is a while ago. What fails is logged, and tried again the next time."""
+        if time.monotonic() < self._next_s:
+            return
+        try:
+            self.translate()
+        except KafkaError as error:
+            logger.warning("groups could not go along: %s", error)
+        self._next_s = time.monotonic() + GROUPS_EVERY_S
+
+    def translate(self) -> None:
+        """Let all groups go along now. Raises `KafkaError`."""
+        names = self._wanted.groups
+        for group in [each.group_id for each in self._source.list_groups()] if names is None else names:
+            wanted = {
+                self._copying.there(where): committed._replace(offset=offset)
+                for where, committed in self._source.list_group_offsets(group).items()
+                if where.topic in self._wanted.topics and (offset := self._offset_there(group, where, committed.offset)) is not None
+            }
+            self._commit(group, wanted)
+
+    def _commit(self, group: str, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        there = self._target.list_group_offsets(group) if wanted else {}
+        ahead = {where: to for where, to in wanted.items() if where not in there or there[where].offset < to.offset}
+        if not ahead:
+            return
+        try:
+            self._target.alter_group_offsets(group, ahead)
+        except BrokerError as error:
+            if group not in self._complained:
+                logger.warning("group %s stays where it is at the target while it has members there: %s", group, error)
+            self._complained.add(group)
+
+    def _offset_there(self, group: str, where: TopicPartition, offset: int) -> int | None:
+        """The offset at the target that means the same; None where nothing is mirrored."""
+        found = self._copying.place(where, offset)
+        if found is None:
+            return None
+        sync, last = found
+        if offset >= last.source or offset <= sync.source:
+            return sync.target
+        known = self._translated.get((group, where))
+        if known is None or known[0] != offset:
+            known = self._translated[group, where] = offset, self._counted(where, offset, sync, last)
+        return known[1]
+
+    def _counted(self, where: TopicPartition, offset: int, sync: OffsetSync, last: OffsetSync) -> int:
+        source, target = self._clients
+        try:
+            rows = rows_between(source, where, sync.source, offset)
+        except OffsetOutOfRange:  # they cannot be counted any more: rather a few records twice than one missed
+            return sync.target
+        return offset_after(target, self._copying.there(where), sync.target, last.target, rows)
