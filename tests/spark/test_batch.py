@@ -195,3 +195,28 @@ def test_rows_that_do_not_fit_are_told(spark: Any, topics: Topics, query: str, o
         options |= {"topic": topics.make()}
     with pytest.raises(Exception, match=re.escape(sentence)):
         save(spark.sql(query), topics, **options)
+
+
+def test_filters_narrow_what_is_planned_and_change_no_row(spark: Any, topics: Topics, load: Load) -> None:
+    topic = topics.make()
+    topics.produce(topic, number(40, timestamp=1_357_034_400_000))
+    topics.produce(topic, number(40, start=40, timestamp=1_357_034_500_000))
+    conditions = {
+        "partition = 1 and offset >= 30": 1,
+        "partition in (0, 7) and offset < 5": 1,
+        "timestamp >= timestamp '2013-01-01 10:01:00Z' and offset <> 25": 2,
+        "offset between 3 and 9 or partition = 1": 2,
+        "topic = 'other'": 1,
+    }
+    plain = {each: sorted(map(tuple, load(topic).where(each).collect())) for each in conditions}
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        for condition, tasks in conditions.items():
+            rows = load(topic).where(condition)
+            assert sorted(map(tuple, rows.collect())) == plain[condition]
+            assert rows.rdd.getNumPartitions() == tasks
+        assert load(topic, minPartitions="8").where("partition = 0 and offset >= 20").count() == 20
+        assert load(topic).count() == 80
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    assert len(plain["offset between 3 and 9 or partition = 1"]) == 47

@@ -6,10 +6,10 @@ it is used, and a task needs nothing but its range.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.client.types import TopicPartition
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ottla.spark.brokers import Brokers
+    from ottla.spark.filters import Narrowing
 
 
 class Piece(InputPartition):
@@ -81,8 +82,32 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with _brokers(self._options) as brokers:
             start, end = _bounds(self._options, brokers)
-            wholes = _without_losses(self._options, brokers, planning.ranges(start, end))
+            wholes = self._narrowed(planning.ranges(start, end), brokers)
+            wholes = _without_losses(self._options, brokers, wholes)
         return pieces_of(self._options, wholes)
+
+    def _narrowed(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
+        return wholes
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read_piece(self._options, self._schema, partition)
+
+
+@telling
+class FilteringReader(BatchReader, DataSourceReader):
+    """One that plans with the query's filters, which Spark hands over where spark.sql.python.filterPushdown.enabled is true."""
+
+    _narrowing: Narrowing | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what narrows the ranges; the filters returned are for Spark."""
+        from ottla.spark.filters import narrowing_of
+
+        self._narrowing, rest = narrowing_of(filters)
+        return rest
+
+    def _narrowed(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
+        return self._narrowing.apply(wholes, brokers.at_times) if self._narrowing is not None else wholes
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_narrowing": None}  # for planning alone

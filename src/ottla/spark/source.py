@@ -12,9 +12,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
+from ottla.spark.filters import are_pushed
 from ottla.spark.formats.schemas import values_type
 from ottla.spark.options import read_options, shape_asked_for, write_options
-from ottla.spark.reading import BatchReader
+from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
 from ottla.spark.telling import telling
@@ -44,7 +45,7 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, streaming=False)
         check_read_schema(schema, options.formats)
-        return BatchReader(options, schema)
+        return (FilteringReader if are_pushed() else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(self.options, streaming=True)
