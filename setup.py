@@ -1,6 +1,7 @@
 """Compile the kernels where there is a C compiler.
 
-Without one the kernels of `ottla.records` run as the Python that they are, and `ottla.wire.codec.plain` stands in for the others.
+Without one the kernels of `ottla.records` and `ottla.net` run as the Python that they are, and for the others there is
+`ottla.wire.codec.plain`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from setuptools import Extension, setup
 
 KERNELS = (
+    "net.kernel_sync",
     "records.kernel",
     "records.kernel_build",
     "records.kernel_arrow",

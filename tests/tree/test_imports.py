@@ -100,9 +100,9 @@ def test_wire_imports_the_standard_library_only() -> None:
 def test_only_codecs_and_checksums_are_needed_beyond_the_standard_library() -> None:
     """Extras are imported by the function that needs them, or by a module that is nothing without them.
 
-    The kernels of records try for Cython's shadow module and have one of their own.
+    The kernels of records and net try for Cython's shadow module and have one of their own.
     """
-    own = {"src/ottla/records/arrow.py"} | kernels("records") | kernels("wire")
+    own = {"src/ottla/records/arrow.py"} | kernels("records") | kernels("wire") | kernels("net")
     found = [
         f"{source.path}:{line} imports {name}"
         for source in sources("src/ottla")

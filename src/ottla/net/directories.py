@@ -70,6 +70,14 @@ class RealDirectory:
         finally:
             self.unpin()
 
+    def begin_sync(self) -> int:
+        """Names are synced by `sync` alone."""
+        return -1
+
+    def end_sync(self, outcome: int) -> None:
+        """No sync of names is begun."""
+        raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
+
     def sync_for(self, asked: int) -> None:
         """Sync a name that was there when it was pinned for the `asked`th time, unless another file's sync has done so since."""
         with self._lock:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ottla.net.directories import Directories, RealDirectory, at_or_below, parent
 from ottla.net.janitor import Janitor
+from ottla.net.kernel_sync import NAMELESS
 from ottla.net.reserve import Reserve
 from ottla.net.system import System, failed
 from ottla.net.workers import Done, Post, SyncWorker
@@ -35,6 +36,8 @@ READ_BYTES = 1 << 20
 
 DELETED = "it is deleted"
 REMOVED = "it was removed by somebody else"
+
+FDATASYNC = os.fdatasync
 
 LARGE_BYTES = 4 << 20
 """Freeing a file of this size or more takes so long that the janitor does it."""
@@ -56,6 +59,7 @@ class RealFile:
         "_is_new",
         "_pins",
         "_synced",
+        "_syncing",
         "_system",
         "_written",
         "path",
@@ -77,7 +81,7 @@ class RealFile:
         self._directory: RealDirectory | None = None
         self._asked = 0
         self._written = 1  # a killed process may have written to it before, and the page cache holds that still
-        self._synced = 0
+        self._synced = self._syncing = 0
         self._failure: str | None = None
 
     def __del__(self) -> None:
@@ -195,6 +199,23 @@ class RealFile:
             self._failure = failure.reason
             raise
         self._synced = written
+
+    def begin_sync(self) -> int:
+        """The handle, where nothing but what was written has to be synced, and no test stands in for the system; else -1."""
+        written = self._written
+        is_simple = written != self._synced and self._directory is None and self._failure is None
+        if not is_simple or self._system.fdatasync is not FDATASYNC:
+            return -1
+        self._syncing = written
+        return self._fd
+
+    def end_sync(self, outcome: int) -> None:
+        """Note how the sync went that was begun. Raises `SyncFailed`, and all later ones fail then."""
+        if not outcome or (outcome == NAMELESS and self._is_leaving):
+            self._synced = self._syncing
+            return
+        self._failure = REMOVED if outcome == NAMELESS else os.strerror(outcome)
+        raise SyncFailed(self.path, self._failure)
 
     def close(self) -> None:
         """Close the handle, or have the sync in progress close it when done; the next use opens it again."""

@@ -1,7 +1,8 @@
 """Threads for work that may take long: syncing files. Knows no paths of logs.
 
-One pass of syncs serves everybody who asked during the pass before. Its files are synced side by side, for a disk combines many
-small syncs. Removals have a thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
+One pass of syncs serves everybody who asked during the pass before. Its files are synced side by side where the disk is slow, for
+it combines many small syncs, and one after the other where it is quick, for to wake threads takes longer then. Removals have a
+thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
 """
 
 from __future__ import annotations
@@ -9,21 +10,27 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from ottla.net.kernel_sync import sync_each
 from ottla.ports import StorageFailed, Syncable
 
 log = logging.getLogger("ottla.net")
 
 SYNCS_SIDE_BY_SIDE = 8
+SHORT_NS = 1_000_000
+"""A pass that takes longer is shared by several threads: a slow disk combines what they ask for."""
+
 GATHER_S = 0.005
 TOLD_AT_ONCE = 100
 
+F = TypeVar("F")
 Done = Callable[[StorageFailed | None], None]
 Post = Callable[[Callable[[], None]], None]
 
@@ -34,6 +41,14 @@ class Pinned(Syncable, Protocol):
     def pin(self) -> None: ...
 
     def unpin(self) -> None: ...
+
+    def begin_sync(self) -> int:
+        """The handle of what somebody else may sync, who then says to `end_sync` how it went; -1: call `sync`."""
+        ...
+
+    def end_sync(self, outcome: int) -> None:
+        """Note what `kernel_sync.sync_each` says of the handle. Raises `SyncFailed`."""
+        ...
 
 
 class Handover:
@@ -99,6 +114,8 @@ class SyncWorker(Worker):
         self._syncs: list[tuple[Sequence[Pinned], Done]] = []
         self._is_urgent = False
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
+        self._sync_ns = SHORT_NS
+        """What one sync takes if nothing disturbs it, as the passes so far let know."""
 
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
         """Ask for a sync.
@@ -126,14 +143,60 @@ class SyncWorker(Worker):
             self._sync_all(syncs)
 
     def _sync_all(self, syncs: list[tuple[Sequence[Pinned], Done]]) -> None:
-        left = deque(dict.fromkeys(file for files, _ in syncs for file in files))
         failures: dict[Pinned, StorageFailed] = {}
-        helping = [self._helpers.submit(_sync_each, left, failures) for _ in range(min(len(left), SYNCS_SIDE_BY_SIDE) - 1)]
-        _sync_each(left, failures)
-        for helper in helping:
-            helper.result()
+        left = deque[Pinned]()
+        handles: dict[Pinned, int] = {}
+        for file in dict.fromkeys(file for files, _ in syncs for file in files):
+            handle = file.begin_sync()
+            if handle >= 0:
+                handles[file] = handle
+            else:
+                left.append(file)
+        parts = shared(list(handles), self._sync_ns)
+        threads = min(max(len(left), len(parts)), SYNCS_SIDE_BY_SIDE)
+        work = partial(_sync_some, parts, left, handles, failures)
+        helping = [self._helpers.submit(work) for _ in range(threads - 1)]
+        shortest = [work(), *(helper.result() for helper in helping)]
+        if handles:
+            self._sync_ns += (min(ns for ns in shortest if ns is not None) - self._sync_ns) // 8
         outcomes = deque((files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs)
         self._post(partial(_finish, outcomes, self._post))
+
+
+def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
+    """Files as threads take them, where one sync takes `sync_ns`: all are one part where that is a short pass.
+
+    To wake a thread takes time, too.
+    """
+    count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
+    return deque(files[number::count] for number in range(count))
+
+
+def _sync_some(
+    parts: deque[list[Pinned]], left: deque[Pinned], handles: dict[Pinned, int], failures: dict[Pinned, StorageFailed]
+) -> int | None:
+    """Sync what no other thread has taken. The shortest sync of a handle in nanoseconds, if there was any."""
+    shortest_ns = None
+    while parts:
+        try:
+            part = parts.popleft()
+        except IndexError:  # another thread was quicker
+            break
+        took_ns = _sync_handles(part, array("i", [handles[file] for file in part]), failures)
+        shortest_ns = took_ns if shortest_ns is None else min(shortest_ns, took_ns)
+    _sync_each(left, failures)
+    return shortest_ns
+
+
+def _sync_handles(files: Sequence[Pinned], handles: array[int], failures: dict[Pinned, StorageFailed]) -> int:
+    outcomes = array("i", bytes(len(handles) * handles.itemsize))
+    shortest_ns = sync_each(handles, outcomes)
+    for file, outcome in zip(files, outcomes, strict=True):
+        try:
+            file.end_sync(outcome)
+        except StorageFailed as failure:
+            failures[file] = failure.with_traceback(None)  # a traceback would keep the file alive, and be kept by it
+    return shortest_ns
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:

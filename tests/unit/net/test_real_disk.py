@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
@@ -19,6 +20,7 @@ from ottla.log.log import Log, LogConfig
 from ottla.net import workers
 from ottla.net.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
 from ottla.net.janitor import PIECE_BYTES
+from ottla.net.kernel_sync import NAMELESS, sync_each
 from ottla.ports import Buffer, FileSlice, StorageFailed, SyncFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
@@ -348,6 +350,38 @@ def test_what_is_written_to_a_file_that_somebody_removed_is_not_on_stable_storag
     disk.sync_soon([removed], done.append)
     calls.get(timeout=10)()
     assert [str(failure) for failure in done] == ["removed: it was removed by somebody else"]
+
+
+def test_a_file_that_somebody_removed_fails_its_own_sync_alone(disk: RealDisk, calls: Calls, tmp_path: Path) -> None:
+    removed, kept = (disk.open(name, create=True) for name in ("removed", "kept"))
+    done: list[StorageFailed | None] = []
+    for file in (removed, kept):
+        file.append([b"1"])
+        file.sync()
+        file.append([b"2"])
+    (tmp_path / "removed").unlink()
+    for file in (removed, kept):
+        disk.sync_soon([file], done.append)
+    while len(done) < 2:
+        calls.get(timeout=10)()
+    assert [str(failure) for failure in done] == ["removed: it was removed by somebody else", "None"]
+    with pytest.raises(SyncFailed, match="removed: it was removed by somebody else"):
+        removed.sync()
+
+
+def test_a_file_removed_on_purpose_while_it_is_synced_does_not_fail_that(disk: RealDisk) -> None:
+    file = disk.open("log", create=True)
+    file.append([b"1"])
+    file.sync()
+    file.append([b"2"])
+    file.pin()
+    handle = file.begin_sync()
+    disk.remove("log")
+    outcomes = array("i", [0])
+    sync_each(array("i", [handle]), outcomes)
+    assert outcomes[0] == NAMELESS
+    file.end_sync(outcomes[0])
+    file.unpin()
 
 
 def test_closing_a_file_waits_for_its_sync(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
