@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.coordination import transactions
 from ottla.broker.coordination.markers import MarkerWriter
 from ottla.broker.serving.later import Promise
+from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.log.log import Log
-from ottla.ports import StorageFailed
+from ottla.ports import StorageFailed, SyncFailed
 from ottla.records.build import build
+from ottla.sim.disk import SimFile
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
@@ -30,7 +33,9 @@ from ottla.wire.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REGULAR_EXPRESSION,
     INVALID_TXN_STATE,
+    KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_COORDINATOR,
     TRANSACTION_COORDINATOR_FENCED,
     UNSTABLE_OFFSET_COMMIT,
 )
@@ -85,6 +90,12 @@ class Transactional:
         self.producer_id, self.epoch, self.sequence = response.producer_id, response.producer_epoch, 0
 
     def write(self, topic: str = "a", index: int = 0, version: int = 12) -> int:
+        body = self.write_request(topic, index)
+        code = self.machine.ask(PRODUCE, version, body).responses[0].partition_responses[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    def write_request(self, topic: str = "a", index: int = 0) -> ProduceRequest:
         records = build(
             None,
             [b"x"],
@@ -96,10 +107,7 @@ class Transactional:
         )
         data = ProduceRequest.PartitionProduceData(index=index, records=records)
         topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
-        body = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
-        code = self.machine.ask(PRODUCE, version, body).responses[0].partition_responses[0].error_code
-        assert isinstance(code, int)
-        return code
+        return ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
 
     def commit_offset(self, group: str, offset: int) -> int:
         return self.committed(self.machine.ask(TXN_COMMIT, 5, self.commit_request(group, offset)))
@@ -243,6 +251,80 @@ def test_what_was_decided_is_carried_out_by_the_next_life(machine: Machine, ends
     machine.pass_time(1000)
     assert state(machine) == "CompleteCommit"
     assert [hidden(machine, index=index) for index in (0, 1)] == [0, 0]
+
+
+def is_ending(machine: Machine) -> bool:
+    """Without a question to the coordinator, whose answer would wait for a sync."""
+    found = machine.broker.transactions.coordinators.machine_of(ID, machine.clock.now())
+    return found is not None and found.is_ending(ID)
+
+
+def begun_before_a_power_cut(producer: Transactional, seed: int) -> None:
+    """A transaction of which the data's own file was synced, and the coordinator's was not."""
+    machine = producer.machine
+    machine.broker.receive(machine.frame_of(PRODUCE, 12, producer.write_request()), machine.peer, machine.clock.now())
+    for file in machine.broker.partitions.get("a", 0).log.dirty_files():  # type: ignore[union-attr]  # it is there
+        file.sync()
+    machine.cut_power(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("ended", [0, 1])
+def test_records_that_outlive_the_news_of_their_transaction_are_part_of_it(machine: Machine, ended: int, seed: int) -> None:
+    """Nor does the end of the transaction before, which may have to be carried out anew, end this one."""
+    producer = Transactional(machine)
+    for _ in range(ended):
+        assert producer.write() == NONE
+        assert producer.end() == NONE
+        while is_ending(machine):
+            machine.pass_time(1)
+    begun_before_a_power_cut(producer, seed)
+    for _ in range(3):
+        machine.pass_time(1000)
+        assert (state(machine), hidden(machine)) == ("Ongoing", 1)
+    machine.kill()
+    assert (state(machine), hidden(machine)) == ("Ongoing", 1)
+    assert producer.end() == NONE
+    machine.pass_time(1000)
+    assert (state(machine), hidden(machine)) == ("CompleteCommit", 0)
+
+
+def test_a_transaction_begun_before_a_power_cut_is_aborted_when_its_producer_is_gone(machine: Machine) -> None:
+    begun_before_a_power_cut(Transactional(machine), 1)
+    for _ in range(75):
+        machine.pass_time(1_000)
+    assert (state(machine), hidden(machine)) == ("CompleteAbort", 0)
+
+
+def test_a_partition_opened_after_its_coordinator_is_added_with_the_next_records(machine: Machine) -> None:
+    producer = Transactional(machine)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transactions, "with_opened", lambda known, opened, now_ms: known)
+        begun_before_a_power_cut(producer, 1)
+        machine.cut_power(3)
+    producer.sequence = 1
+    assert producer.write() == NONE
+    assert producer.end() == NONE
+    machine.pass_time(1000)
+    assert (state(machine), hidden(machine)) == ("CompleteCommit", 0)
+
+
+@pytest.mark.expects_errors("Input/output error")
+@pytest.mark.parametrize(("topic", "refusal"), [("a", KAFKA_STORAGE_ERROR), (TRANSACTIONS_TOPIC, NOT_COORDINATOR)])
+def test_records_whose_transaction_could_not_be_kept_are_not_acknowledged(machine: Machine, topic: str, refusal: int) -> None:
+    producer = Transactional(machine)
+    index = 0 if topic == "a" else partition_of(ID, 3)
+    sync = SimFile.sync
+
+    def failing(file: SimFile) -> None:
+        if file.path.startswith(f"{topic}-{index}/"):
+            raise SyncFailed(file.path, "Input/output error")
+        sync(file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimFile, "sync", failing)
+        assert producer.write() == refusal
+    assert producer.write() == refusal
 
 
 @pytest.mark.expects_errors("No space left on device")

@@ -28,6 +28,7 @@ from ottla.coord.transactions.look import MOST_LISTED, without_ids
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import TransactionReader, decode_record, encode_record
 from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, Transaction, weight_of
+from ottla.coord.transactions.unfinished import with_opened
 from ottla.ports import Now
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest
@@ -364,3 +365,42 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+
+
+def has(status: Status, partitions: int = 0, *, version: int = 2, epoch: int = 5, **more: int) -> Transaction:
+    """An id whose transaction has so many of two partitions."""
+    places = frozenset(sorted(PLACES)[:partitions])
+    return Transaction("a", 1, epoch, 60_000, status, 1, places, started_ms=1, transaction_version=version, **more)
+
+
+@pytest.mark.parametrize(
+    ("known", "is_open"),
+    [
+        (has(Status.EMPTY, version=0), True),
+        (has(Status.COMPLETE_COMMIT), True),
+        (has(Status.ONGOING, 1), True),
+        (has(Status.PREPARE_COMMIT, 2), True),
+        (has(Status.PREPARE_ABORT, 1), True),
+        (has(Status.EMPTY, epoch=6), False),
+        (has(Status.ONGOING, 2), False),
+        (has(Status.PREPARE_COMMIT, 1, version=0), False),
+        (has(Status.PREPARE_COMMIT, 1, epoch=6), False),
+        (has(Status.ONGOING, 1, next_producer_id=1, next_producer_epoch=6), False),
+        (has(Status.COMPLETE_COMMIT)._replace(producer_id=2), False),
+    ],
+)
+def test_a_transaction_has_the_partitions_where_it_is_open_if_it_is_that_of_its_producer(known: Transaction, is_open: bool) -> None:
+    found = with_opened(known, {(1, 5): PLACES}, 9)
+    if not is_open:
+        assert found is known
+        return
+    assert (found.status, found.partitions) == (Status.ONGOING, PLACES)
+    assert (found.producer_id, found.producer_epoch, found.updated_ms) == (1, 5, 9)
+
+
+def test_the_producer_id_that_follows_shows_that_the_one_before_is_done_with() -> None:
+    ending = has(Status.PREPARE_COMMIT, 2, epoch=LAST_EPOCH + 1, next_producer_id=7)
+    found = with_opened(ending, {(7, 0): frozenset({("t", 1)})}, 9)
+    assert (found.status, found.partitions) == (Status.ONGOING, frozenset({("t", 1)}))
+    assert (found.producer_id, found.producer_epoch) == (7, 0)
+    assert with_opened(ending, {(1, LAST_EPOCH): PLACES}, 9) is ending

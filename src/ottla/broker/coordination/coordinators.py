@@ -210,6 +210,15 @@ class Coordinators(Generic[M]):
         """What the coordinator of `key` answers, in the midst of a job."""
         return _waited(partial(self._ask, key, body, request))
 
+    def when_durable(self, key: str, now: Now, told: Callable[[int], None]) -> None:
+        """Call `told(error_code)` once all that the coordinator of `key` has decided so far is durable, or never will be."""
+        count = self.count
+        shard = self._find(partition_of(key, count), now) if count else None
+        if shard is None:
+            told(NOT_COORDINATOR)
+        else:
+            shard.log.when_durable(told)
+
     def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
         """What this coordinator answers, in the midst of a job. It may have come to its end meanwhile."""
         if shard.is_present:

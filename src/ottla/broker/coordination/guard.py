@@ -5,7 +5,7 @@ Knows partitions and the coordinators of transactions; knows no requests but by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.transaction import TopicPartition
+from ottla.coord.transactions.transaction import NO_PARTITIONS, Partitions, TopicPartition
 from ottla.log.producers import TransactionToken
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.api.produce import ProduceRequest
@@ -37,10 +37,14 @@ ADDS_FROM: Final = 12
 
 @dataclass(slots=True)
 class Admission:
-    """Which partitions of a request may be appended to: those without an error whose `tokens` are still in force then."""
+    """Which partitions of a request may be appended to: those without an error whose `tokens` are still in force then.
+
+    What is told of the `added` ones waits until their transaction has them for good (`TransactionGuard.when_kept`).
+    """
 
     errors: dict[TopicPartition, int] = field(default_factory=dict)
     tokens: dict[Partition, TransactionToken] = field(default_factory=dict)
+    added: Partitions = NO_PARTITIONS
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
         """Whether the transaction is still the one that was admitted: its end may have come in between."""
@@ -79,11 +83,11 @@ class TransactionGuard:
             return admission
         [(producer_id, producer_epoch)] = producers
         own: set[TopicPartition] = set()
-        for partition, _ in written:
+        for partition, header in written:
             place, known = (partition.topic, partition.index), partition.log.producers
             if known.is_fenced(producer_id, producer_epoch):
                 admission.errors[place] = INVALID_PRODUCER_EPOCH
-            elif not known.is_open(producer_id, producer_epoch):
+            elif self._is_news(request, partition, header):
                 admission.tokens[partition] = known.token(producer_id)
                 own.add(place)
         if not own or (not adds and not self._settings.value.transaction_partition_verification_enable):
@@ -95,13 +99,34 @@ class TransactionGuard:
             frozenset(own),
             transaction_version=2 if adds else 0,
             verify_only=not adds,
+            leaves_early=adds,
         )
         added: Added = yield from self._coordinators.asked(wanted.transactional_id, wanted, request)
-        for place in own:
-            error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
-            if error_code:
-                admission.errors[place] = error_code
+        codes = {place: _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
+        admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
+        if adds and not added.error_code:
+            admission.added = frozenset(own)
         return admission
+
+    def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
+        """Whether the coordinator is to be asked: no transaction is open here, or it does not know.
+
+        A power cut may leave the records of one alone, in a partition that could not be opened when the coordinator started.
+        """
+        if not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+            return True
+        if request.version < ADDS_FROM:
+            return False
+        transactional_id, place = request.body.transactional_id or "", (partition.topic, partition.index)
+        machine = self._coordinators.machine_of(transactional_id, request.now)
+        return machine is None or machine.lacks(transactional_id, header.producer_id, header.producer_epoch, place)
+
+    def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
+        """Call `told(error_code)` once the partitions that were added are durable as part of the transaction, or never will be.
+
+        Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished`).
+        """
+        self._coordinators.when_durable(request.body.transactional_id or "", request.now, told)
 
 
 def _header(records: Any) -> BatchHeader | None:

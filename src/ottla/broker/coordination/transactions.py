@@ -6,7 +6,7 @@ Knows no rule about transactions: `ottla.coord.transactions` decides, `coordinat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
@@ -27,7 +27,8 @@ from ottla.coord.transactions.inputs import MarkersWritten, TransactionSettings,
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
 from ottla.coord.transactions.refusal import refused
-from ottla.coord.transactions.transaction import Stored
+from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Stored
+from ottla.coord.transactions.unfinished import Opened, with_opened
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.broker")
@@ -49,7 +50,7 @@ class TransactionCoordinators:
         markers: MarkerWriter,
     ) -> None:
         kind = CoordinatorKind(
-            TRANSACTIONS_TOPIC, self._new_machine, _read, refused, loaded=self._loaded, carry_out=self._carry_out
+            TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self.endings = Endings(self.coordinators, scheduler, settings)
@@ -58,13 +59,45 @@ class TransactionCoordinators:
         self._features = features
         self._new_producer_id = new_producer_id
         self._markers = markers
+        self._partitions = partitions
+        self._opened: Opened | None = None
         settings.told.append(self._settings_changed)
         features.told.append(self._settings_changed)
 
     def load(self, now: Now) -> None:
-        """Replay every partition of `__transaction_state`, and go on with what was about to end."""
+        """Replay every partition of `__transaction_state`, and go on with what is open or was about to end."""
+        self._opened = self._open_in_partitions()
         for _ in self.coordinators.load(now):
             pass
+        self._opened = None
+
+    def _open_in_partitions(self) -> Opened:
+        """Where transactions are open, by producer id and epoch."""
+        opened: Opened = {}
+        for partition in self._partitions:
+            if partition.offline is not None:
+                continue
+            producers = partition.log.producers
+            for producer_id in producers.open_transactions:
+                key = producer_id, producers.by_id[producer_id].epoch
+                opened[key] = opened.get(key, NO_PARTITIONS) | {(partition.topic, partition.index)}
+        return opened
+
+    def _read(self, partition: Partition) -> Iterator[Stored]:
+        """The stored records, then the states of ids whose transactions are open where these do not say so."""
+        opened = self._open_in_partitions() if self._opened is None else self._opened
+        latest: dict[str, Stored] = {}
+        for record in stored_records(partition, TransactionReader()):
+            yield record
+            if opened:
+                latest[record.transactional_id] = record
+        now_ms = self._scheduler.now().wall_ms
+        for known in latest.values():
+            found = known if isinstance(known, Forgotten) else with_opened(known, opened, now_ms)
+            if found is not known:
+                sentence = "%s: the transaction of %s is open where this log does not say so, as a power cut leaves it: it goes on"
+                log.info(sentence, partition, known.transactional_id)
+                yield found
 
     def _new_machine(self) -> TransactionMachine:
         return TransactionMachine(self._transaction_settings(), self._new_producer_id, self.coordinators.weight)
@@ -97,7 +130,3 @@ class TransactionCoordinators:
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
             transaction_version=self._features.level(TRANSACTION_VERSION),
         )
-
-
-def _read(partition: Partition) -> Iterable[Stored]:
-    return stored_records(partition, TransactionReader())

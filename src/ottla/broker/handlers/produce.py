@@ -7,7 +7,7 @@ Before version 3 a client may send message sets of magic 0 or 1, or a batch, wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -41,6 +41,7 @@ from ottla.wire.errors import (
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
+    NOT_COORDINATOR,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -79,6 +80,9 @@ PAUSE_PARTITIONS = 16
 MISTAKEN = "%s: a batch met a mistake in Ottla and was refused; please report these lines"
 MISTAKE = "The broker met a mistake of its own while it looked at this batch: its log says which one, please report it."
 
+
+Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]
+"""What tells when partitions are part of a transaction for good, and the parts of the reply that wait for it."""
 
 Taken = tuple[int, Partition, LogConfig, bytearray | memoryview, tuple[BatchHeader, ...]]
 """(partition index, partition, its settings, batches as they are to be appended, their headers), once they were looked at."""
@@ -262,7 +266,18 @@ class SlowProduce:
         for topic in self._request.body.topic_data:
             own = list(islice(answered, len(topic.partition_data)))
             response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
-        return _reply(self._request, response, unsynced)
+        return _reply(self._request, response, unsynced, self._kept(parts))
+
+    def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
+        """What to wait for where the records began a transaction in a partition."""
+        if self._guard is None or self._admission is None or not self._admission.added:
+            return None
+        added = [
+            part
+            for (name, data), part in zip(self._parts, parts, strict=True)
+            if (name, data.index) in self._admission.added and not part.error_code
+        ]
+        return partial(self._guard.when_kept, self._request), added
 
     def _present(self) -> Iterator[tuple[Partition, Any]]:
         """The partitions that are there, each with its records."""
@@ -359,7 +374,7 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced: Unsynced) -> Reply:
+def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced: Unsynced, kept: Kept | None = None) -> Reply:
     """What is answered when all is appended that could be."""
     body = request.body
     if request.version < STORAGE_ERROR_FROM:
@@ -368,7 +383,7 @@ def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced
         return _unanswered(response)
     if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
-    return _when_synced(response, unsynced, request.version) if unsynced else response
+    return _when_synced(response, unsynced, kept, request.version) if unsynced or kept is not None else response
 
 
 def _refusal(request: Request[ProduceRequest]) -> int:
@@ -508,12 +523,23 @@ def _unanswered(response: ProduceResponse) -> Reply:
     return NO_REPLY
 
 
-def _when_synced(response: ProduceResponse, unsynced: Unsynced, version: int) -> Reply:
+def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | None, version: int) -> Reply:
     """The response, once all that it tells of is on stable storage, or never will be."""
-    promise = Promise(lambda: response, blocking=False, missing=len(unsynced))
+    promise = Promise(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
     for partition, offset, part in unsynced:
         partition.when_synced(offset, partial(_synced, promise, part, version))
+    if kept is not None:
+        when_kept, added = kept
+        when_kept(partial(_added_for_good, promise, added))
     return promise.reply()
+
+
+def _added_for_good(promise: Promise, added: list[PartitionResponse], error_code: int) -> None:
+    """Whether partitions are part of the transaction for good. If not, its coordinator is gone: the client looks anew."""
+    if error_code:
+        for part in added:
+            part.error_code, part.base_offset = NOT_COORDINATOR, -1
+    promise.happened()
 
 
 def _synced(promise: Promise, part: PartitionResponse, version: int, error_code: int) -> None:

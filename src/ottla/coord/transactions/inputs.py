@@ -28,7 +28,7 @@ class TransactionSettings:
 class AddPartitions:
     """Make partitions part of a producer's transaction; with `verify_only` tell which of them are.
 
-    The reply is an `Added`.
+    The reply is an `Added`. With `leaves_early` it does not wait until that is durable: whoever asks sees to it.
     """
 
     transactional_id: str
@@ -37,6 +37,7 @@ class AddPartitions:
     partitions: Partitions
     transaction_version: int = 0
     verify_only: bool = False
+    leaves_early: bool = False
 
 
 class Added(NamedTuple):

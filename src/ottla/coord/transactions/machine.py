@@ -40,6 +40,7 @@ from ottla.coord.transactions.transaction import (
     Forgotten,
     Status,
     Stored,
+    TopicPartition,
     Transaction,
     weight_of,
 )
@@ -98,6 +99,13 @@ class TransactionMachine:
         known = self.by_id.get(transactional_id)
         return known is not None and known.status in PREPARED
 
+    def lacks(self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition) -> bool:
+        """Whether a partition is no part of this producer's transaction, and could become one."""
+        known = self.by_id.get(transactional_id)
+        if known is None or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
+            return False
+        return place not in known.partitions and known.status not in PREPARED
+
     def encode(self, record: Stored) -> KeyAndValue:
         """The record as `__transaction_state` stores it. Raises `Unencodable`.
 
@@ -111,8 +119,8 @@ class TransactionMachine:
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """No: even a look may show what could still be lost."""
-        return False
+        """Only where it is asked for: even a look may show what could still be lost."""
+        return isinstance(body, AddPartitions) and body.leaves_early
 
     def apply(self, record: Stored) -> None:
         """Apply one record."""
