@@ -13,6 +13,12 @@ import pytest
 from ottla.spark.streams.progress import SourceProgress, offsets_behind_latest
 from tests.spark.conftest import Topics
 
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "now and then": {"processingTime": "0 seconds"},
+    "available now": {"availableNow": True},
+    "continuous": {"continuous": "1 second"},
+}
+
 
 class Job:
     """Copies a topic into another as a stream; each run starts from the same checkpoint."""
@@ -21,15 +27,21 @@ class Job:
         self._spark, self._topics, self.source, self._target, self._checkpoint = spark, topics, source, target, checkpoint
 
     def start(self, **options: str) -> Any:
-        trigger = {"availableNow": True} if options.pop("once", "") else {"processingTime": "0 seconds"}
+        trigger = TRIGGERS[options.pop("trigger", "now and then")]
+        asynchronous = options.pop("asynchronous", "false")
         reader = self._spark.readStream.format("ottla").option("kafka.bootstrap.servers", self._topics.address)
         rows = reader.option("subscribe", self.source).options(**({"startingOffsets": "earliest"} | options)).load()
         writer = rows.select("key", "value").writeStream.format("ottla").option("kafka.bootstrap.servers", self._topics.address)
+        writer = writer.option("asyncProgressTrackingEnabled", asynchronous)
         return writer.option("topic", self._target).option("checkpointLocation", str(self._checkpoint)).trigger(**trigger).start()
+
+    def elsewhere(self, checkpoint: Path) -> Job:
+        """The same from a checkpoint of its own."""
+        return Job(self._spark, self._topics, self.source, self._target, checkpoint)
 
     def run(self, **options: str) -> list[Any]:
         """All that is there now; the progress of each micro-batch that read something."""
-        query = self.start(once="yes", **options)
+        query = self.start(trigger="available now", **options)
         assert query.awaitTermination(60)
         return [progress for progress in query.recentProgress if progress.numInputRows]
 
@@ -98,8 +110,8 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, jo
     topics.make(name=job.source)
     fill(topics, job, 20, 24)
     with pytest.raises(Exception, match=f"topic {job.source} was deleted and made anew after {job.source}-0 was read to offset 10"):
-        job.start(once="yes").awaitTermination(60)
-    job.start(once="yes", failOnDataLoss="false").awaitTermination(60)
+        job.start(trigger="available now").awaitTermination(60)
+    job.start(trigger="available now", failOnDataLoss="false").awaitTermination(60)
     assert job.copied() == list(range(24))
 
 
@@ -111,3 +123,24 @@ def test_a_stream_without_a_start_reads_what_comes_after_it(topics: Topics, job:
     wait_until(lambda: len(job.copied()) == 2, query)
     query.stop()
     assert job.copied() == [10, 11]
+
+
+def test_a_group_shows_where_the_query_stands_and_another_query_begins_there(topics: Topics, job: Job, tmp_path: Path) -> None:
+    fill(topics, job, 0, 30)
+    job.run(groupId=job.source, maxOffsetsPerTrigger="20")
+    assert topics.committed(job.source, job.source, 2) == [15, 15], "the last micro-batch of an AvailableNow run too"
+    fill(topics, job, 30, 40)
+    query = job.elsewhere(tmp_path / "another").start(groupId=job.source, startingOffsets="group")
+    wait_until(lambda: len(job.copied()) == 40, query)
+    wait_until(lambda: topics.committed(job.source, job.source, 2) == [20, 20], query)
+    query.stop()
+    assert job.copied() == list(range(40))
+
+
+def test_what_a_stream_cannot_do_is_refused_in_one_sentence(job: Job) -> None:
+    with pytest.raises(Exception, match="ottla does not support continuous processing"):
+        job.start(trigger="continuous").awaitTermination(60)
+    with pytest.raises(Exception, match="ottla does not support async progress tracking"):
+        job.start(asynchronous="true").awaitTermination(60)
+    with pytest.raises(Exception, match="Option asyncProgressTrackingEnabled must be false"):
+        job.start(asyncProgressTrackingEnabled="true").awaitTermination(60)

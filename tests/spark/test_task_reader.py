@@ -25,7 +25,7 @@ pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spa
 
 import pyarrow as pa  # only where there is PySpark
 
-from ottla.spark.errors import UnreadableBatch
+from ottla.spark.errors import DataLoss, UnreadableBatch
 from ottla.spark.options import ReadOptions, read_options
 from ottla.spark.planning import Range
 from ottla.spark.reading import BatchReader
@@ -157,3 +157,13 @@ def test_the_gaps_of_compaction_are_no_loss_wherever_a_range_is_cut(compacting: 
     assert int(whole[-1]) == 299
     for pieces in ("2", "40", "300"):
         assert read(options(topics, topic, minPartitions=pieces)) == whole
+
+
+def test_a_topic_deleted_before_its_task_ends_is_a_loss_or_the_end_of_the_task_without_waiting_for_it(topics: Topics) -> None:
+    topic = topics.make(1)
+    topics.produce(topic, [{"value": "x"}])
+    topics.remove(topic)
+    patient = {"kafka.request.timeout.ms": "600000"}
+    with pytest.raises(DataLoss, match=f"topic {topic} was deleted before {topic}-0 was read to offset 1"):
+        task(topics, topic, 0, 1, **patient)
+    assert task(topics, topic, 0, 1, failOnDataLoss="false", **patient) == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ottla.client.errors import OffsetOutOfRange
+from ottla.client.errors import OffsetOutOfRange, UnknownTopic
 from ottla.client.types import TopicPartition
 from ottla.net.client.range_reader import RangeReader
 from ottla.ports import StorageFailed
@@ -23,7 +23,7 @@ from ottla.records.openable import openable
 from ottla.spark.brokers import Brokers
 from ottla.spark.direct import StoredBatches
 from ottla.spark.opened import unreadable
-from ottla.spark.planning import Range, accept_losses, lost
+from ottla.spark.planning import Range, accept_losses, lost, names
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -83,15 +83,22 @@ def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
         for columns in _columns_of(options, work):
             start = columns.next_offset
             yield columns
-    except OffsetOutOfRange:
+    except (OffsetOutOfRange, UnknownTopic):
         yield from _all_columns(options, _what_is_left(options, work._replace(start=start)))
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:
     """What is still there of a range that has lost records since it was planned. Raises `DataLoss`."""
     where = TopicPartition(work.topic, work.partition)
-    with Brokers(options.client) as brokers:
-        earliest, latest = brokers.earliest([where]), brokers.latest([where])
+    try:
+        with Brokers(options.client) as brokers:
+            earliest, latest = brokers.earliest([where]), brokers.latest([where])
+    except UnknownTopic:
+        accept_losses(
+            [f"topic {work.topic} was deleted before {names([where])} was read to offset {work.end}"],
+            fail=options.fail_on_data_loss,
+        )
+        return work._replace(end=work.start)
     accept_losses(lost({where: work.start}, earliest, latest), fail=options.fail_on_data_loss)
     return work._replace(start=min(max(work.start, earliest[where]), work.end), end=min(work.end, latest[where]))
 

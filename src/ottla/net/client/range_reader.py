@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.client.connection import AnswerBody
-from ottla.client.errors import KafkaError, TimedOut, broker_error, raise_for
+from ottla.client.errors import KafkaError, TimedOut, UnknownTopic, broker_error, raise_for
 from ottla.client.fetching import (
     FetchedPartition,
     FetchLimits,
@@ -35,6 +35,8 @@ from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR
 FIRST_FETCH_BYTES = 256 * 1024
 """Asked for while it is not known what a record takes."""
 LEAST_FETCH_BYTES = 32 * 1024
+LOOKS = 3
+"""How many looks in a row must miss a topic before it counts as deleted: a broker that starts may not know it yet."""
 
 
 class FetchAhead(NamedTuple):
@@ -59,7 +61,7 @@ class RangeReader:
         self._cluster = Cluster(settings, whole_tries=True)
         self._ahead: FetchAhead | None = None
         self._fetched_bytes = self._passed_offsets = 0
-        self._idle_answers = 0
+        self._idle_answers = self._missed = 0
         self._max_idle_answers = max(2, settings.request_timeout_ms // max(1, settings.fetch_max_wait_ms))
 
     async def close(self) -> None:
@@ -70,7 +72,8 @@ class RangeReader:
         """Runs of whole batches from one answer, as large as `max_partition_fetch_bytes` allows; None when all was read.
 
         Their first and last records may lie outside the range. The list is empty where the answer held nothing visible. Raises
-        `OffsetOutOfRange` if the next offset is gone, `TimedOut` if `end` is not reached, and other `KafkaError`s.
+        `OffsetOutOfRange` if the next offset is gone, `UnknownTopic` if the topic is, `TimedOut` if `end` is not reached, and other
+        `KafkaError`s.
         """
         if self._offset >= self._end:
             return None
@@ -95,8 +98,19 @@ class RangeReader:
     async def _fetch(self) -> FetchedPartition | None:
         """The partition's part of an answer; None where the broker held the answer back to slow its client down (KIP-219)."""
         ahead, self._ahead = self._ahead, None
-        link, answer = ahead or self._ask(await self._cluster.link(await self._cluster.leader(self._where)))
+        link, answer = ahead or self._ask(await self._cluster.link(await self._leader()))
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
+
+    async def _leader(self) -> int:
+        """The node to ask. A topic that several looks in a row have missed is deleted: trying on would not bring it back."""
+        try:
+            node_id = await self._cluster.leader(self._where)
+        except UnknownTopic as error:
+            self._missed += 1
+            error.retriable = self._missed < LOOKS
+            raise
+        self._missed = 0
+        return node_id
 
     def _ask(self, link: Link) -> FetchAhead:
         self._link = link
