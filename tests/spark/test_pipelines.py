@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 import ottla
 from ottla.pipelines.archive import ArchivePipeline
@@ -17,6 +18,8 @@ from ottla.pipelines.mirror import MirrorPipeline
 from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.replay import ReplayPipeline
 from ottla.pipelines.running import Pipeline
+from ottla.pipelines.sql import SqlPipeline
+from ottla.pipelines.tables import tables
 from tests.spark.conftest import Topics
 
 Run = Callable[[Pipeline], list[PipelineStep]]
@@ -54,47 +57,32 @@ def fill(topics: Topics, topic: str, count: int, start: int = 0) -> None:
     topics.produce(topic, rows)
 
 
-def held(address: str, topic: str) -> list[tuple[Any, ...]]:
-    """What a topic of two partitions holds for readers of committed records, in its order, without offsets."""
+def committed_records(address: str, topic: str, partitions: int) -> list[Message]:
+    """What a topic holds for readers of committed records, partition by partition."""
     settings = {"bootstrap.servers": address, "group.id": "reader", "isolation.level": "read_committed"}
     consumer = Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
     found, ended = [], 0
-    consumer.assign([TopicPartition(topic, index, 0) for index in (0, 1)])
-    while ended < 2:
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    while ended < partitions:
         for each in consumer.consume(1000, timeout=1):
-            if (error := each.error()) is not None:
+            if (error := each.error()) is None:
+                found.append(each)
+            else:
                 assert error.code() == KafkaError._PARTITION_EOF
                 ended += 1
-            else:
-                found.append((each.partition(), each.key(), each.value(), each.timestamp()[1], each.headers() or []))
     consumer.close()
-    return sorted(found, key=lambda each: each[0])
+    return sorted(found, key=lambda each: (each.partition(), each.offset()))
 
 
-@pytest.mark.slow
-def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
-    topics: Topics, run: Run, spark: Any, unique: Callable[[str], str], tmp_path: Path
-) -> None:
-    topic, again = topics.make(), unique("again")
-    fill(topics, topic, 40)
-    archive = ArchivePipeline([topic], topics.address, tmp_path / "archive", once=True)
-    assert [(step.rows, step.lag) for step in run(archive)] == [(40, 0)]
-    fill(topics, topic, 10, start=40)
-    assert [step.rows for step in run(archive)] == [10]
-    assert run(archive) == []
-    days = sorted(path.name for path in (tmp_path / "archive" / f"topic={topic}").iterdir())
-    assert days == ["date=2023-11-14", "date=2023-11-15", "date=2023-11-16"]
+def held(address: str, topic: str) -> list[tuple[Any, ...]]:
+    """What a topic of two partitions holds, without offsets."""
+    found = committed_records(address, topic, 2)
+    return [(each.partition(), each.key(), each.value(), each.timestamp()[1], each.headers() or []) for each in found]
 
-    replay = ReplayPipeline(tmp_path / "archive", topics.address, into=again, rows_per_part=20, state_directory=tmp_path / "state")
-    assert [(step.rows, step.lag) for step in run(replay)] == [(16, 34), (16, 18), (18, 0)]
-    assert held(topics.address, again) == held(topics.address, topic)
-    assert run(replay) == []
 
-    late = ReplayPipeline(
-        tmp_path / "archive", topics.address, since="2023-11-15 00:00", until="2023-11-15 03:00", into=unique("late"), by_key=True,
-        state_directory=tmp_path / "late",
-    )  # fmt: skip
-    assert sum(step.rows for step in run(late)) == 3
+def last_values(address: str, topic: str) -> dict[bytes | None, Any]:
+    """The last value of each key of a topic of one partition, from JSON."""
+    return {each.key(): json.loads(each.value() or b"") for each in committed_records(address, topic, 1)}
 
 
 def put_transactions(address: str, topic: str) -> None:
@@ -146,6 +134,39 @@ def test_a_mirror_holds_the_same_and_groups_go_on_there_where_they_were(
             assert here[1] == moved[1]
         assert target.describe_topic_configs(copied)["retention.ms"].value == "-1"
         assert run(mirror) == []
+
+
+SCRIPT = """
+CREATE TABLE flights (origin STRING, delay INT) USING ottla OPTIONS (subscribe '{flights}');
+CREATE TEMPORARY VIEW late AS SELECT * FROM flights WHERE delay > 15; -- comment; here
+INSERT INTO `{late}` SELECT _key AS key, origin, delay FROM late;
+INSERT INTO `{sums}` SELECT origin AS key, cast(sum(delay) AS STRING) AS value FROM flights GROUP BY origin;
+SELECT count(*) AS records FROM `{flights}`;
+"""
+
+
+@pytest.mark.slow
+def test_a_script_reads_topics_as_tables_and_writes_to_topics(
+    topics: Topics, run: Run, spark: Any, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    flights, late, sums = topics.make(), topics.make(1), topics.make(1)
+    rows = [{"origin": ("JFK", "EWR")[number % 2], "delay": number} for number in range(20)]
+    topics.produce(flights, [{"value": json.dumps(row), "key": str(row["delay"])} for row in rows])
+    shown: list[Any] = []
+    script = SCRIPT.format(flights=flights, late=late, sums=sums)
+    pipeline = SqlPipeline(script, topics.address, lambda names, rows: shown.extend(rows), once=True, state_directory=tmp_path)
+    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 20), ("select-2", 20), (sums, 20)}
+    assert shown == [{"records": 20}]
+    assert last_values(topics.address, late) == {
+        str(n).encode(): {"origin": ("JFK", "EWR")[n % 2], "delay": n} for n in range(16, 20)
+    }
+    assert last_values(topics.address, sums) == {b"JFK": 90, b"EWR": 100}
+    assert [(each.name, each.columns) for each in tables(topics.address, [flights, sums])] == [
+        (flights, "origin STRING, delay BIGINT"),
+        (sums, None),
+    ]
+    for view in ("flights", "late", f"`{flights}`"):
+        spark.catalog.dropTempView(view.strip("`"))
 
 
 def test_what_cannot_be_archived_or_replayed_is_told(run: Run, spark: Any, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import WHERE
+from ottla.cli.asking import WHERE, add_options
 from ottla.cli.exits import MISUSED, fail
+from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
     from ottla.pipelines.running import Pipeline
@@ -24,6 +25,12 @@ MIRROR = """Write topics into another cluster: each record into its partition, w
 group has committed goes along, translated to the offsets there, so that its consumers can move. Started again after a kill, it goes
 on where it was."""
 
+SQL = """Run a script of Spark's SQL over topics as tables. CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subscribe
+'topic') says what a topic's values hold; a topic that is not created is a table of records. Each INSERT INTO a topic runs on as a
+query of its own, and goes on where it was when the script is started again; the rows of each SELECT are shown."""
+TABLES = """Topics as tables: their partitions, how many offsets they span, and the columns of values that are JSON, as the last
+records show them. --sql prints statements that `ottla pipeline sql` takes before a script of one's own."""
+
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("pipeline", help="archive, replay, mirror and query topics with Spark")
@@ -32,6 +39,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_archive(own)
     _add_replay(own)
     _add_mirror(own)
+    _add_sql(own)
+    _add_tables(own)
 
 
 def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
@@ -76,6 +85,23 @@ def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
     _add_state(command)
     _add_common(command, "source")
     command.set_defaults(run=lambda options: _running(options, _mirror))
+
+
+def _add_sql(own: Commands[argparse.ArgumentParser]) -> None:
+    command = own.add_parser("sql", help="a streaming query over topics as tables", description=SQL)
+    command.add_argument("files", metavar="FILE", type=Path, nargs="+", help="scripts, run as one")
+    _add_streaming(command, 0.0)
+    _add_state(command)
+    _add_common(command, "source")
+    command.set_defaults(run=lambda options: _running(options, _sql))
+
+
+def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
+    command = own.add_parser("tables", help="what columns topics have as tables", description=TABLES)
+    command.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    command.add_argument("--sql", action="store_true", help="print statements that create them")
+    add_options(command)
+    command.set_defaults(run=_tables)
 
 
 def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
@@ -160,6 +186,60 @@ def _mirror(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
         state_directory=options.state,
         options=more,
     )
+
+
+def _sql(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
+    from ottla.pipelines.sql import SqlPipeline
+
+    def show(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+        shown = [{name: plain(row[name]) for name in columns} for row in rows]
+        lines = as_lines(shown) if options.json else table(columns, ([*map(text, row.values())] for row in shown))
+        print("\n".join(lines), flush=True)
+
+    try:
+        script = ";\n".join(file.read_text(encoding="utf-8") for file in options.files)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"Cannot read a script: {error}; name a readable one.") from error
+    return SqlPipeline(
+        script,
+        options.bootstrap_server,
+        show,
+        name=str(options.files[-1].resolve()),
+        once=options.once,
+        every_s=options.every,
+        state_directory=options.state,
+        options=more,
+    )
+
+
+def plain(value: object) -> str | int | float | None:
+    """A value of a row as something to show: bytes as text, and what JSON has no word for as it is written."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode(errors="backslashreplace")
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def text(value: str | int | float | None) -> str | None:
+    """A plain value in a table."""
+    return None if value is None else str(value)
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from ottla.errors import KafkaError
+    from ottla.pipelines.tables import tables
+    from ottla.spark.errors import OptionError
+
+    try:
+        found = tables(options.bootstrap_server, options.topics)
+    except (KafkaError, OptionError) as error:
+        return fail(str(error))
+    headers = ("TOPIC", "PARTITIONS", "OFFSETS", "COLUMNS OF ITS VALUES")
+    rows = [(each.name, each.partitions, each.offsets, each.columns) for each in found]
+    lines = as_lines(map(asdict, found)) if options.json else table(headers, rows)
+    print("\n".join([each.as_sql() for each in found] if options.sql else lines))
+    return 0
 
 
 def _running(options: argparse.Namespace, make: Callable[[argparse.Namespace, dict[str, str]], Pipeline]) -> int:

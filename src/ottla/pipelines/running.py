@@ -112,16 +112,25 @@ def follow(
 
     `between` is called all the while, several times a second.
     """
-    steps = Steps(pipeline)
-    while True:
-        going = query.isActive
-        for progress in query.recentProgress:
-            step = steps.take(json.loads(progress.json))
-            if step is not None:
-                tell(step)
-        if not going:
-            break
+    follow_all({pipeline: query}, tell, stop, between=between)
+
+
+def follow_all(
+    queries: Mapping[str, StreamingQuery], tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
+) -> None:
+    """Tell each micro-batch of several queries, by their names, until all have ended or one has failed, or `stop` is set."""
+    steps = {name: Steps(name) for name in queries}
+    going = dict(queries)
+    while going:
+        ended = [name for name, query in going.items() if not query.isActive]
+        for name, query in going.items():
+            for progress in query.recentProgress:
+                step = steps[name].take(json.loads(progress.json))
+                if step is not None:
+                    tell(step)
+        for name in ended:
+            going.pop(name).awaitTermination()
         between()
-        if stop.wait(LOOK_EVERY_S):
-            query.stop()
-    query.awaitTermination()
+        if going and stop.wait(0 if ended else LOOK_EVERY_S):
+            for query in going.values():
+                query.stop()

@@ -1,0 +1,156 @@
+"""A script of SQL over topics as tables: each INSERT INTO becomes a query that runs on, each SELECT one whose rows are shown.
+
+A table with columns reads values of that shape (JSON unless option valueFormat says otherwise), and what else a record has is in
+`_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.net.client.admin import Admin
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.running import Tell, follow_all, locked
+from ottla.pipelines.state import PipelineState, default_directory
+from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+RECORD_COLUMNS = ("key", "partition", "offset", "timestamp")
+OF_RECORDS = ("key", "value", "headers", "partition", "topic")
+BY_FORMAT = ("keyformat", "keyschema", "valueformat", "valueschema", "schemaregistry", "delimiter")
+MOST_SHOWN = 1000
+Show = Callable[[Sequence[str], Iterable[Mapping[str, object]]], None]
+"""Shows rows: the names of their columns, and each row by these."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlPipeline:
+    """A script and where its topics are. `options` are more options for all sources."""
+
+    script: str
+    servers: str
+    show: Show
+    name: str = "sql"
+    once: bool = False
+    every_s: float = 0.0
+    state_directory: Path | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> PipelineState:
+        about = {"pipeline": "sql", "name": self.name, "servers": self.servers}
+        return PipelineState(self.state_directory or default_directory(about), about)
+
+    def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
+        """Run all queries until everything is read, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        statements = statements_of(self.script)
+        state = self.state
+        state.open()
+        with locked(spark, state):
+            running: dict[str, StreamingQuery] = {}
+            try:
+                Script(self, spark, state, running).begin(statements)
+                follow_all(running, tell, stop)
+            finally:
+                for query in running.values():
+                    query.stop()
+
+
+class Script:
+    """Carries out the statements of a script, one after the other; `running` takes in the queries that it starts."""
+
+    def __init__(self, wanted: SqlPipeline, spark: SparkSession, state: PipelineState, running: dict[str, StreamingQuery]) -> None:
+        self._wanted, self._spark, self._state = wanted, spark, state
+        self._running = running
+        self._tables: dict[str, CreateTable] = {}
+
+    def begin(self, statements: Sequence[Statement]) -> None:
+        self._topics_named(statements)
+        for statement in statements:
+            match statement:
+                case CreateTable():
+                    self._create(statement)
+                case InsertInto(table, query):
+                    self._start(table, self._insert(table, self._spark.sql(query)))
+                case ShowRows(query):
+                    self._show(self._spark.sql(query))
+                case ForSpark(text):
+                    self._spark.sql(text)
+
+    def _topics_named(self, statements: Sequence[Statement]) -> None:
+        """Each topic that the script reads by its name, and does not create as a table, is a table of records."""
+        read = [each.text if isinstance(each, ForSpark) else each.query for each in statements if not isinstance(each, CreateTable)]
+        created = {each.name for each in statements if isinstance(each, CreateTable)}
+        with Admin(self._wanted.servers) as admin:
+            topics = set(admin.list_topics())
+        for name in sorted(topics & set().union(*map(words_of, read)) - created):
+            self._create(CreateTable(name))
+
+    def _create(self, table: CreateTable) -> None:
+        self._tables[table.name] = table
+        given = {"startingOffsets": "earliest", **self._wanted.options, **table.options}
+        given = {"kafka.bootstrap.servers": self._wanted.servers, "subscribe": table.name, **given}
+        if table.columns is None:
+            rows = self._spark.readStream.format("ottla").options(**given).load()
+        else:
+            given = {"valueFormat": "json", "valueSchema": table.columns, **given}
+            rows = self._spark.readStream.format("ottla").options(**given).load()
+            rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
+        rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
+
+    def _insert(self, name: str, rows: DataFrame) -> DataStreamWriter:
+        """A writer of rows to a topic: as records if they have a column value, otherwise all columns as one value."""
+        table = self._tables.get(name, CreateTable(name))
+        given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
+        given |= {"kafka.bootstrap.servers": self._wanted.servers, "topic": table.options.get("subscribe", name)}
+        if not rows.isStreaming:
+            raise PipelineError(f"INSERT INTO {name} reads no topic: name one in its query.")
+        if "value" not in rows.columns:
+            rows, given = packed(rows), {"valueFormat": "json", **given}
+        return rows.writeStream.format("ottla").options(**given)
+
+    def _show(self, rows: DataFrame) -> None:
+        if not rows.isStreaming:
+            self._rows_shown(rows, 0)
+            return
+        self._start(f"select-{len(self._running)}", rows.writeStream.foreachBatch(self._rows_shown))
+
+    def _rows_shown(self, rows: DataFrame, batch_id: int) -> None:
+        self._wanted.show(rows.columns, (row.asDict(recursive=True) for row in rows.limit(MOST_SHOWN).collect()))
+
+    def _start(self, name: str, writer: DataStreamWriter) -> None:
+        name = name if name not in self._running else f"{name}-{len(self._running)}"
+        trigger = {"availableNow": True} if self._wanted.once else {"processingTime": f"{self._wanted.every_s:g} seconds"}
+        writer = writer.option("checkpointLocation", str(self._state.checkpoint / name)).queryName(name).trigger(**trigger)
+        self._running[name] = started(writer)
+
+
+def packed(rows: DataFrame) -> DataFrame:
+    """All columns but those of records as one: value."""
+    from pyspark.sql import functions as f
+
+    kept = [name for name in OF_RECORDS if name in rows.columns]
+    inside = [name for name in rows.columns if name not in kept]
+    if not inside:
+        raise PipelineError("Rows to insert have no column for the value: select some besides key, headers, partition and topic.")
+    return rows.select(*kept, f.struct(*(rows[f"`{name}`"] for name in inside)).alias("value"))
+
+
+def started(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query. Groups that change with each batch come anew as a whole, for a sink of Python takes no changes alone."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return writer.start()
+    except AnalysisException as error:
+        if "STREAMING_OUTPUT_MODE" not in str(error.getCondition()):
+            raise
+        return writer.outputMode("complete").start()
