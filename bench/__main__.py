@@ -80,16 +80,6 @@ def load(servers: list[Server], results: Results, sizes: Sizes, rounds: int) -> 
         results.add(server.name, {"resident memory after load, MB": resident_mb(server)})
 
 
-def with_spark(servers: list[Server], results: Results, repeats: int) -> None:
-    for server in servers:
-        say(f"{server.name}: Spark")
-        try:
-            for figures in spark.measure(server, repeats):
-                results.add(server.name, figures)
-        except spark.NotMeasured as missing:
-            results.notes.append(f"Spark on {server.name} was not measured: {missing}.")
-
-
 def with_groups(results: Results, divide: int, rounds: int) -> None:
     say("groups")
     groups.measure(results, groups.Sizes().divided(divide), rounds, alone=not results.has_peer)
@@ -135,7 +125,8 @@ def main() -> int:
         results.servers = [server.name for server in servers]
         load(servers, results, Sizes().divided(wanted.divide), wanted.rounds)
         if not wanted.no_spark:
-            with_spark(servers, results, wanted.rounds)
+            say("Spark")
+            spark.measure(results, servers, wanted.rounds, wanted.divide)
     if not wanted.no_groups:
         with_groups(results, wanted.divide, wanted.rounds)
     if not wanted.no_transactions:

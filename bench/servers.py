@@ -62,6 +62,10 @@ class Ottla:
     def pid(self) -> int:
         return self._broker.pid
 
+    @property
+    def data_dir(self) -> Path:
+        return self._broker.data_dir
+
     def __enter__(self) -> Self:
         began = time.monotonic()
         self._broker.start()

@@ -1,24 +1,29 @@
-"""Spark reading and writing: Ottla's source, and Spark's own JVM connector on Apache Kafka where its jars are in the cache.
+"""Spark reading and writing through Ottla's source and sink, and Spark's own JVM connector beside them, on the same broker.
 
-Each runs in a process and, for the JVM connector, in an environment of its own (it goes with another PySpark). Says why it did
-not measure what it could not.
+Each runs in a process and, for the JVM connector, in an environment of its own (it goes with another PySpark): its jars have to be
+in the cache. Says why it did not measure what it could not. `python -m bench.spark` measures this alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apache_kafka
 from bench.loads import Figures, has_leaders
-from bench.servers import Server
+from bench.report import Results, table
+from bench.servers import Ottla, Server
 
 CONNECTOR_PYSPARK = "4.2.0"
-ROWS_100_B, ROWS_1_KB = 2_000_000, 400_000
+CONNECTOR = f"JVM connector {CONNECTOR_PYSPARK}"
+SAME_BROKER = (
+    "The figures of Spark are all of Ottla's broker: the second column is Spark's own JVM connector, reading and writing there."
+)
+ROWS_100_B, ROWS_1_KB, ROWS_FEW = 2_000_000, 400_000, 20
 JOB = Path(__file__).with_name("spark_job.py")
 
 
@@ -49,21 +54,25 @@ def connector_python() -> str:
     return str(python)
 
 
-def fill(server: Server) -> None:
-    """The topics that Spark reads: two partitions, keys of 16 bytes."""
+def fill(server: Server, divide: int = 1) -> None:
+    """The topics that Spark reads: keys of 16 bytes."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": server.address})
-    sizes = {"spark-100": (ROWS_100_B, 100), "spark-1000": (ROWS_1_KB, 1000), "spark-out": (0, 0)}
-    for topic, (count, size) in sizes.items():
-        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
-        while not has_leaders(admin, topic, 2):
+    many, large = ROWS_100_B // divide, ROWS_1_KB // divide
+    wanted = {
+        "spark-100": (2, many, 100), "spark-100-16": (16, many, 100), "spark-1000": (2, large, 1000),
+        "spark-few": (2, ROWS_FEW, 100), "spark-out": (2, 0, 0),
+    }  # fmt: skip
+    for topic, (partitions, count, size) in wanted.items():
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        while not has_leaders(admin, topic, partitions):
             pass
         producer = Producer({"bootstrap.servers": server.address, "linger.ms": 50, "queue.buffering.max.messages": 3_000_000})
         for number in range(count):
-            producer.produce(topic, bytes(size), b"%016d" % number, partition=number & 1)
+            producer.produce(topic, bytes(size), b"%016d" % number, partition=number % partitions)
             if not number & 0xFFFF:
                 producer.poll(0)
         if producer.flush(120):
@@ -93,11 +102,18 @@ def ottla_environment() -> dict[str, str]:
         os.environ.update(before)
 
 
-def run_job(python: str, server: Server, kind: str, repeats: int, settings: dict[str, str]) -> list[Figures]:
-    """Rows per second of each kind of query, per repeat."""
-    job = {"format": kind, "bootstrap": server.address, "repeats": repeats, "settings": settings}
-    environment = ottla_environment() if kind == "ottla" else plain_environment(python)
-    done = subprocess.run([python, str(JOB), json.dumps(job)], capture_output=True, text=True, env=environment, timeout=600)
+def run_job(kind: str, server: Server, repeats: int) -> list[Figures]:
+    """What each kind of query did, per repeat, through the format `ottla` or `kafka`. Raises `NotMeasured`."""
+    job: dict[str, object] = {"format": kind, "bootstrap": server.address, "repeats": repeats}
+    if kind == "ottla":
+        from ottla.spark.session import QUICK
+
+        python, environment, job["settings"] = sys.executable, ottla_environment(), dict(QUICK)
+        job["directory"] = str(server.data_dir) if isinstance(server, Ottla) else ""
+    else:
+        python = connector_python()
+        environment, job["settings"] = plain_environment(python), {"spark.jars": ",".join(map(str, connector_jars()))}
+    done = subprocess.run([python, str(JOB), json.dumps(job)], capture_output=True, text=True, env=environment, timeout=1800)
     if done.returncode:
         raise NotMeasured(f"the Spark job on {server.name} failed: {last_lines(done.stderr)}")
     return [dict(figures) for figures in json.loads(done.stdout.splitlines()[-1])]
@@ -107,12 +123,33 @@ def last_lines(text: str, count: int = 3) -> str:
     return " / ".join(text.strip().splitlines()[-count:])[:400]
 
 
-def measure(server: Server, repeats: int) -> Sequence[Figures]:
-    """Raises `NotMeasured`."""
-    if server.name == "Ottla":
-        python, kind, settings = sys.executable, "ottla", dict[str, str]()
-    else:
-        jars = ",".join(map(str, connector_jars()))
-        python, kind, settings = connector_python(), "kafka", {"spark.jars": jars}
-    fill(server)
-    return run_job(python, server, kind, repeats, settings)
+def measure(results: Results, servers: list[Server], repeats: int, divide: int = 1) -> None:
+    """Ottla's source on the first server; beside it the JVM connector, or on the second one what another checkout makes of it."""
+    jobs = [("ottla", server, server.name) for server in servers if server.name.startswith("Ottla")]
+    if results.has_peer:
+        jobs.append(("kafka", servers[0], results.servers[-1]))
+        results.notes.append(SAME_BROKER)
+    for server in {id(server): server for _, server, _ in jobs}.values():
+        fill(server, divide)
+    for kind, server, name in jobs:
+        try:
+            for figures in run_job(kind, server, repeats):
+                results.add(name, figures)
+        except NotMeasured as missing:
+            results.notes.append(f"Spark's format {kind!r} on {server.name} was not measured: {missing}.")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each query runs (default 3)")
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every topic N times smaller")
+    wanted = parser.parse_args()
+    with Ottla() as server:
+        results = Results([server.name, CONNECTOR])
+        measure(results, [server], wanted.rounds, wanted.divide)
+    print(table(results), *results.notes, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

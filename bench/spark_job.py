@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+COLD_TRIGGERS, TRIGGERS = 15, 55
 
 
 def session(settings: dict[str, str]) -> Any:
@@ -24,15 +28,15 @@ def session(settings: dict[str, str]) -> Any:
     return spark
 
 
-def reader(spark: Any, job: dict[str, Any], topic: str) -> Any:
+def reader(spark: Any, job: dict[str, Any], topic: str, **options: str) -> Any:
     reading = spark.read.format(job["format"]).option("kafka.bootstrap.servers", job["bootstrap"])
-    return reading.option("subscribe", topic).option("startingOffsets", "earliest").load()
+    return reading.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
 
 
-def rows_per_s(rows: int, query: Callable[[], Any]) -> float:
+def seconds(query: Callable[[], Any]) -> float:
     began = time.perf_counter()
     query()
-    return rows / (time.perf_counter() - began)
+    return time.perf_counter() - began
 
 
 def copy(spark: Any, job: dict[str, Any]) -> None:
@@ -40,22 +44,52 @@ def copy(spark: Any, job: dict[str, Any]) -> None:
     writing.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", "spark-out").mode("append").save()
 
 
+def trigger_ms(spark: Any, job: dict[str, Any]) -> float:
+    """The median time of micro-batches of 20 rows, one at once after the other."""
+    reading = spark.readStream.format(job["format"]).option("kafka.bootstrap.servers", job["bootstrap"])
+    stream = (
+        reading.option("subscribe", "spark-100").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "20").load()
+    )
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            while len(query.recentProgress) < TRIGGERS and query.exception() is None:
+                time.sleep(0.2)
+            took = [each.durationMs["triggerExecution"] for each in query.recentProgress[COLD_TRIGGERS:TRIGGERS]]
+        finally:
+            query.stop()
+    return float(median(took))
+
+
 def once(spark: Any, job: dict[str, Any], rows: dict[str, int]) -> dict[str, float]:
     def noop() -> None:
         reader(spark, job, "spark-100").write.format("noop").mode("overwrite").save()
 
-    return {
-        "Spark read 100 B → count, rows/s": rows_per_s(rows["spark-100"], reader(spark, job, "spark-100").count),
-        "Spark read 100 B → noop, rows/s": rows_per_s(rows["spark-100"], noop),
-        "Spark read 1 KB → count, rows/s": rows_per_s(rows["spark-1000"], reader(spark, job, "spark-1000").count),
-        "Spark topic → topic 100 B, rows/s": rows_per_s(rows["spark-100"], lambda: copy(spark, job)),
+    def count(topic: str, **options: str) -> float:
+        return rows[topic] / seconds(reader(spark, job, topic, **options).count)
+
+    found = {
+        "Spark read 100 B → count, rows/s": count("spark-100"),
+        "Spark read 100 B of 16 partitions → count, rows/s": count("spark-100-16"),
+        "Spark read 100 B → noop, rows/s": rows["spark-100"] / seconds(noop),
+        "Spark read 1 KB → count, rows/s": count("spark-1000"),
+        "Spark topic → topic 100 B, rows/s": rows["spark-100"] / seconds(lambda: copy(spark, job)),
+        "Spark trigger of 20 rows, p50 ms": trigger_ms(spark, job),
+        "Spark count of 20 rows, s": seconds(reader(spark, job, "spark-few").count),
+        "Spark limit(1), s": seconds(reader(spark, job, "spark-100").limit(1).collect),
     }
+    if job.get("directory"):
+        files = {"ottla.directory": job["directory"]}
+        found["Spark read 100 B from files → count, rows/s"] = count("spark-100", **files)
+        found["Spark read 1 KB from files → count, rows/s"] = count("spark-1000", **files)
+        found["Spark read 100 B, column offset alone → count, rows/s"] = count("spark-100", columns="offset")
+    return found
 
 
 def main() -> None:
     job = json.loads(sys.argv[1])
     spark = session(job["settings"])
-    rows = {topic: reader(spark, job, topic).count() for topic in ("spark-100", "spark-1000")}
+    rows = {topic: reader(spark, job, topic).count() for topic in ("spark-100", "spark-100-16", "spark-1000", "spark-few")}
     copy(spark, job)
     print(json.dumps([once(spark, job, rows) for _ in range(job["repeats"])]))
     spark.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from ottla.client.settings import ProducerSettings
 from ottla.client.types import TopicPartition as Where
@@ -167,3 +167,35 @@ def test_a_topic_deleted_before_its_task_ends_is_a_loss_or_the_end_of_the_task_w
     with pytest.raises(DataLoss, match=f"topic {topic} was deleted before {topic}-0 was read to offset 1"):
         task(topics, topic, 0, 1, **patient)
     assert task(topics, topic, 0, 1, failOnDataLoss="false", **patient) == []
+
+
+def lose(topics: Topics, topic: str, before: int) -> None:
+    for deleted in topics.delete_records([TopicPartition(topic, 0, before)]):
+        assert deleted.low_watermark == before
+
+
+def test_records_that_go_between_planning_and_reading_are_a_loss_or_left_out(topics: Topics) -> None:
+    topic = topics.make(1)
+    write(topics, topic, [build(None, [b"%d" % number], 0) for number in range(10)])
+    readers = [BatchReader(asked, source_schema(asked.columns)) for asked in asked_twice(topics, topic, {})]
+    planned = [reader.partitions() for reader in readers]
+    lose(topics, topic, 4)
+    with pytest.raises(DataLoss, match=f"{topic}-0 was to be read from offset 0 and begins at 4 now"):
+        list(readers[0].read(planned[0][0]))
+    assert offsets(list(readers[1].read(planned[1][0]))) == list(range(4, 10))
+
+
+def asked_twice(topics: Topics, topic: str, more: dict[str, str]) -> list[ReadOptions]:
+    return [options(topics, topic, failOnDataLoss=fails, **more) for fails in ("true", "false")]
+
+
+def test_records_that_go_while_a_task_reads_are_a_loss_or_left_out(topics: Topics) -> None:
+    topic = topics.make(1)
+    write(topics, topic, [build(None, [bytes(50_000)], 0) for _ in range(20)])
+    first = {"kafka.max.partition.fetch.bytes": "1", "kafka.fetch.max.bytes": "1"}
+    reading = [rows_of(each, source_schema(each.columns), Range(topic, 0, 0, 20)) for each in asked_twice(topics, topic, first)]
+    assert [offsets([next(each)]) for each in reading] == [[0], [0]]
+    lose(topics, topic, 18)
+    with pytest.raises(DataLoss, match=f"{topic}-0 was to be read from offset . and begins at 18 now"):
+        list(reading[0])
+    assert offsets(list(reading[1]))[-2:] == [18, 19]
