@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.apache_kafka import free_port
-from ottla.testing import BrokerProcess
 from tests.spark.conftest import Topics
+from tests.support.peers import start_peer
 from tests.support.recorder import Recorder
 
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
@@ -51,14 +52,19 @@ class Site:
         return found
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    port, home = free_port(), tmp_path_factory.mktemp("direct") / "data"
-    settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    with BrokerProcess(home, settings) as broker:
+@contextmanager
+def recorded(kind: str, home: Path) -> Iterator[Site]:
+    port = free_port()
+    with start_peer(kind, home, {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
         host, _, own_port = broker.address.rpartition(":")
         with Recorder(port, (host, int(own_port))) as recorder:
-            yield Site(recorder, home)
+            yield Site(recorder, home / ("data" if kind == "ottla" else "kafka/data"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with recorded("ottla", tmp_path_factory.mktemp("direct")) as made:
+        yield made
 
 
 def fill(site: Site, topic: str, codec: str, count: int = 2_000) -> None:
@@ -79,7 +85,20 @@ def test_the_rows_of_many_segments_are_those_that_the_broker_has(site: Site, uni
 
 
 def test_what_is_committed_is_known_from_the_files_too(site: Site, unique: Callable[[str], str]) -> None:
-    topic = site.topics.make(1, unique("transactions"))
+    check_transactions(site, site.topics.make(1, unique("transactions")))
+
+
+def test_the_files_of_apache_kafka_are_read_while_it_writes_them(tmp_path: Path) -> None:
+    with recorded("apache-kafka", tmp_path) as site:
+        topic = site.topics.make(2, "files", {"segment.bytes": "1048576"})
+        fill(site, topic, "none", 12_000)
+        rows = site.read_files(topic, minPartitions="9")
+        assert len(rows) == 12_000
+        assert rows == site.read(topic, minPartitions="9")
+        check_transactions(site, site.topics.make(1, "transactions"))
+
+
+def check_transactions(site: Site, topic: str) -> None:
     producer = Producer({"bootstrap.servers": site.recorder.address, "transactional.id": topic, "linger.ms": 0})
     producer.init_transactions(30)
     for number in range(8):
