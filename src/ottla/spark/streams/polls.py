@@ -11,6 +11,7 @@ from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
 from ottla.net.client.cluster import FETCH_LANE, Cluster
+from ottla.net.client.link import Link
 from ottla.spark.planning import PartitionOffsets
 from ottla.wire.api.fetch import FetchResponse
 
@@ -38,6 +39,7 @@ class Polls:
         self._wait_ms = min(WAIT_MS, cluster.settings.request_timeout_ms // 2)
         self._limits = FetchLimits(1, 1, fetch_max_wait_ms=self._wait_ms, read_committed=read_committed)
         self._polls: dict[int, Poll] = {}
+        self._links: dict[int, Link] = {}
 
     async def close(self) -> None:
         for node_id in list(self._polls):
@@ -85,16 +87,15 @@ class Polls:
             return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        try:
-            (await self._cluster.link(node_id, FETCH_LANE)).close()
-        except KafkaError as error:
-            logger.debug("closing the connection of a poll: %s", error)
+        if node_id in self._links:
+            self._links.pop(node_id).close()
 
     async def _ask(self, node_id: int, positions: Positions) -> bool:
         begun_s = asyncio.get_running_loop().time()
         request = fetch_request(positions, self._limits)
         try:
-            answer: FetchResponse = await self._cluster.ask(node_id, FETCH, request, lane=FETCH_LANE)
+            link = self._links[node_id] = await self._cluster.link(node_id, FETCH_LANE)
+            answer: FetchResponse = await link.ask(FETCH, request, self._cluster.settings.request_timeout_ms)
         except KafkaError as error:
             logger.debug("waiting for records: %s", error)
             return False
