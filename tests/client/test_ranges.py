@@ -188,14 +188,18 @@ def test_reading_starts_no_thread_and_can_be_left_in_the_middle(broker: Peer, to
     found.close()  # type: ignore[attr-defined]  # it is a generator
 
 
-def test_a_task_that_writes_leaves_no_thread_behind_even_if_it_fails(broker: Peer, topic: str) -> None:
+def test_what_a_task_writes_through_leaves_no_thread_behind_even_if_it_fails(broker: Peer, topic: str) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[arrow]'")
     sending = importlib.import_module("ottla.spark.sending")
 
     def task(value: bytes, fails: int) -> None:
-        with sending.TaskProducer(ProducerSettings(bootstrap_servers=broker.address)) as producer:
+        producer = sending.TaskProducer.start(ProducerSettings(bootstrap_servers=broker.address))
+        try:
             producer.send(ottla.TopicPartition(topic, 0), build(None, [value], 0))
             assert 1 // (1 - fails)
+            producer.flush()
+        finally:
+            producer.close()
 
     before = threading.enumerate()
     task(b"x", fails=0)

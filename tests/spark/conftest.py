@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs leave out what it passes on
 
 from ottla.spark.java import NoJava
@@ -106,17 +106,18 @@ class Topics:
         consumer.close()
 
     def read(self, topic: str, partitions: int = 2) -> list[Message]:
-        """All that a topic holds, by partition and offset."""
-        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "reader", "enable.partition.eof": False})
+        """All that is committed in a topic, by partition and offset."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.address, "group.id": "reader", "isolation.level": "read_committed"}
+        consumer = Consumer({**settings, "enable.partition.eof": True})
         found = []
         for index in range(partitions):
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=20)
-            consumer.assign([TopicPartition(topic, index, low)])
-            while low < high:
-                for message in consumer.consume(high - low, timeout=1):
-                    assert message.error() is None
-                    low += 1
-                    found.append(message)
+            consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING)])
+            while (message := consumer.poll(20)) is not None and message.error() is None:
+                found.append(message)
+            assert message is not None, "the end was not reached"
+            error = message.error()
+            assert error is not None
+            assert error.code() == KafkaError._PARTITION_EOF, error
         consumer.close()
         return found
 

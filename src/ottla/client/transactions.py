@@ -133,6 +133,14 @@ class ProducerTransactions:
         open_phases = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
         return self.phase in open_phases and not failed and not self._end_asked
 
+    def handed_over(self) -> None:
+        """Somebody else ends the transaction, whose records are all written: `taken_back` then says how to go on."""
+        self.ended()
+
+    def taken_back(self, identity: Identity) -> None:
+        """Somebody else has ended the transaction that was handed over; the coordinator says under which identity to go on."""
+        self.identity = identity
+
     # --- batches and offsets that leave
 
     @property

@@ -71,6 +71,16 @@ def committing(work: Work, handed: Sequence[Handed], clock: Clock, *, found_deci
     return CommitOutcome.WRITTEN
 
 
+def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[CommitOutcome]:
+    """Commit what no later attempt can ask about: a job without a name. Raises `NotCommitted`, `Torn`."""
+    if not handed:
+        return CommitOutcome.EMPTY
+    started_ms = yield from _all_open(work, handed, clock)
+    yield from _committed(work, tuple(handed))
+    yield from _cleared(work, handed, started_ms, others=False)
+    return CommitOutcome.WRITTEN
+
+
 def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
     """Abort what was handed over of a batch that failed; but what was decided meanwhile is committed. Raises `Torn`."""
     decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None

@@ -5,10 +5,14 @@ The last decision of each query or job is what counts.
 
 from __future__ import annotations
 
+import json
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
+
+VERSION: Final = 1
 
 
 class Handed(NamedTuple):
@@ -41,3 +45,54 @@ class BatchDecision(NamedTuple):
     def covers(self, batch_id: int) -> bool:
         """Whether this batch is written, or an earlier one than was."""
         return self.batch_id > batch_id or (self.batch_id == batch_id and self.verdict is BatchVerdict.WRITTEN)
+
+
+class UnreadableDecision(KafkaError):
+    """A record among the decisions that this version of Ottla does not understand."""
+
+
+def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
+    """Key and value of the record."""
+    transactions = [
+        {
+            "transactionalId": each.transactional_id,
+            "producerId": each.producer_id,
+            "producerEpoch": each.producer_epoch,
+            "rows": each.rows,
+            "partitions": [list(where) for where in each.partitions],
+        }
+        for each in decision.transactions
+    ]
+    value = {
+        "version": VERSION,
+        "runId": decision.run_id,
+        "batchId": decision.batch_id,
+        "verdict": decision.verdict.value,
+        "decidedMs": decision.decided_ms,
+        "transactions": transactions,
+    }
+    return name.encode(), json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode(key: bytes, value: bytes) -> BatchDecision:
+    """The decision in a record. Raises `UnreadableDecision`."""
+    try:
+        found = json.loads(value)
+        if found["version"] > VERSION:
+            raise UnreadableDecision(
+                f"The decision about {key.decode(errors='replace')} was written by a newer Ottla (version {found['version']}): "
+                "run this query or job with that one."
+            )
+        transactions = tuple(_handed(each) for each in found["transactions"])
+        verdict = BatchVerdict(found["verdict"])
+        return BatchDecision(found["runId"], int(found["batchId"]), verdict, transactions, int(found["decidedMs"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableDecision(
+            f"The decision about {key.decode(errors='replace')} is damaged, or something else was written into its topic: "
+            f"{value[:100]!r}. Name another topic in option decisionTopic, or write the record again by hand."
+        ) from error
+
+
+def _handed(found: dict[str, Any]) -> Handed:
+    partitions = tuple(TopicPartition(topic, index) for topic, index in found["partitions"])
+    return Handed(found["transactionalId"], found["producerId"], found["producerEpoch"], found["rows"], partitions)

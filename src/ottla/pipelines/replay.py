@@ -137,7 +137,8 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
 
 def _once(job_id: str) -> Mapping[str, str]:
     """Options that let a part that is written again leave no second copy."""
-    return {}
+    job, _, part = job_id.rpartition("/")
+    return {"jobId": job, "batchId": part}
 
 
 def _into(wanted: ReplayPipeline) -> Mapping[str, str]:

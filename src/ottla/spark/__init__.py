@@ -4,3 +4,9 @@ Options carry the names of Spark's own Kafka connector, so a job moves by changi
 `options` and `planning` are pure; `brokers` is the only door to the network; `source`, `reading` and `writing` are what Spark
 calls. This package knows the client and the records, and a broker's files in `direct` alone; never a broker's insides.
 """
+
+from __future__ import annotations
+
+from ottla.spark.exactly_once.batches import write_once
+
+__all__ = ["write_once"]

@@ -79,7 +79,9 @@ class WriteOptions:
     """What a writer needs. `topic`, if given, takes precedence over the column of that name.
 
     With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing. A record of more than
-    `max_request_size` bytes stops the job; None leaves that to the brokers.
+    `max_request_size` bytes stops the job; None leaves that to the brokers. A job that is run again under the same `job_id` and
+    `batch_id` writes once, as the micro-batches of a stream do, unless `exactly_once` is switched off: `decision_topic` keeps what
+    is written. Without `transaction_timeout_ms`, transactions have the brokers' longest.
     """
 
     client: ProducerSettings
@@ -88,6 +90,12 @@ class WriteOptions:
     include_timestamp: bool = False
     max_request_size: int | None = None
     formats: Formats = BYTES
+    exactly_once: bool = True
+    job_id: str | None = None
+    batch_id: int = 0
+    run_id: str | None = None
+    decision_topic: str = "ottla-decisions"
+    transaction_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,12 @@ _ALL = (
     Option("failOnDataLoss", texts.boolean),
     Option("includeHeaders", texts.boolean, (SOURCE, SINK)),
     Option("includeTimestamp", texts.boolean, (SINK,)),
+    Option("deliveryGuarantee", texts.exactly_once, (SINK,)),
+    Option("jobId", texts.text, (SINK,)),
+    Option("batchId", texts.batch_id, (SINK,)),
+    Option("runId", texts.text, (SINK,)),
+    Option("decisionTopic", texts.text, (SINK,)),
+    Option("transactionTimeout", texts.duration_ms, (SINK,)),
     Option("groupIdPrefix", texts.text),
     Option("columns", texts.columns),
     Option("topic", texts.text, (SINK,)),
@@ -333,4 +347,27 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         include_timestamp=parsed.values.get("includeTimestamp", False),
         max_request_size=client.max_request_size if "max.request.size" in parsed.client else None,
         formats=choice.formats_of(parsed.values),
+        exactly_once=_is_exactly_once(parsed),
+        job_id=parsed.values.get("jobId"),
+        batch_id=parsed.values.get("batchId", 0),
+        run_id=parsed.values.get("runId"),
+        decision_topic=parsed.values.get("decisionTopic", "ottla-decisions"),
+        transaction_timeout_ms=parsed.values.get("transactionTimeout"),
     )
+
+
+def _is_exactly_once(parsed: _Parsed) -> bool:
+    """The default, unless settings of the client rule it out that a job may have had before. Raises `OptionError`."""
+    wanted = parsed.values.get("deliveryGuarantee")
+    against = [
+        f"kafka.{name}" for name in ("acks", "enable.idempotence") if parsed.client.get(name) not in (None, "all", "-1", "true")
+    ]
+    if wanted and against:
+        raise OptionError(f"deliveryGuarantee exactly-once needs acks=all and idempotence: leave out {' and '.join(against)}.")
+    if wanted is None and against:
+        logger.warning("acks or idempotence are given, so rows are written at least once, not exactly once")
+    if not wanted and wanted is not None and (idle := parsed.given("jobId", "batchId", "decisionTopic", "transactionTimeout")):
+        raise OptionError(f"{idle[0]} is for deliveryGuarantee exactly-once: leave out one of them.")
+    if "jobId" not in parsed.values and (counted := parsed.given("batchId", "runId")):
+        raise OptionError(f"{counted[0]} is for a job that names itself: give jobId as well.")
+    return bool(wanted) if wanted is not None else not against

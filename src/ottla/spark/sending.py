@@ -6,7 +6,6 @@ import random
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Self
 
 import numpy
@@ -32,30 +31,32 @@ HANDED_OVER = 4
 
 
 class TaskProducer:
-    """A task's `BatchProducer`, blocking: a context manager that waits at its end until every batch is acknowledged.
+    """A `BatchProducer` for the thread of a task. Its loop has a thread of its own: batches leave while the task makes the next.
 
-    Its event loop has a thread of its own, so that batches leave while the task makes the next ones; the thread ends with it.
     Batches are handed over a few at a time: a change of threads costs as much as the copying of a batch.
     """
 
-    def __init__(self, settings: ProducerSettings) -> None:
-        self._producer = BatchProducer(settings)
+    def __init__(self, producer: BatchProducer, loop: BackgroundLoop) -> None:
+        self._producer, self._loop = producer, loop
         self._made: list[tuple[TopicPartition, bytearray]] = []
 
-    def __enter__(self) -> Self:
-        self._loop = BackgroundLoop.begin("ottla-spark-writer", self._producer.start)
-        return self
+    @classmethod
+    def start(cls, settings: ProducerSettings) -> Self:
+        """One with a loop and connections of its own; `close` it."""
+        producer = BatchProducer(settings)
+        return cls(producer, BackgroundLoop.begin("ottla-spark-writer", producer.start))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Close all connections; what is not acknowledged is given up. `flush` first."""
         try:
-            if kind is None:
-                self._hand_over()
-                self._loop.run(self._producer.flush())
+            self._loop.run(self._producer.close())
         finally:
-            try:
-                self._loop.run(self._producer.close())
-            finally:
-                self._loop.stop()
+            self._loop.stop()
+
+    def flush(self) -> None:
+        """Wait until every batch is acknowledged. Raises the `KafkaError` of one that is not."""
+        self.hand_over()
+        self._loop.run(self._producer.flush())
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; it is created where brokers do that."""
@@ -65,11 +66,16 @@ class TaskProducer:
         """Queue one batch; waits while many are unanswered. Raises the `KafkaError` of an earlier batch."""
         self._made.append((where, batch))
         if len(self._made) >= HANDED_OVER:
-            self._hand_over()
+            self.hand_over()
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
+        """Let what was made so far leave. Raises as `send`."""
         made, self._made = self._made, []
         self._loop.run(self._producer.send(made))
+
+
+_KEPT: dict[ProducerSettings, TaskProducer] = {}
+"""The producers of this process: they stay from task to task. One that met an error does not."""
 
 
 def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
@@ -79,12 +85,23 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
     """
     rows = 0
     encode = encoding(options.formats)
-    with TaskProducer(options.client) as producer:
+    producer = _KEPT.pop(options.client, None) or TaskProducer.start(options.client)
+    try:
         for batch in gathered(arrived):
             rows += batch.num_rows
-            for topic, own in by_topic(encode(batch), options.topic):
-                _send(producer, topic, own, options)
+            send_rows(producer, encode(batch), options)
+        producer.flush()
+    except BaseException:
+        producer.close()
+        raise
+    _KEPT[options.client] = producer
     return rows
+
+
+def send_rows(producer: TaskProducer, batch: pa.RecordBatch, options: WriteOptions) -> None:
+    """Send some rows, each to the topic it names. Raises as `write_rows`."""
+    for topic, own in by_topic(batch, options.topic):
+        _send(producer, topic, own, options)
 
 
 def encoding(formats: Formats) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

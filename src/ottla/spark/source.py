@@ -28,7 +28,7 @@ class OttlaDataSource(DataSource):
 
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text. Rows written have value and may have key,
-    headers, topic, partition, and with `includeTimestamp` timestamp. The sink is at-least-once: see `ottla.spark.writing`.
+    headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writing`.
     `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; `groupId` is where a stream shows how far it is.
     """
 

@@ -57,6 +57,18 @@ def size_bytes(name: str, text: str) -> int:
     return int(match[1]) * _UNITS_BYTES[match[2]]
 
 
+def exactly_once(name: str, text: str) -> bool:
+    if text.lower() not in ("exactly-once", "at-least-once"):
+        raise OptionError(f'Option {name} must be "exactly-once" or "at-least-once", not {text!r}.')
+    return text.lower() == "exactly-once"
+
+
+def batch_id(name: str, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise OptionError(f"Option {name} must be a whole number, such as that of foreachBatch, not {text!r}.")
+    return int(text)
+
+
 def text(name: str, text: str) -> str:
     if not text.strip():
         raise OptionError(f"Option {name} must not be empty.")

@@ -1,20 +1,30 @@
-"""Writers: what Spark calls to write a batch or a stream. The work itself is in `ottla.spark.sending`.
+"""Writers: what Spark calls to write a batch or a stream. The work itself is in `ottla.spark.sending` and `.exactly_once`.
 
-**At least once.** A task that Spark runs again, or a micro-batch that it repeats after a failure, writes its rows again: readers
-may see a row twice, never too few. Within one task rows are idempotent: a request repeated on the wire writes nothing twice. Rows
-with the same key keep their order within a task. Where a reader must see each result once, give rows a key and let the last
-row of a key count.
+**Exactly once**, unless `deliveryGuarantee` says otherwise: a reader with read_committed sees each row of a micro-batch once, and
+so those of a batch job, whatever Spark repeats; a job that names itself by `jobId` writes once even if it is started again.
+Until a batch is committed nothing of it is visible.
+
+**At least once**: a task that Spark runs again, or a micro-batch that it repeats after a failure, writes its rows again: readers
+may see a row twice, never too few. Within one task rows are idempotent: a request repeated on the wire writes nothing twice.
+
+Rows with the same key keep their order within a task.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ottla.client.errors import KafkaError
+from ottla.once.decisions import Handed
+from ottla.once.names import Work
+from ottla.spark.exactly_once import work
+from ottla.spark.exactly_once.commits import committer_for, drop_committer
 from ottla.spark.options import WriteOptions
 from ottla.spark.telling import telling
 
@@ -26,51 +36,98 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What one task wrote, told to the driver."""
+    """What one task wrote, told to the driver. `work` is None where it is written at least once."""
 
     rows: int
+    work: Work | None = None
+    handed: Handed | None = None
+    found_decided: bool = False
 
 
-def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work | None, *, recorded: bool) -> TaskWritten:
     # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow and numpy.
-    from ottla.spark.sending import write_rows
+    if own is None:
+        from ottla.spark.sending import write_rows
 
-    return TaskWritten(write_rows(options, iterator))
+        return TaskWritten(write_rows(options, iterator))
+    from ottla.spark.exactly_once.tasks import writer_for
+
+    result = writer_for(options, own).write(own, iterator, recorded=recorded)
+    rows = 0 if result.transaction is None else result.transaction.rows
+    return TaskWritten(rows, own, result.transaction, result.found_decided)
+
+
+def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool) -> None:
+    written = [each for each in messages if isinstance(each, TaskWritten) and each.work is not None]
+    own = next((each.work for each in written), None)
+    handed = [each.handed for each in written if each.handed is not None]
+    found_decided = any(each.found_decided for each in written)
+    if own is None or not (handed or found_decided):
+        return
+    try:
+        committer_for(options, own.name).commit(own, handed, found_decided=found_decided, recorded=recorded)
+    except BaseException:
+        drop_committer(options, own.name)
+        raise
+
+
+def _abort(options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool) -> None:
+    warn_of_leftovers(messages)
+    written = [each for each in messages if isinstance(each, TaskWritten) and each.work is not None]
+    own = next((each.work for each in written), None)
+    handed = [each.handed for each in written if each.handed is not None]
+    if own is None or not handed:
+        return
+    try:
+        committer_for(options, own.name).abort(own, handed, recorded=recorded)
+    except KafkaError as error:
+        # What has failed before is what a person is to hear of.
+        logger.warning("transactions of a failed write were left to the next run, or to their timeouts: %s", error)
+    finally:
+        drop_committer(options, own.name)
 
 
 @telling
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a batch of rows, at least once."""
+    """Writes a batch of rows."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._recorded = options.job_id is not None
+        job_id, run_id = options.job_id or uuid.uuid4().hex, options.run_id or uuid.uuid4().hex
+        self._work = work.of_job(job_id, run_id, options.batch_id) if options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._options, iterator)
+        return _write(self._options, iterator, self._work, recorded=self._recorded)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _commit(self._options, messages, recorded=self._recorded)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        warn_of_leftovers(messages)
+        _abort(self._options, messages, recorded=self._recorded)
 
 
 @telling
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches of rows, at least once."""
+    """Writes micro-batches of rows."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._options, iterator)
+        own = work.of_this_task() if self._options.exactly_once else None
+        return _write(self._options, iterator, own, recorded=True)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing is left to do: every task waited until the brokers had its rows."""
+        _commit(self._options, messages, recorded=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        warn_of_leftovers(messages)
+        _abort(self._options, messages, recorded=True)
 
 
 def warn_of_leftovers(messages: Sequence[WriterCommitMessage | None]) -> None:
-    rows = sum(message.rows for message in messages if isinstance(message, TaskWritten))
+    """Rows written at least once stay where they are."""
+    rows = sum(message.rows for message in messages if isinstance(message, TaskWritten) and message.work is None)
     if rows:
         logger.warning(
             "the write failed after %d rows were in their topics; they stay there and come again with a repetition", rows

@@ -76,6 +76,12 @@ class TransactionDriver:
             if self._machine.identity is None:
                 await self._get_epoch()
 
+    async def renew(self) -> None:
+        """Get the next epoch, between transactions."""
+        async with self._turn:
+            self._machine.check_alive()
+            await self._get_epoch()
+
     async def _get_epoch(self) -> None:
         async def ask() -> None:
             answer: InitProducerIdResponse = await self._coordinator.ask(INIT_PRODUCER_ID, self._machine.init_request())

@@ -1,0 +1,124 @@
+"""What the machines of `ottla.once` ask coordinators, over one cluster's connections. Tries again what may be; decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from ottla.client.admin import ConfigResource, describe_configs_request, read_configs
+from ottla.client.errors import KafkaError
+from ottla.client.transaction_admin import ANY_DURATION
+from ottla.client.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
+from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN
+from ottla.net.client import transaction_admin
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.coordinator import TRANSACTION, Coordinator
+from ottla.once.decisions import Handed
+from ottla.once.steps import SeenId
+from ottla.wire import errors as codes
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.api.end_txn import EndTxnRequest
+
+REFUSED: Final = frozenset(
+    {
+        codes.PRODUCER_FENCED,
+        codes.INVALID_PRODUCER_EPOCH,
+        codes.INVALID_PRODUCER_ID_MAPPING,
+        codes.INVALID_TXN_STATE,
+        codes.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+"""Answers to an end that say that the transaction was ended by somebody else, or is known no more."""
+MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
+USUAL_MAX_TIMEOUT_MS: Final = 900_000
+
+
+class HandedCoordinators:
+    """HandedCoordinators of many transactional ids, each looked for once. For one event loop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, Coordinator] = {}
+        self._max_timeout_ms: int | None = None
+
+    def _of(self, transactional_id: str) -> Coordinator:
+        found = self._known.get(transactional_id)
+        if found is None:
+            found = self._known[transactional_id] = Coordinator(self._cluster, transactional_id, TRANSACTION)
+        return found
+
+    def forget(self, transactional_ids: Iterable[str]) -> None:
+        """These will not be asked about again."""
+        for each in transactional_ids:
+            self._known.pop(each, None)
+
+    async def describe(self, transactional_ids: Iterable[str]) -> list[SeenId | None]:
+        """Raises `KafkaError`; `NotSupported` before Kafka 3.0."""
+        return list(await asyncio.gather(*(self._cluster.retried(partial(self._described, each)) for each in transactional_ids)))
+
+    async def _described(self, name: str) -> SeenId | None:
+        coordinator = self._of(name)
+        answer = await coordinator.ask(DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=[name]))
+        (seen,) = answer.transaction_states
+        if seen.error_code == codes.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        coordinator.check(seen.error_code, f"Transactional id {name}")
+        started_ms = seen.transaction_start_time_ms
+        return SeenId(
+            seen.transaction_state,
+            seen.producer_id,
+            seen.producer_epoch,
+            seen.transaction_timeout_ms,
+            started_ms if started_ms > 0 else None,
+        )
+
+    async def end(self, transactions: Iterable[Handed], *, committed: bool) -> list[bool]:
+        """Whether each ended so, or was refused. Raises other `KafkaError`s once all were asked."""
+        asked = (self._cluster.retried(partial(self._ended, each, committed)) for each in transactions)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [answer is True for answer in answers]
+
+    async def _ended(self, handed: Handed, committed: bool) -> bool:
+        coordinator = self._of(handed.transactional_id)
+        link = await coordinator.link()
+        most = None if link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM else EXPLICIT_END_TXN
+        request = EndTxnRequest(
+            transactional_id=handed.transactional_id,
+            producer_id=handed.producer_id,
+            producer_epoch=handed.producer_epoch,
+            committed=committed,
+        )
+        answer = await coordinator.ask(END_TXN, request, most)
+        if answer.error_code in REFUSED:
+            return False
+        coordinator.check(answer.error_code, f"Ending the transaction of {handed.transactional_id}")
+        return True
+
+    async def open_ids(self, prefix: str) -> list[str]:
+        """The transactional ids with this prefix that have an open transaction. Raises `KafkaError`."""
+        found = await transaction_admin.listed(self._cluster, ["Ongoing"], (), ANY_DURATION, None)
+        return [each.transactional_id for each in found if each.transactional_id.startswith(prefix)]
+
+    async def fence(self, transactional_id: str) -> None:
+        """Abort what is open, and fence its producer. Raises `KafkaError`."""
+        await transaction_admin.fenced(self._cluster, transactional_id)
+
+    async def max_timeout_ms(self) -> int:
+        """The longest timeout that the brokers allow; the usual one where they do not tell. Raises nothing of the brokers'."""
+        if self._max_timeout_ms is None:
+            self._max_timeout_ms = USUAL_MAX_TIMEOUT_MS
+            with suppress(KafkaError, KeyError, ValueError):
+                self._max_timeout_ms = await self._cluster.retried(self._asked_for_max_timeout_ms)
+        return self._max_timeout_ms
+
+    async def _asked_for_max_timeout_ms(self) -> int:
+        await self._cluster.refresh([])
+        node_id = min(self._cluster.metadata.nodes)
+        request = describe_configs_request(ConfigResource.broker(node_id))
+        return int(read_configs(await self._cluster.ask(node_id, DESCRIBE_CONFIGS, request))[MAX_TIMEOUT_SETTING].value or "")

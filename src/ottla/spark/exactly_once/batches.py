@@ -1,0 +1,39 @@
+"""`write_once`: the exactly-once sink for `foreachBatch`, where a query writes into several topics or updates what it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.spark.errors import OptionError
+from ottla.spark.exactly_once.work import QUERY_ID, RUN_ID
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_WRITTEN: dict[tuple[str, str, str], int] = {}
+
+
+def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
+    """Write a micro-batch's rows exactly once, within `foreachBatch`; `options` are those of the sink, dots as `**{"kafka.…": …}`.
+
+    Each write of a batch has a `name` of its own, by default its topic: a batch that runs again writes under each name what is
+    missing. With Spark Connect give the `query_id`, which has to outlive the query's restarts. Raises `OptionError`.
+    """
+    name = name or options.get("topic")
+    if name is None:
+        raise OptionError("Give write_once a name for these rows, which is the same whenever the batch is run again.")
+    run_id = None
+    if query_id is None:
+        context = frame.sparkSession.sparkContext
+        query_id, run_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
+    if query_id is None:
+        raise OptionError(
+            "write_once belongs into foreachBatch of a streaming query; elsewhere use option jobId, or give it a query_id."
+        )
+    run = {} if run_id is None else {"runId": run_id}
+    if run_id is not None:
+        if _WRITTEN.get((query_id, run_id, name)) == batch_id:
+            raise OptionError(f"Two writes of batch {batch_id} have the name {name}: give each write_once a name of its own.")
+        _WRITTEN[query_id, run_id, name] = batch_id
+    given = {"jobId": f"{query_id}/{name}", "batchId": str(batch_id), **run, **options}
+    frame.write.format("ottla").options(**given).mode("append").save()

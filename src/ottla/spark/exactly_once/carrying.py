@@ -1,0 +1,96 @@
+"""Carries out the steps of `ottla.once` that both sides have, on one background loop and one cluster of a process.
+
+A process keeps them from task to task and from batch to batch: a connection and a producer id each time would cost more than a
+small batch does. `reached` is where tests stop a process for good.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from ottla.client.settings import ProducerSettings
+from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.cluster import Cluster
+from ottla.net.client.tasks import Tasks
+from ottla.once.steps import (
+    DescribeIds,
+    EndHanded,
+    FenceWriter,
+    ListOpen,
+    LookUp,
+    Result,
+    Steps,
+)
+from ottla.spark.exactly_once.asking import HandedCoordinators
+from ottla.spark.exactly_once.decision_log import DecisionLog
+
+HOOK: Final = "OTTLA_ONCE_HOOK"
+"""An environment variable for tests: `module:function`, called before and after each step with the step's name."""
+
+
+def reached(point: str) -> None:
+    """Tell a test where this process is."""
+    if hook := os.environ.get(HOOK):
+        module, _, name = hook.partition(":")
+        getattr(importlib.import_module(module), name)(point)
+
+
+class OnceCluster:
+    """One process's connections for one sink: coordinators, and the decisions about what is called `name`."""
+
+    def __init__(self, settings: ProducerSettings, decision_topic: str) -> None:
+        self.settings = replace(settings, transactional_id=None)
+        self._topic = decision_topic
+        self.loop = BackgroundLoop.begin("ottla-once", self._start)
+
+    async def _start(self) -> None:
+        self._tasks = Tasks(lambda closed: None)
+        cluster = Cluster(self.settings, self._tasks, whole_tries=True)
+        self.coordinators = HandedCoordinators(cluster)
+        self.decisions = DecisionLog(cluster, self._topic)
+        self._cluster = cluster
+
+    def close(self) -> None:
+        """Close all connections."""
+        try:
+            self.loop.run(self._cluster.close())
+        finally:
+            self.loop.stop()
+
+    def carry_out(self, name: str, step: Any) -> Any:
+        """The answer to a step that either side has. Raises `KafkaError`."""
+        match step:
+            case LookUp():
+                return self.loop.run(self.decisions.last(name))
+            case DescribeIds(transactional_ids):
+                return self.loop.run(self.coordinators.describe(transactional_ids))
+            case EndHanded(transactions, committed):
+                return self.loop.run(self.coordinators.end(transactions, committed=committed))
+            case ListOpen(prefix):
+                return self.loop.run(self.coordinators.open_ids(prefix))
+            case FenceWriter(transactional_id):
+                return self.loop.run(self.coordinators.fence(transactional_id))
+        raise AssertionError(f"nobody carries out {step}")
+
+
+def run(steps: Steps[Result], carry_out: Callable[[Any], Any]) -> Result:
+    """Carry out steps one after the other, and return their result. Raises what they raise."""
+    try:
+        step = next(steps)
+        while True:
+            point = type(step).__name__
+            reached(f"before {point}")
+            try:
+                answer = carry_out(step)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                reached(f"after {point}")
+                step = steps.send(answer)
+    except StopIteration as end:
+        result: Result = end.value
+        return result

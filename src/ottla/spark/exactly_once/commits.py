@@ -1,0 +1,117 @@
+"""What is done beside the driver once all tasks have written: the batch is decided and its transactions are ended.
+
+Spark calls this in processes that it may use again: connections and the right to decide stay with them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ottla.net.client.async_producer import AsyncProducer
+from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded
+from ottla.once.decisions import BatchDecision, Handed, encode
+from ottla.once.names import Work, decider_id_of
+from ottla.once.steps import Decide, TakeLead
+from ottla.spark.exactly_once.carrying import OnceCluster, run
+from ottla.spark.options import WriteOptions
+
+logger = logging.getLogger("ottla.spark")
+
+DECIDER_TIMEOUT_MS = 10_000
+"""How long a decision may take: others that are kept in the same topic are not seen behind it."""
+
+
+def wall_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class OnceCommitter:
+    """Commits and aborts batches of one query or job."""
+
+    def __init__(self, options: WriteOptions, name: str) -> None:
+        self._options, self._name = options, name
+        self._cluster = OnceCluster(options.client, options.decision_topic)
+        self._decider: AsyncProducer | None = None
+        self._committed_run: str | None = None
+
+    def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
+        """Make what was handed over visible, all of it. Raises `KafkaError`: then Spark is to run the batch again."""
+        is_first, self._committed_run = self._committed_run != work.run_id, work.run_id
+        if recorded:
+            steps = committing(work, handed, wall_ms, found_decided=found_decided, is_first=is_first)
+        else:
+            steps = committing_unrecorded(work, handed, wall_ms)
+        outcome = run(steps, self._carry_out)
+        if outcome is CommitOutcome.WRITTEN_BEFORE:
+            logger.info("batch %d of %s was written before, and is not written again", work.batch_id, work.name)
+        self._cluster.coordinators.forget(each.transactional_id for each in handed)
+
+    def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
+        """Make what was handed over invisible, unless it was decided. Raises `KafkaError`: then brokers abort it in time."""
+        run(aborting(work, handed, wall_ms, recorded=recorded), self._carry_out)
+
+    def _carry_out(self, step: Any) -> Any:
+        match step:
+            case TakeLead():
+                self._take_lead()
+                return self._cluster.loop.run(self._cluster.decisions.last(self._name))
+            case Decide(decision):
+                self._decide(decision)
+                return None
+        return self._cluster.carry_out(self._name, step)
+
+    def _take_lead(self) -> None:
+        """Fence all others who decide. Whoever has done so since fences this one: then its next decision fails."""
+        if self._decider is None:
+            self._cluster.loop.run(self._cluster.decisions.create())
+            settings = self._cluster.settings
+            decider = AsyncProducer(
+                settings.bootstrap_servers,
+                client_id=settings.client_id,
+                request_timeout_ms=settings.request_timeout_ms,
+                default_api_timeout_ms=settings.default_api_timeout_ms,
+                max_block_ms=settings.default_api_timeout_ms,
+                transactional_id=decider_id_of(self._name),
+                transaction_timeout_ms=DECIDER_TIMEOUT_MS,
+                linger_ms=0,
+            )
+            self._cluster.loop.run(decider.start())
+            self._decider = decider
+            self._cluster.loop.run(decider.init_transactions())
+
+    def _decide(self, decision: BatchDecision) -> None:
+        assert self._decider is not None, "the lead was taken"
+        self._cluster.loop.run(self._keep(self._decider, decision))
+
+    async def _keep(self, decider: AsyncProducer, decision: BatchDecision) -> None:
+        key, value = encode(self._name, decision)
+        async with decider.transaction():
+            await decider.send(self._options.decision_topic, value, key=key, partition=0)
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._decider is not None:
+            self._cluster.loop.run(self._decider.close())
+        self._cluster.close()
+
+
+_COMMITTERS: dict[tuple[WriteOptions, str], OnceCommitter] = {}
+
+
+def committer_for(options: WriteOptions, name: str) -> OnceCommitter:
+    """This process's committer for a query or a job."""
+    key = (replace(options, batch_id=0), name)
+    if key not in _COMMITTERS:
+        _COMMITTERS[key] = OnceCommitter(options, name)
+    return _COMMITTERS[key]
+
+
+def drop_committer(options: WriteOptions, name: str) -> None:
+    """After an error, nothing is known of it for sure: the next call begins anew, and fences it."""
+    kept = _COMMITTERS.pop((replace(options, batch_id=0), name), None)
+    if kept is not None:
+        kept.close()

@@ -1,0 +1,127 @@
+"""The compacted topic that keeps the last decision of each query and job: created, read to its end, never guessed.
+
+Its first partition alone is used: a name keeps its place, however many partitions somebody gives the topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.client.admin import NewTopic, check_topics, create_topics_request
+from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
+from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, fetch_request, holds_nothing_more, read_fetch
+from ottla.client.types import TopicPartition
+from ottla.client.versions import CREATE_TOPICS, FETCH
+from ottla.client.visible import visible
+from ottla.net.client.cluster import Cluster, now_ms
+from ottla.once.decisions import BatchDecision, decode
+from ottla.records.columns import open_batches
+from ottla.wire.errors import TOPIC_ALREADY_EXISTS
+
+CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+    "compression.type": "producer",
+}
+"""Segments are small, so that old decisions go soon and a new process has little to read."""
+PAUSE_S: Final = 0.005
+LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 20, read_committed=True)
+
+
+class DecisionLog:
+    """Remembers how far it has read: the next look asks for what is new alone. For one event loop."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.where = TopicPartition(topic, 0)
+        self._cluster = cluster
+        self._offset = 0
+        self._last: dict[bytes, bytes] = {}
+
+    async def create(self) -> None:
+        """Create the topic unless it is there. Raises `KafkaError`."""
+        request = create_topics_request(
+            [NewTopic(self.where.topic, 1, -1, CONFIGS)], self._cluster.settings.request_timeout_ms, validate_only=False
+        )
+
+        async def ask() -> None:
+            await self._cluster.refresh([])
+            try:
+                check_topics(await self._cluster.ask(self._cluster.metadata.controller_id, CREATE_TOPICS, request))
+            except BrokerError as error:
+                if error.code != TOPIC_ALREADY_EXISTS:
+                    raise
+
+        try:
+            await self._cluster.ensure([self.where.topic])
+        except UnknownTopic:
+            await self._cluster.retried(ask)
+            await self._cluster.retried(self._known)
+
+    async def _known(self) -> None:
+        await self._cluster.refresh([self.where.topic])
+        self._cluster.metadata.check([self.where.topic])
+
+    async def last(self, name: str) -> BatchDecision | None:
+        """The last decision about `name`, of all that were kept before this call. Raises `KafkaError`.
+
+        A decision that is being written is waited for.
+        """
+        try:
+            await self._cluster.ensure([self.where.topic])
+        except UnknownTopic:
+            return None
+        deadline_ms = now_ms() + self._cluster.settings.default_api_timeout_ms
+        end: int | None = None
+        while end is None or self._offset < end:
+            found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
+            end = found.high_watermark if end is None else end
+            if not self._take_in(found) and self._offset < end:
+                if holds_nothing_more(found, self._offset, end, read_committed=True):
+                    self._offset = end
+                elif now_ms() > deadline_ms:
+                    raise TimedOut(
+                        f"{self.where.topic} can't be read from offset {self._offset} to {end}: a transaction is open there."
+                    )
+                await asyncio.sleep(PAUSE_S)
+        key = name.encode()
+        value = self._last.get(key)
+        return None if value is None else decode(key, value)
+
+    async def _fetch(self) -> FetchedPartition:
+        link = await self._cluster.link(await self._cluster.leader(self.where))
+        position = FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self.where))
+        answer = await link.ask(FETCH, fetch_request({self.where: position}, LIMITS), self._cluster.settings.request_timeout_ms)
+        context = f"Reading the decisions in {self.where.topic}"
+        raise_for(answer.error_code, context)
+        for found in read_fetch(answer, link.version(FETCH)):
+            if found.error_code:
+                self._cluster.metadata.forget_leader(*self.where)
+            try:
+                raise_for(found.error_code, context)
+            except OffsetOutOfRange:  # the topic was made anew, or somebody deleted its beginning
+                self._offset = max(0, found.log_start_offset)
+                self._last.clear()
+                raise
+            return found
+        raise TimedOut(f"{context}: the broker's answer leaves the partition out.")
+
+    def _take_in(self, found: FetchedPartition) -> bool:
+        """Whether there was anything new."""
+        seen = visible(found.records, found.aborted)
+        for key, value in _entries(seen.pieces, self._offset):
+            if value is None:
+                self._last.pop(key, None)
+            else:
+                self._last[key] = value
+        before, self._offset = self._offset, max(self._offset, seen.next_offset or 0)
+        return self._offset > before
+
+
+def _entries(pieces: list[memoryview], offset: int) -> Iterator[tuple[bytes, bytes | None]]:
+    for piece in pieces:
+        for record in open_batches(piece, from_offset=offset).records():
+            if record.key is not None:
+                yield bytes(record.key), None if record.value is None else bytes(record.value)

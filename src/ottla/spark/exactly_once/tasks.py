@@ -1,0 +1,162 @@
+"""What a worker does for a task: writes its rows in a transaction, and hands that over open.
+
+Producers stay with the worker process, as `ottla.once.writing` says which is free. Knows neither Spark nor who commits.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ottla.client.errors import KafkaError
+from ottla.client.lane import Identity
+from ottla.client.settings import ProducerSettings
+from ottla.net.client.handing_producer import HandingProducer
+from ottla.once.decisions import Handed
+from ottla.once.names import Work
+from ottla.once.steps import BeginId, GiveUp, OpenWith, TakeBack, WriteOn
+from ottla.once.writing import OwnIds, TaskResult, writing
+from ottla.spark.exactly_once.carrying import OnceCluster, run
+from ottla.spark.options import WriteOptions
+from ottla.spark.sending import TaskProducer, encoding, gathered, send_rows
+
+
+class OnceWriter:
+    """Writes the tasks of one run in this process, one after the other."""
+
+    def __init__(self, options: WriteOptions, work: Work) -> None:
+        self._options = options
+        self._cluster = OnceCluster(options.client, options.decision_topic)
+        self._ids = OwnIds(f"{os.getpid()}-{uuid.uuid4().hex[:8]}")
+        self._producers: dict[str, HandingProducer] = {}
+        self._run_id = work.run_id
+        self._has_written = False
+
+    def serves(self, work: Work) -> bool:
+        """Whether this is the run that it writes for."""
+        return self._run_id == work.run_id
+
+    def write(self, work: Work, arrived: Iterable[pa.RecordBatch], *, recorded: bool) -> TaskResult:
+        """Write a task's rows. Raises `KafkaError`, `OptionError`: then nothing of it is to be committed."""
+        task = _TaskSteps(self._options, work, self._cluster, self._producers, gathered(arrived))
+        looks_first, self._has_written = not self._has_written, True
+        try:
+            return run(writing(work, self._ids, recorded=recorded, looks_first=looks_first), task.carry_out)
+        except BaseException:
+            task.discard()
+            raise
+
+    def close(self) -> None:
+        """Close all connections. What is open stays open for whoever commits it."""
+        for producer in self._producers.values():
+            self._cluster.loop.run(producer.close())
+        self._cluster.close()
+
+
+class _TaskSteps:
+    """The steps of one task."""
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        work: Work,
+        cluster: OnceCluster,
+        producers: dict[str, HandingProducer],
+        rows: Iterator[pa.RecordBatch],
+    ) -> None:
+        self._options, self._work, self._cluster, self._producers = options, work, cluster, producers
+        self._arriving = rows
+        self._encode = encoding(options.formats)
+        self._own: str | None = None
+        self._rows = 0
+
+    def carry_out(self, step: Any) -> Any:
+        """The answer to a step. Raises `KafkaError`."""
+        match step:
+            case BeginId(name):
+                self._own = name
+                self._begin_id(name)
+            case TakeBack(name, identity):
+                self._own = name
+                self._producers[name].take_back(Identity(*identity))
+            case OpenWith(name):
+                self._own = name
+                return self._open(name)
+            case WriteOn(name):
+                return self._write_on(name)
+            case GiveUp(name):
+                self._cluster.loop.run(self._producers[name].abort())
+            case _:
+                return self._cluster.carry_out(self._work.name, step)
+        return None
+
+    def _begin_id(self, name: str) -> None:
+        loop = self._cluster.loop
+        if name not in self._producers:
+            timeout_ms = self._options.transaction_timeout_ms or loop.run(self._cluster.coordinators.max_timeout_ms())
+            self._producers[name] = HandingProducer(transactional(self._options.client, name, timeout_ms))
+            loop.run(self._producers[name].start())
+        loop.run(self._producers[name].initialize())
+
+    def _open(self, name: str) -> bool:
+        first = next(self._arriving, None)
+        if first is None:
+            return False
+        producer = self._producers[name]
+        self._cluster.loop.run(producer.begin())
+        self._send(producer, first)
+        self._cluster.loop.run(producer.flush())
+        return True
+
+    def _write_on(self, name: str) -> Handed:
+        producer = self._producers[name]
+        for batch in self._arriving:
+            self._send(producer, batch)
+        identity, partitions = self._cluster.loop.run(producer.hand_over())
+        return Handed(name, *identity, self._rows, partitions)
+
+    def _send(self, producer: HandingProducer, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        sender = TaskProducer(producer, self._cluster.loop)
+        send_rows(sender, self._encode(batch), self._options)
+        sender.hand_over()
+
+    def discard(self) -> None:
+        """After an error: abort what is open, as far as that is possible, and use the producer no more."""
+        producer = self._producers.pop(self._own, None) if self._own is not None else None
+        if producer is None:
+            return
+        try:
+            self._cluster.loop.run(producer.abort())
+        except KafkaError:
+            pass  # nothing is open, or whoever commits the batch will abort it, or its timeout
+        finally:
+            self._cluster.loop.run(producer.close())
+
+
+def transactional(settings: ProducerSettings, transactional_id: str, timeout_ms: int) -> ProducerSettings:
+    """A sink's settings as those of a producer with transactions."""
+    return replace(
+        settings, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, acks="all", enable_idempotence=True
+    )
+
+
+_WRITERS: dict[tuple[WriteOptions, str], OnceWriter] = {}
+
+
+def writer_for(options: WriteOptions, work: Work) -> OnceWriter:
+    """This process's writer for a run; that of an earlier run of the same query is closed."""
+    key = (replace(options, batch_id=0), work.name)
+    kept = _WRITERS.get(key)
+    if kept is not None and not kept.serves(work):
+        del _WRITERS[key]
+        kept.close()
+        kept = None
+    if kept is None:
+        kept = _WRITERS[key] = OnceWriter(options, work)
+    return kept

@@ -1,0 +1,31 @@
+"""What a task writes, in the words of `ottla.once`: which batch of which query, in which run. Knows where Spark says so."""
+
+from __future__ import annotations
+
+from ottla.once.names import Work
+from ottla.spark.errors import OptionError
+
+BATCH_ID = "streaming.sql.batchId"
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+"""Local properties of the thread that runs a micro-batch: the query's id lives in its checkpoint, the run's with the run."""
+
+
+def of_this_task() -> Work:
+    """The micro-batch that this task is of. Raises `OptionError` outside of one."""
+    from pyspark import TaskContext  # the driver's part needs no Spark
+
+    task = TaskContext.get()
+    named = [None if task is None else task.getLocalProperty(name) for name in (QUERY_ID, RUN_ID, BATCH_ID)]
+    query_id, run_id, batch_id = named
+    if query_id is None or run_id is None or batch_id is None:
+        raise OptionError(
+            "Spark does not say which batch of which query this task writes, so it can't be written exactly once: "
+            'give option deliveryGuarantee "at-least-once".'
+        )
+    return Work(query_id, run_id, int(batch_id))
+
+
+def of_job(job_id: str, run_id: str, batch_id: int) -> Work:
+    """A job that names itself. No query has such a name, as theirs are UUIDs."""
+    return Work(f"job:{job_id}", run_id, batch_id)

@@ -1,0 +1,172 @@
+"""The exactly-once sink without Spark: tasks and commits against a broker, as Spark calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # what needs pyarrow comes after the look for it
+from ottla.once.names import Work, prefix_of  # noqa: E402  # as above
+from ottla.once.writing import TaskResult  # noqa: E402  # as above
+from ottla.spark.exactly_once.carrying import OnceCluster  # noqa: E402  # as above
+from ottla.spark.exactly_once.commits import OnceCommitter  # noqa: E402  # as above
+from ottla.spark.exactly_once.tasks import OnceWriter  # noqa: E402  # as above
+from ottla.spark.options import write_options  # noqa: E402  # as above
+from tests.spark.conftest import Topics  # noqa: E402  # as above
+
+
+def rows(*values: str) -> list[Any]:
+    return [pa.record_batch({"value": [value.encode() for value in values]})] if values else []
+
+
+class OnceSink:
+    """A sink of one query, its workers and the process that commits."""
+
+    def __init__(self, topics: Topics, unique: Callable[[str], str]) -> None:
+        self.name = unique("query")
+        self.topics = topics
+        self.topic = topics.make(2)
+        self.options = write_options(
+            {"kafka.bootstrap.servers": topics.address, "topic": self.topic, "decisionTopic": unique("decisions")}
+        )
+        self.open: list[Any] = []
+
+    def work(self, batch_id: int, run_id: str = "run1") -> Work:
+        return Work(self.name, run_id, batch_id)
+
+    def worker(self, run_id: str = "run1") -> OnceWriter:
+        made = OnceWriter(self.options, self.work(0, run_id))
+        self.open.append(made)
+        return made
+
+    def committer(self) -> OnceCommitter:
+        made = OnceCommitter(self.options, self.name)
+        self.open.append(made)
+        return made
+
+    def open_ids(self) -> list[str]:
+        cluster = OnceCluster(self.options.client, self.options.decision_topic)
+        self.open.append(cluster)
+        return list(cluster.loop.run(cluster.coordinators.open_ids(prefix_of(self.name))))
+
+    def seen(self) -> list[str]:
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = {"bootstrap.servers": self.topics.address, "group.id": "r", "isolation.level": "read_committed"}
+        consumer = Consumer({**settings, "enable.partition.eof": True, "auto.offset.reset": "earliest"})
+        consumer.assign([TopicPartition(self.topic, index, 0) for index in range(2)])
+        found, ends = [], 0
+        while ends < 2:
+            message = consumer.poll(10)
+            assert message is not None
+            if message.error():
+                ends += 1
+            else:
+                found.append((message.value() or b"").decode())
+        consumer.close()
+        return sorted(found)
+
+
+@pytest.fixture
+def sink(topics: Topics, unique: Callable[[str], str]) -> Iterator[OnceSink]:
+    made = OnceSink(topics, unique)
+    yield made
+    for each in made.open:
+        each.close()
+
+
+def handed(*results: TaskResult) -> list[Any]:
+    return [each.transaction for each in results if each.transaction is not None]
+
+
+def test_a_batch_is_visible_once_it_is_committed(sink: OnceSink) -> None:
+    one, two, committer = sink.worker(), sink.worker(), sink.committer()
+    for batch_id in range(3):
+        work = sink.work(batch_id)
+        written = [one.write(work, rows(f"a{batch_id}"), recorded=True), two.write(work, rows(f"b{batch_id}"), recorded=True)]
+        assert written[0].transaction is not None
+        assert written[0].transaction.rows == 1
+        committer.commit(work, handed(*written), found_decided=False, recorded=True)
+    assert sink.seen() == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    assert sink.open_ids() == []
+
+
+def test_a_batch_that_was_decided_is_not_written_again(sink: OnceSink) -> None:
+    work = sink.work(0)
+    sink.committer().commit(work, handed(sink.worker().write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
+    again = sink.work(0, "run2")
+    result = sink.worker("run2").write(again, rows("a"), recorded=True)
+    assert result == TaskResult(None, found_decided=True)
+    sink.committer().commit(again, [], found_decided=True, recorded=True)
+    assert sink.seen() == ["a"]
+
+
+def test_what_losers_and_dead_runs_left_open_is_aborted_by_the_next_commit(sink: OnceSink) -> None:
+    sink.worker("run0").write(sink.work(0, "run0"), rows("dead"), recorded=True)
+    work = sink.work(0)
+    winner = sink.worker().write(work, rows("a"), recorded=True)
+    sink.worker().write(work, rows("loser"), recorded=True)
+    assert len(sink.open_ids()) == 3
+    sink.committer().commit(work, handed(winner), found_decided=False, recorded=True)
+    assert sink.open_ids() == []
+    assert sink.seen() == ["a"]
+
+
+def test_a_batch_with_a_transaction_that_is_open_no_more_is_not_decided(sink: OnceSink) -> None:
+    work = sink.work(0)
+    written = handed(sink.worker().write(work, rows("a"), recorded=True), sink.worker().write(work, rows("b"), recorded=True))
+    cluster = OnceCluster(sink.options.client, sink.options.decision_topic)
+    cluster.loop.run(cluster.coordinators.fence(written[0].transactional_id))
+    with pytest.raises(NotCommitted, match="Batch 0 of"):
+        sink.committer().commit(work, written, found_decided=False, recorded=True)
+    sink.committer().abort(work, written, recorded=True)
+    cluster.close()
+    assert sink.seen() == []
+    assert sink.open_ids() == []
+
+
+def test_a_checkpoint_that_was_set_back_stops_the_query(sink: OnceSink) -> None:
+    worker = sink.worker()
+    for batch_id in (3, 4):
+        work = sink.work(batch_id)
+        written = handed(worker.write(work, rows(f"{batch_id}"), recorded=True))
+        sink.committer().commit(work, written, found_decided=False, recorded=True)
+    with pytest.raises(SetBack, match="is at batch 3, but batch 4 was written"):
+        sink.committer().commit(sink.work(3, "run2"), [], found_decided=True, recorded=True)
+
+
+def test_whoever_leads_later_fences_who_led_before(sink: OnceSink) -> None:
+    first, second = sink.committer(), sink.committer()
+    worker = sink.worker()
+    work = sink.work(0)
+    first.commit(work, handed(worker.write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
+    work = sink.work(1)
+    second.commit(work, handed(worker.write(work, rows("b"), recorded=True)), found_decided=False, recorded=True)
+    work = sink.work(2)
+    with pytest.raises(Exception, match="transactional_id=ottla-once"):
+        first.commit(work, handed(worker.write(work, rows("c"), recorded=True)), found_decided=False, recorded=True)
+    assert sink.seen() == ["a", "b"]
+
+
+def test_a_job_without_a_name_is_visible_as_a_whole(sink: OnceSink) -> None:
+    work = sink.work(0)
+    written = handed(*(sink.worker().write(work, rows(each), recorded=False) for each in "abc"))
+    assert sink.seen() == []
+    sink.committer().commit(work, written, found_decided=False, recorded=False)
+    assert sink.seen() == ["a", "b", "c"]
+
+
+def test_a_process_uses_its_producers_again(sink: OnceSink) -> None:
+    worker, committer = sink.worker(), sink.committer()
+    seen = set()
+    for batch_id in range(8):
+        work = sink.work(batch_id)
+        written = handed(worker.write(work, rows("a"), recorded=True))
+        seen.add(written[0].transactional_id)
+        committer.commit(work, written, found_decided=False, recorded=True)
+    assert len(seen) <= 3  # one whose markers are still being written is not free yet
+    assert sink.seen() == ["a"] * 8

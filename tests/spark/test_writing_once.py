@@ -1,0 +1,66 @@
+"""Streams and jobs in Spark that write exactly once: after failures at every step, again under the same name, several topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.spark import write_once
+from tests.spark.conftest import Topics
+
+
+def values(topics: Topics, topic: str) -> list[str]:
+    return sorted((message.value() or b"").decode() for message in topics.read(topic))
+
+
+@pytest.fixture
+def options(topics: Topics, unique: Callable[[str], str]) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": topics.address, "decisionTopic": unique("decisions")}
+
+
+def test_a_job_that_is_run_again_under_its_name_writes_once(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    topic = topics.make()
+    frame = spark.sql("select concat('v', id) as value from range(6)")
+    for job_id in ("one", "one", "two"):
+        frame.write.format("ottla").options(**options, topic=topic, jobId=job_id).mode("append").save()
+    assert values(topics, topic) == sorted([f"v{index}" for index in range(6)] * 2)
+    plain = {"kafka.bootstrap.servers": topics.address, "deliveryGuarantee": "at-least-once"}
+    frame.write.format("ottla").options(**plain, topic=topic).mode("append").save()
+    assert len(values(topics, topic)) == 18
+
+
+def test_a_job_that_fails_shows_none_of_its_rows(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    topic = topics.make()
+    frame = spark.sql("select if(id = 7, raise_error('no more'), concat('v', id)) as value from range(0, 8, 1, 2)")
+    with pytest.raises(Exception, match="no more"):
+        frame.write.format("ottla").options(**options, topic=topic).mode("append").save()
+    assert values(topics, topic) == []
+
+
+def test_micro_batches_of_several_topics_are_written_once_by_name(
+    spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
+) -> None:
+    source, evens, odds = topics.make(), topics.make(), topics.make()
+    topics.produce(source, [{"value": str(index)} for index in range(10)])
+    fails = ["after the first"]
+
+    def both(frame: Any, batch_id: int) -> None:
+        write_once(frame.where("cast(value as int) % 2 = 0"), batch_id, **options, topic=evens)
+        if fails:
+            raise RuntimeError(fails.pop())
+        write_once(frame.where("cast(value as int) % 2 = 1"), batch_id, **options, topic=odds)
+
+    def start() -> Any:
+        given = {"kafka.bootstrap.servers": topics.address, "subscribe": source, "startingOffsets": "earliest"}
+        rows = spark.readStream.format("ottla").options(**given)
+        rows = rows.load().selectExpr("cast(value as string) as value")
+        return rows.writeStream.foreachBatch(both).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+
+    with pytest.raises(Exception, match="after the first"):
+        start().awaitTermination(60)
+    assert start().awaitTermination(60)
+    assert values(topics, evens) == ["0", "2", "4", "6", "8"]
+    assert values(topics, odds) == ["1", "3", "5", "7", "9"]
