@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,15 +17,19 @@ from ottla.broker.partitions.partition import Partition
 from ottla.coord import offsets, transactional
 from ottla.coord.offsets import Offsets
 from ottla.coord.records import OffsetPending
-from ottla.coord.runtime.machine import Outcome
-from ottla.coord.transactions import machine
+from ottla.coord.runtime.machine import Outcome, Timer
+from ottla.coord.transactions import machine, producers
+from ottla.coord.transactions.inputs import EndTransaction, TimeoutsKey
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import Transaction
 from ottla.log.log import Log
+from ottla.log.offset_map import OffsetMap
 from ottla.log.producers import Producers
 from ottla.sim import transactions
+from ottla.sim.clock import EPOCH_MS
 from ottla.sim.seeds import Violation
-from ottla.wire.errors import NONE, PRODUCER_FENCED
+from ottla.wire.api.init_producer_id import InitProducerIdRequest
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, PRODUCER_FENCED
 
 MOST_SEEDS = 40
 
@@ -35,6 +40,9 @@ MEMBERSHIP = machine._membership_error
 PREPARED = Transaction.prepared
 ADMIT = TransactionGuard.admit
 OFFSETS_APPLY = Offsets.apply
+INIT = TransactionMachine._init_producer
+RETAIN = OffsetMap.retain
+END = TransactionMachine._end
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +95,35 @@ def admit_older(own: TransactionGuard, request: Any, parts: Any) -> Any:
     return (yield from ADMIT(own, request, parts))
 
 
+def keep_nothing(own: TransactionMachine, asked: Any, now: Any) -> Outcome[Any]:
+    return INIT(own, replace(asked, body=replace(asked.body, keep_prepared_txn=False)), now)
+
+
+def take_for_synced(partition: Partition, failure: Any) -> None:
+    partition.synced(partition.log.log_end_offset)
+
+
+def wait_for_what_is_gone(writer: MarkerWriter, topic: str, index: int, *rest: Any, **more: Any) -> Any:
+    if writer._partitions.get(topic, index) is None:
+        return KAFKA_STORAGE_ERROR, None
+    return APPEND(writer, topic, index, *rest, **more)
+
+
+def end_by_level(own: TransactionMachine, asked: Any, now: Any) -> Outcome[Any]:
+    version = min(asked.body.transaction_version, own.settings.transaction_version)
+    return END(own, replace(asked, body=replace(asked.body, transaction_version=version)), now)
+
+
+def retain_too_few(own: OffsetMap, *args: Any, **more: Any) -> tuple[int, int, int]:
+    kept, tombstones, newest = RETAIN(own, *args, **more)
+    return max(0, kept - 1), tombstones, newest
+
+
+def look_by_the_wall_clock(own: TransactionMachine, now: Any) -> Timer:
+    interval_ms = own.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    return Timer(TimeoutsKey(), max(now.mono_ms + 1, now.wall_ms - EPOCH_MS + interval_ms))
+
+
 def newest_open(producers: Producers) -> int | None:
     return max(producers.open_transactions.values(), default=None)
 
@@ -103,31 +140,49 @@ def tell_at_once(partition: Partition, end: int, call: Callable[[int], None]) ->
     call(NONE)
 
 
+KEEPING_NOTHING = {**machine._DECISIONS, InitProducerIdRequest: keep_nothing}
+BY_LEVEL = {**machine._DECISIONS, EndTransaction: end_by_level}
+
+
 class Mistake(NamedTuple):
     """What is wrong instead of what, and the name of what is not true then. `seed`: one of the first that show it."""
 
     name: str
     owner: object
     attribute: str
-    wrong: Callable[..., Any]
+    wrong: Any
     seed: int = 0
 
 
 MISTAKES = {
     "loses a marker": Mistake("nothing hangs", MarkerWriter, "append", lose_a_marker),
     "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
-    "writes markers before the end is kept": Mistake("ended in time", PartitionLog, "when_durable", carry_orders_out_at_once, 8),
+    "writes markers before the end is kept": Mistake(
+        "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 33
+    ),
     "adds partitions for any epoch": Mistake("fenced for good", machine, "_membership_error", any_epoch, 4),
-    "gives all transactions one epoch": Mistake("whole or not at all", Transaction, "prepared", one_epoch_for_all, 4),
+    "gives all transactions one epoch": Mistake("soon done", Transaction, "prepared", one_epoch_for_all, 4),
     "times nothing out": Mistake("ended in time", TransactionMachine, "_time_out", time_nothing_out),
     "counts offsets before the marker": Mistake("only what is committed", Offsets, "apply", count_pending),
     "takes late batches": Mistake("nothing hangs", TransactionGuard, "admit", admit_older),
     "forgets at a start what was about to end": Mistake("ended in time", TransactionMachine, "recall", recall_nothing, 1),
     "names no aborted transactions": Mistake("only what is committed", Log, "aborted_transactions", lambda *args: []),
     "looks at the newest open transaction": Mistake("only what is committed", Producers, "first_unstable_offset", newest_open),
-    "answers before the sync": Mistake("stable for good", Partition, "when_synced", tell_at_once, 1),
-    "fences nobody": Mistake("whole or not at all", Transaction, "fenced", lambda known, version: known, 1),
+    "answers before the sync": Mistake("nothing hangs", Partition, "when_synced", tell_at_once, 1),
+    "fences nobody": Mistake("nothing comes late", Transaction, "fenced", lambda known, version: known, 4),
     "obeys members of the past": Mistake("stable for good", transactional, "consumer_error", lambda group, body: NONE, 6),
+    "keeps nothing for an outside coordinator": Mistake("prepared stays", machine, "_DECISIONS", KEEPING_NOTHING, 2),
+    "ends what is prepared when its time is over": Mistake(
+        "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 13
+    ),
+    "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 9),
+    "waits for topics that are gone": Mistake("ended in time", MarkerWriter, "append", wait_for_what_is_gone, 10),
+    "gives epochs only where the level says so": Mistake("prepared stays", machine, "_DECISIONS", BY_LEVEL, 42),
+    "looks for what is overdue by the wall clock": Mistake(
+        "ended in time", TransactionMachine, "_next_timeouts", look_by_the_wall_clock, 4
+    ),
+    "compacts the last record of a batch away": Mistake("nothing hangs", OffsetMap, "retain", retain_too_few),
+    "obeys classic members of the past": Mistake("stable for good", transactional, "classic_error", lambda group, body: NONE, 6),
     "tells unstable offsets": Mistake("once each", offsets, "_withhold", lambda *args: None, 6),
 }
 

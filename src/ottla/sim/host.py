@@ -171,7 +171,11 @@ class Host:
         if parts is None or isinstance(parts, Close):
             answered(None)
             return
-        frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+        try:
+            frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+        except StorageFailed:  # what cannot be read for the socket ends its connection
+            answered(None)
+            return
         answered(decode_response(key, version, frame[4:])[1])
 
     def _settle(self) -> None:

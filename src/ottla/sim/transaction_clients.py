@@ -29,6 +29,7 @@ RETRIABLE = frozenset(
         codes.CONCURRENT_TRANSACTIONS,
         codes.COORDINATOR_LOAD_IN_PROGRESS,
         codes.COORDINATOR_NOT_AVAILABLE,
+        codes.KAFKA_STORAGE_ERROR,
         codes.NOT_COORDINATOR,
         codes.NOT_LEADER_OR_FOLLOWER,
         codes.UNSTABLE_OFFSET_COMMIT,
@@ -45,6 +46,7 @@ class SimRequest(NamedTuple):
     version: int
     body: Message
     watch: Watch | None = None
+    timeout_ms: int = REQUEST_TIMEOUT_MS
 
 
 class Rest(NamedTuple):
@@ -128,11 +130,11 @@ class SimClient(ABC):
 
         links = [self._links[ask.to] for ask in asks]
         for at, ask in enumerate(asks):
-            links[at].ask(ask.key, ask.version, ask.body, partial(answered, at), REQUEST_TIMEOUT_MS, ask.watch)
+            links[at].ask(ask.key, ask.version, ask.body, partial(answered, at), ask.timeout_ms, ask.watch)
 
     def send(self, ask: SimRequest) -> None:
         """Send a request whose answer nobody waits for."""
-        self._links[ask.to].ask(ask.key, ask.version, ask.body, lambda response: None, REQUEST_TIMEOUT_MS, ask.watch)
+        self._links[ask.to].ask(ask.key, ask.version, ask.body, lambda response: None, ask.timeout_ms, ask.watch)
 
     def insist(self, ask: SimRequest, code_of: Callable[[Any], int], *expected: int) -> Script:
         """Ask until there is an answer; returns it. Raises `ClientEnded` if others have taken this producer's place."""

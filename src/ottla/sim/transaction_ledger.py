@@ -1,5 +1,6 @@
 """What must be true of transactions whatever happens, written down as it happens: a violation raises `Violation` with its name.
 
+prepared stays          what an outside coordinator has decided to commit is committed, however long that takes (KIP-939)
 whole or not at all     a transaction's records are all there for readers of committed records, in order and once, or none is
 only what is committed  nobody reads a record, or an offset, of a transaction that nobody has asked to commit
 what is read stays      readers of committed records find again what they have read, also after a power cut
@@ -38,13 +39,18 @@ PartitionData = FetchResponse.PartitionData
 
 @dataclass(slots=True, eq=False)
 class SimTransaction:
-    """A transaction as its producer sees it. `may_commit`: a broker was asked to; `is_committed`: it has said that it did."""
+    """A transaction as its producer sees it.
+
+    `may_commit`: a broker was asked to; `is_committed`: it has said that it did; `is_prepared`: an outside coordinator has decided
+    to commit it (KIP-939).
+    """
 
     name: str
     sent: dict[TopicPartition, list[str]] = field(default_factory=dict)
     offsets: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     may_commit: bool = False
     is_committed: bool = False
+    is_prepared: bool = False
 
 
 class Fence(NamedTuple):
@@ -120,7 +126,10 @@ class TransactionLedger:
         return transaction
 
     def initialised(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
-        """Note a producer that the broker has initialised just now: all that had this transactional id before are fenced."""
+        """Note a producer that the broker has initialised just now: all that had this transactional id before are fenced.
+
+        One that has kept a transaction is not noted: where that is open, who began it may go on until it ends (KIP-939).
+        """
         fences = self._fences.setdefault(transactional_id, [])
         ends = {place: partition.log.log_end_offset for place, partition in self._partitions().items()}
         fences.append(Fence((producer_id, producer_epoch), ends))
@@ -129,6 +138,10 @@ class TransactionLedger:
         """Note that the broker's timers begin anew."""
         self._began_ms = self._host.world.now_ms
         self._ending.clear()
+
+    def clock_jumped(self) -> None:
+        """Note that the wall clock has jumped: what is open for too long by it was not a moment ago."""
+        self._began_ms = self._host.world.now_ms
 
     # While it happens
 
@@ -189,7 +202,7 @@ class TransactionLedger:
     # In the end
 
     def check_whole(self, views: Mapping[TopicPartition, list[SeenRecord]]) -> None:
-        """Compare what is there for good with what was written. `views` has all partitions that transactions write to."""
+        """Compare what is there for good with what was written. `views` has all partitions from which nothing is deleted."""
         found: dict[tuple[str, TopicPartition], list[str]] = {}
         for place, records in views.items():
             self.seen(place, records)
@@ -197,8 +210,11 @@ class TransactionLedger:
                 found.setdefault((record.transaction, place), []).append(record.value)
         for name, transaction in self.transactions.items():
             there = {place: values for place in views if (values := found.get((name, place)))}
-            if there != transaction.sent and (there or transaction.is_committed):
-                lost = [f"{_named(place)}: {there.get(place)} of {values}" for place, values in transaction.sent.items()]
+            sent = {place: values for place, values in transaction.sent.items() if place in views}
+            if transaction.is_prepared and there != sent:
+                raise Violation(f"prepared stays: of {name} there is {there}, and it was decided to commit {sent}")
+            if there != sent and (there or transaction.is_committed):
+                lost = [f"{_named(place)}: {there.get(place)} of {values}" for place, values in sent.items()]
                 raise Violation(f"whole or not at all: of {name} ({transaction.is_committed=}) there is {'; '.join(lost)}")
 
     def check_kept(self, place: TopicPartition, read: list[SeenRecord], records: list[SeenRecord]) -> None:

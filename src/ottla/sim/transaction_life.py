@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any, NamedTuple
 
 from ottla.client.types import TopicPartition
 from ottla.records.build import build
+from ottla.sim.disk import IO_ERROR, NO_SPACE
 from ottla.sim.host import Host
 from ottla.sim.network import ClientLink, Weather
 from ottla.sim.seeds import Violation
 from ottla.sim.transaction_copiers import CopyTask, SimCopier, SimMemberCopier
 from ottla.sim.transaction_ledger import SEPARATOR, SeenRecord, TransactionLedger
+from ottla.sim.transaction_members import SimClassicCopier
+from ottla.sim.transaction_operator import SimOperator
 from ottla.sim.transaction_producer import NEWER, OLDER, ProducerWish, SimProducerProcess, SimWriter
-from ottla.sim.transaction_readers import OffsetWatcher, SimReader, read_all
+from ottla.sim.transaction_readers import OffsetWatcher, SimLateReader, SimReader, read_all
+from ottla.sim.transaction_two_phase import OutsideDecision, SimPreparingWriter
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -36,6 +41,9 @@ PATIENCE_MS = 240_000
 MOST_ALIVE = 3
 SETTINGS = {
     "transaction.state.log.num.partitions": "3",
+    "transaction.two.phase.commit.enable": "true",
+    "group.min.session.timeout.ms": str(SESSION_MS),
+    "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(INTERVAL_MS),
     "group.consumer.min.session.timeout.ms": str(SESSION_MS),
@@ -43,11 +51,28 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }
+EXPIRY = {"transactional.id.expiration.ms": "8000", "transaction.remove.expired.transaction.cleanup.interval.ms": "2000"}
+COMPACTION = {
+    "log.cleaner.backoff.ms": "300",
+    "log.cleaner.max.compaction.lag.ms": "1000",
+    "log.cleaner.delete.retention.ms": "2000",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
 TIMEOUTS_MS = (2_000, 6_000, 20_000)
+JUMPS_MS = (-20_000, -5_000, 5_000, 60_000, 3_600_000)
+"""What time servers and operators do. Back only a little: what is open by the wall clock stays open for longer."""
+BRIEF = TopicPartition("brief", 0)
+"""Of a topic from which things are deleted."""
 
 
 class TransactionPlan(NamedTuple):
-    """What a seed is about. `forgets`: transactional ids expire soon. `by_group`: those who copy are members of a group."""
+    """What a seed is about.
+
+    `forgets`: transactional ids expire soon. `by_group`: those who copy are members of a group, of the protocols that `members`
+    names. `prepares`: writers have outside coordinators. `compacts`: internal topics are compacted all the time. `faults`: the
+    disk fails. `jumps`: the clock does. `levels`: transaction.version changes. `deletes`: writers also write where an operator
+    deletes.
+    """
 
     copiers: int
     writers: int
@@ -58,6 +83,13 @@ class TransactionPlan(NamedTuple):
     forgets: bool
     by_group: bool
     weather: Weather
+    members: str
+    prepares: bool
+    compacts: bool
+    faults: bool
+    jumps: bool
+    levels: bool
+    deletes: bool
 
 
 class TransactionLifeResult(NamedTuple):
@@ -71,14 +103,21 @@ class TransactionLifeResult(NamedTuple):
     commits: int
     lives: int
     done_ms: int
+    faults: int
+    compacted: int
+
+
+Shared = tuple[World, Callable[[], ClientLink], TransactionLedger, ProducerWish]
+"""What every process gets."""
 
 
 class Slot:
     """A transactional id, and the processes that have it; the last of them is the right one."""
 
-    def __init__(self, transactional_id: str, task: CopyTask | None) -> None:
+    def __init__(self, transactional_id: str, task: CopyTask | None, decision: OutsideDecision | None = None) -> None:
         self.transactional_id = transactional_id
         self.task = task
+        self.decision = decision
         self.count = 0
         self.processes: list[SimProducerProcess] = []
         self.is_awaited = False
@@ -96,13 +135,14 @@ class TransactionLife:
         self.world = World(seed)
         self.tell = tell
         self.plan = plan(self.world, protocol)
-        expiry = {"transactional.id.expiration.ms": "8000", "transaction.remove.expired.transaction.cleanup.interval.ms": "2000"}
-        self.host = Host(self.world, SETTINGS | (expiry if self.plan.forgets else {}))
+        self.host = Host(self.world, SETTINGS | (EXPIRY if self.plan.forgets else {}) | (COMPACTION if self.plan.compacts else {}))
         self.host.slow_syncs = self.world.random.choice((0.1, 0.5, 0.9))
         self.ledger = TransactionLedger(self.host, INTERVAL_MS)
         self._links = 0
         self._peace = False
         self._processes = 0
+        self._faults_before = 0
+        self.operator = SimOperator(self.world, self.host, partial(self._link, self.plan.weather), BRIEF, self._say)
         self._make_topics()
         self.slots = self._slots()
         connect = partial(self._link, self.plan.weather)
@@ -110,6 +150,8 @@ class TransactionLife:
             SimReader(self.world, connect, self.ledger, place, self._somebody_has_read)
             for place in self._places("mid") + self._places("out")
         ]
+        if self.plan.deletes:
+            SimLateReader(self.world, connect, self.ledger, BRIEF, self._somebody_has_read)
         self.watchers = [
             OffsetWatcher(self.world, connect, self.ledger, group_id, self._places(source))
             for group_id, source in (("to-mid", "in"), ("to-out", "mid"))
@@ -145,6 +187,8 @@ class TransactionLife:
             ledger.commits,
             self.host.lives,
             done_ms,
+            self.host.disk.faults,
+            self._compacted(),
         )
 
     def _say(self, what: str) -> None:
@@ -169,6 +213,7 @@ class TransactionLife:
 
         topic = CreateTopicsRequest.CreatableTopic
         topics = [topic(name=name, num_partitions=self.plan.partitions, replication_factor=1) for name in ("in", "mid", "out")]
+        topics.append(topic(name=BRIEF.topic, num_partitions=1, replication_factor=1))
         ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
         self.world.run(100)
         for kind in (GROUP_KEY, TRANSACTION_KEY):
@@ -190,7 +235,10 @@ class TransactionLife:
             for number in range(self.plan.copiers):
                 sources = self._places(source) if self.plan.by_group else self._places(source)[number :: self.plan.copiers]
                 slots.append(Slot(f"{group_id}-{number}", CopyTask(group_id, sources, self._places(target))))
-        return slots + [Slot(f"writer-{number}", None) for number in range(self.plan.writers)]
+        for number in range(self.plan.writers):
+            decision = OutsideDecision() if self.plan.prepares else None
+            slots.append(Slot(f"writer-{number}", None, decision))
+        return slots
 
     # Processes
 
@@ -201,17 +249,31 @@ class TransactionLife:
         self._processes += 1
         chance = self.world.random
         protocol = {"older": OLDER, "newer": NEWER}.get(self.plan.protocol) or chance.choice((OLDER, NEWER))
+        if slot.decision is not None:
+            protocol = NEWER
         wish = ProducerWish(slot.transactional_id, slot.count, chance.choice(TIMEOUTS_MS), protocol)
-        shared = (self.world, partial(self._link, self.plan.weather), self.ledger, wish)
+        shared: Shared = (self.world, partial(self._link, self.plan.weather), self.ledger, wish)
         process: SimProducerProcess
         if slot.task is not None:
-            topic_id = self._ids[slot.task.sources[0].topic]
-            process = SimMemberCopier(*shared, slot.task, topic_id) if self.plan.by_group else SimCopier(*shared, slot.task)
+            process = self._copier(shared, slot.task)
         else:
             places = (*self._places("mid"), *self._places("out"))
-            process = SimWriter(*shared, places, chance.randrange(2, 12))
+            if self.plan.deletes:
+                places = (*chance.sample(places, min(2, len(places))), BRIEF)
+            most = chance.randrange(2, 12)
+            if slot.decision is None:
+                process = SimWriter(*shared, places, most)
+            else:
+                process = SimPreparingWriter(*shared, places, most, slot.decision)
         slot.processes = [each for each in slot.processes if each.alive] + [process]
         self._say(f"{process.name} begins with the {'newer' if protocol.epochs else 'older'} protocol")
+
+    def _copier(self, shared: Shared, task: CopyTask) -> SimCopier:
+        if not self.plan.by_group:
+            return SimCopier(*shared, task)
+        if self.plan.members == "classic" or (self.plan.members == "both" and self.world.chance(0.5)):
+            return SimClassicCopier(*shared, task)
+        return SimMemberCopier(*shared, task, self._ids[task.sources[0].topic])
 
     def _mind(self) -> None:
         """Start a process in the place of each that has ended before it was done."""
@@ -226,10 +288,18 @@ class TransactionLife:
         """Make trouble."""
         if self._peace:
             return
-        acts: tuple[tuple[float, Callable[[], None]], ...] = (
+        acts: list[tuple[float, Callable[[], None]]] = [
             (3, self._somebody_dies), (4, self._somebody_stands_still), (4, self._somebody_is_replaced), (2, self._broker_dies),
             (2, self._power_fails_soon),
-        )  # fmt: skip
+        ]  # fmt: skip
+        if self.plan.faults:
+            acts.append((4, self._disk_fails))
+        if self.plan.jumps:
+            acts.append((2, self._clock_jumps))
+        if self.plan.levels:
+            acts.append((3, self.operator.change_level))
+        if self.plan.deletes:
+            acts += [(3, self.operator.delete_topic), (6, self.operator.delete_records)]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
         self.world.after(self.world.random.randrange(200, 2_500), self._trouble)
 
@@ -270,6 +340,31 @@ class TransactionLife:
         self.host.cuts_power = self.world.chance(0.7)
         self.host.disk.cut_soon(40, self.world.random)
 
+    def _disk_fails(self) -> None:
+        """Let the disk fail once or for a while. The broker is started again then, as its log asks for."""
+        random, disk = self.world.random, self.host.disk
+        reason = random.choice((IO_ERROR, NO_SPACE))
+        self._say(f"the disk fails: {reason}")
+        disk.fail(random.randrange(30), reason, count=random.choice((1, 1, 3, 50)))
+        self.world.after(random.choice((300, 1_000, 3_000)), self._disk_is_well)
+
+    def _disk_is_well(self) -> None:
+        self.host.disk.heal()
+        if self._is_ill and self.host.broker is not None:
+            self._say("the disk is well again")
+            self.host.die(power_cut=self.world.chance(0.5))
+
+    @property
+    def _is_ill(self) -> bool:
+        """Whether the disk failed in this life of the broker: partitions may be offline."""
+        return self.host.disk.faults > self._faults_before
+
+    def _clock_jumps(self) -> None:
+        ms = self.world.random.choice(JUMPS_MS)
+        self._say(f"the clock jumps by {ms} ms")
+        self.world.clock.jump(ms)
+        self.ledger.clock_jumped()
+
     def _somebody_has_read(self) -> None:
         """Let the power fail now and then when somebody has read what may not be on stable storage yet."""
         if not self._peace and self.host.broker is not None and self.world.chance(0.02):
@@ -278,6 +373,8 @@ class TransactionLife:
 
     def _broker_starts(self) -> None:
         self._say("the broker starts")
+        self.host.disk.heal()
+        self._faults_before = self.host.disk.faults
         self.host.start()
         self.ledger.broker_started()
 
@@ -285,8 +382,16 @@ class TransactionLife:
         if self.host.broker is None and self.world.chance(0.3 if not self._peace else 1):
             self._broker_starts()
         self._mind()
-        self.ledger.look()
+        if not self._is_ill:
+            self._look_at_partitions()
+            self.ledger.look()
         self.world.after(LOOK_MS, self._look)
+
+    def _look_at_partitions(self) -> None:
+        broker = self.host.broker
+        offline = [] if broker is None else [f"{each} ({each.offline})" for each in broker.partitions if each.offline is not None]
+        if offline:
+            raise Violation(f"partitions stay online: {', '.join(offline)}")
 
     def _make_peace(self) -> None:
         """Stop all trouble. Zombies go on until they are told; whatever is in flight arrives some time."""
@@ -295,6 +400,7 @@ class TransactionLife:
         self.plan.weather.clear_up()
         self.host.slow_syncs = 0.1
         self.host.disk.cut_at = -1
+        self._disk_is_well()
         if self.host.broker is None:
             self._broker_starts()
         for slot in self.slots:
@@ -326,7 +432,14 @@ class TransactionLife:
     def _is_done(self) -> bool:
         return self.world.happened % 20 == 0 and not self._undone()
 
+    def _compacted(self) -> int:
+        """How many offsets of internal topics were compacted."""
+        broker = self.host.broker
+        internal = [] if broker is None else [each for each in broker.partitions if each.topic.startswith("__")]
+        return 0 if broker is None else sum(broker.cleaner.cleaned_offset(each) for each in internal)
+
     def _check_all(self) -> None:
+        self._look_at_partitions()
         self.ledger.look()
         self.ledger.check_logs()
         views = self._views("mid") | self._views("out")
@@ -351,6 +464,7 @@ def plan(world: World, protocol: str | None = None) -> TransactionPlan:
         delay=random.choice((0, 0.05, 0.2)),
         least_ms=random.choice((1, 5, 20)),
     )
+    more = Random(world.seed)
     by_group = random.random() < 0.4
     copiers, writers, partitions = random.randrange(1, 3), random.randrange(1, 4), random.randrange(1, 4)
     return TransactionPlan(
@@ -363,4 +477,11 @@ def plan(world: World, protocol: str | None = None) -> TransactionPlan:
         forgets=random.random() < 0.2,
         by_group=by_group,
         weather=weather,
+        members=more.choice(("consumer", "classic", "both")),
+        prepares=more.random() < 0.3,
+        compacts=more.random() < 0.5,
+        faults=more.random() < 0.25,
+        jumps=more.random() < 0.25,
+        levels=more.random() < 0.25,
+        deletes=more.random() < 0.3,
     )

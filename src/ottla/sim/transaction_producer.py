@@ -42,6 +42,10 @@ ABORTS, GIVES_UP, DAWDLES = 0.15, 0.08, 0.1
 """How often a producer aborts for no reason, does so with batches on their way, and takes its time between two requests."""
 
 
+TOPIC_GONE = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.OPERATION_NOT_ATTEMPTED)
+"""What is answered about partitions of a topic that was deleted, and about those beside them."""
+
+
 class Protocol(NamedTuple):
     """The versions of requests that make a version of transactions. With `epochs` each transaction has one of its own."""
 
@@ -87,27 +91,33 @@ class SimProducerProcess(SimClient):
         """Two transactions of the older protocol may have the same epoch: an end that comes late ends the wrong one (KIP-890)."""
         return frozenset() if self.wish.protocol.epochs else frozenset((COORDINATOR, GROUP))
 
+    def init_request(self) -> tuple[int, InitProducerIdRequest]:
+        """How it asks for an id and an epoch: version and body."""
+        body = InitProducerIdRequest(
+            transactional_id=self.wish.transactional_id,
+            transaction_timeout_ms=self.wish.timeout_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+        )
+        return INIT_VERSION, body
+
     def initialise(self) -> Script:
-        """Get an id and an epoch, or the next epoch (KIP-360)."""
+        """Get an id and an epoch, or the next epoch (KIP-360); returns the answer."""
         wish = self.wish
 
         def watch(body: Any) -> Any:
             def seen(response: InitProducerIdResponse | None) -> None:
-                if response is not None and not response.error_code:
+                has_kept = response is not None and response.ongoing_txn_producer_id >= 0
+                if response is not None and not response.error_code and not has_kept:
                     self.ledger.initialised(wish.transactional_id, response.producer_id, response.producer_epoch)
 
             return seen
 
-        body = InitProducerIdRequest(
-            transactional_id=wish.transactional_id,
-            transaction_timeout_ms=wish.timeout_ms,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-        )
-        response = yield from self.insist(
-            SimRequest(COORDINATOR, INIT_PRODUCER_ID, INIT_VERSION, body, watch), lambda answer: answer.error_code
-        )
+        version, body = self.init_request()
+        ask = SimRequest(COORDINATOR, INIT_PRODUCER_ID, version, body, watch)
+        response = yield from self.insist(ask, lambda answer: answer.error_code)
         self._goes_on_as(response.producer_id, response.producer_epoch)
+        return response
 
     def _goes_on_as(self, producer_id: int, producer_epoch: int) -> None:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
@@ -124,8 +134,8 @@ class SimProducerProcess(SimClient):
         """Write these values; returns whether all are acknowledged. A producer may give up what it has sent."""
         for place, values in wanted.items():
             transaction.sent.setdefault(place, []).extend(values)
-        if not self.wish.protocol.epochs:
-            yield from self._add(wanted)
+        if not self.wish.protocol.epochs and not (yield from self._add(wanted)):
+            return False
         self._has_begun = True
         chance = self.world.random
         left = [(place, self._batch(place, values)) for place, values in wanted.items() if values]
@@ -170,6 +180,7 @@ class SimProducerProcess(SimClient):
         return asks
 
     def _add(self, places: Mapping[TopicPartition, Any]) -> Script:
+        """Make partitions part of the transaction; returns whether they are."""
         new = [place for place in places if place not in self._added]
         topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=each.topic, partitions=[each.partition]) for each in new]
         body = AddPartitionsToTxnRequest(
@@ -178,9 +189,11 @@ class SimProducerProcess(SimClient):
             v3_and_below_producer_epoch=self.producer_epoch,
             v3_and_below_topics=topics,
         )
-        if new:
-            yield from self.insist(SimRequest(COORDINATOR, ADD_PARTITIONS, ADD_VERSION, body), _added)
-            self._added.update(new)
+        ask = SimRequest(COORDINATOR, ADD_PARTITIONS, ADD_VERSION, body)
+        if new and _added((yield from self.insist(ask, _added, *TOPIC_GONE))):
+            return False
+        self._added.update(new)
+        return True
 
     def seat(self) -> dict[str, Any]:
         """As whom of a group it commits offsets: nobody, unless it is a member (KIP-447)."""
@@ -219,9 +232,15 @@ class SimProducerProcess(SimClient):
 
     def end(self, transaction: SimTransaction, *, commits: bool) -> Script:
         """Commit or abort; returns whether it is committed."""
-        protocol = self.wish.protocol
         if not self._has_begun:
             return False
+        yield from self.decide(transaction, commits=commits)
+        if not self.wish.protocol.epochs and self._is_unsure:
+            yield from self.initialise()
+        return commits
+
+    def decide(self, transaction: SimTransaction, *, commits: bool) -> Script:
+        """Have the coordinator commit or abort what is open."""
 
         def watch(body: Any) -> Any:
             transaction.may_commit |= commits
@@ -237,16 +256,13 @@ class SimProducerProcess(SimClient):
             producer_epoch=self.producer_epoch,
             committed=commits,
         )
-        ask = SimRequest(COORDINATOR, END_TXN, protocol.end, body, watch)
+        ask = SimRequest(COORDINATOR, END_TXN, self.wish.protocol.end, body, watch)
         response = yield from self.insist(ask, lambda answer: answer.error_code, codes.INVALID_TXN_STATE)
         if response.error_code:
             raise ClientEnded("INVALID_TXN_STATE")
         transaction.is_committed |= commits
-        if protocol.epochs:
+        if self.wish.protocol.epochs:
             self._goes_on_as(response.producer_id, response.producer_epoch)
-        elif self._is_unsure:
-            yield from self.initialise()
-        return commits
 
     def dawdle(self) -> Script:
         """Take some time now and then."""
@@ -264,9 +280,19 @@ class SimWriter(SimProducerProcess):
         self._left = most
         super().__init__(world, connect, ledger, wish)
 
+    def take_up(self) -> Script:
+        """Begin."""
+        yield from self.initialise()
+
+    def before_end(self, transaction: SimTransaction, *, commits: bool) -> None:
+        """All is written, and what is to become of it is known."""
+
+    def after_end(self) -> None:
+        """The coordinator has done what it was asked to do."""
+
     def script(self) -> Script:
         chance = self.world.random
-        yield from self.initialise()
+        yield from self.take_up()
         while self._left:
             self._left -= 1
             transaction = self.begin()
@@ -278,7 +304,10 @@ class SimWriter(SimProducerProcess):
                 wanted = {place: [valued(transaction, f"{payload}-{at}") for at in range(count)] for place in places}
                 is_whole = is_whole and (yield from self.write(transaction, wanted))
                 yield from self.dawdle()
-            yield from self.end(transaction, commits=is_whole and not chance.random() < ABORTS)
+            commits = is_whole and not chance.random() < ABORTS
+            self.before_end(transaction, commits=commits)
+            yield from self.end(transaction, commits=commits)
+            self.after_end()
             yield Rest(chance.choice((0, 100, 1_000)))
 
 

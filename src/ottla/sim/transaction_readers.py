@@ -75,6 +75,19 @@ class SimReader(SimClient):
                 self._has_read()
 
 
+class SimLateReader(SimReader):
+    """One of a topic that may be deleted and made anew, and that loses records: it goes on where there are some."""
+
+    def _told(self, response: FetchResponse | None) -> None:
+        """Nothing is stable there."""
+
+    def _take(self, data: Any) -> None:
+        if data.error_code in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC_OR_PARTITION):
+            self.position = max(0, data.log_start_offset)
+        else:
+            super()._take(data)
+
+
 class OffsetWatcher(SimClient):
     """It asks for a group's committed offsets, whether or not a transaction is about to change them."""
 

@@ -4,8 +4,9 @@
     python -m ottla.sim.transactions --seed 17        one seed again, with what happens in it
 
 Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.transaction_ledger` names
-what is checked. What it cannot see: groups of the classic protocol (`ottla.sim.groups` has them), a failing disk and jumping clocks
-(`ottla.sim.brokers`), two-phase commit, more than one broker.
+what is checked. Some seeds have outside coordinators (KIP-939), members of the classic protocol, a disk that fails, a clock that
+jumps, levels of transactions that change, topics and records that are deleted, internal topics that are compacted all the time.
+What it cannot see: more than one broker, a clock that jumps by days, epochs that run out.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _summary(lived: list[TransactionLifeResult], took_s: float) -> str:
         f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: "
         f"{sum(each.lives for each in lived)} lives of brokers, {sum(each.processes for each in lived)} producers, "
         f"{sum(each.transactions for each in lived)} transactions, "
-        f"{sum(each.commits for each in lived)} of them committed; done after {max((each.done_ms for each in lived), default=0)} "
+        f"{sum(each.commits for each in lived)} of them committed; {sum(each.faults for each in lived)} faults of disks, "
+        f"{sum(each.compacted for each in lived)} offsets compacted; done after {max((each.done_ms for each in lived), default=0)} "
         f"ms of peace at most"
     )
 
