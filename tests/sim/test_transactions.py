@@ -9,6 +9,7 @@ import pytest
 
 from ottla.sim import transaction_life, transactions
 from ottla.sim.seeds import Violation
+from ottla.sim.world import World
 
 SHARES = 4
 SEEDS_PER_SHARE = 2
@@ -27,6 +28,13 @@ def test_what_must_be_true_of_transactions_is_true_whatever_happens(share: int) 
         lived = transactions.live(seed)  # raises what was violated
         assert lived.seed == seed
         assert lived.commits >= lived.plan.copiers
+
+
+def test_these_seeds_meet_every_kind_of_trouble() -> None:
+    plans = [transaction_life.plan(World(seed)) for seed in range(SHARES * SEEDS_PER_SHARE)]
+    for kind in ("forgets", "prepares", "compacts", "faults", "jumps", "levels", "deletes"):
+        assert any(getattr(plan, kind) for plan in plans), kind
+    assert {"classic", "both"} <= {plan.members for plan in plans if plan.by_group}
 
 
 @pytest.mark.parametrize("seed", [47])
