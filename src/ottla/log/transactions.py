@@ -13,7 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ottla.ports import Buffer, Disk, File
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 from ottla.records.columns import open_batches
 from ottla.wire import Malformed, decode
 from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
@@ -24,6 +24,11 @@ ENTRY = Struct(">hqqqq")
 """version, producer_id, first_offset, last_offset, last_stable_offset"""
 
 VERSION = 0
+
+ORDINARY = Struct(">5shhBhiB")
+"""The one record of a marker as every broker writes it: up to the size of its key, the key (version, type), the size of its value,
+the value (version, epoch of the coordinator), headers."""
+ORDINARILY = (b"\x20\x00\x00\x00\x08", 12, 0)
 
 
 class Aborted(NamedTuple):
@@ -51,6 +56,10 @@ class Marker(NamedTuple):
 
 def read_marker(batch: Buffer) -> Marker | None:
     """Read the marker in a control batch; None if there is none (another control record, or removed by compaction)."""
+    if len(batch) == HEADER_BYTES + ORDINARY.size:
+        begins, _, kind, value_bytes, _, coordinator_epoch, headers = ORDINARY.unpack_from(batch, HEADER_BYTES)
+        if (begins, value_bytes, headers) == ORDINARILY and kind in (ABORT, COMMIT) and is_single(batch):
+            return Marker(kind, coordinator_epoch)
     try:
         record = next(iter(open_batches(batch, control=True).records()), None)
         if record is None:
@@ -61,6 +70,12 @@ def read_marker(batch: Buffer) -> Marker | None:
         return Marker(kind, decode(EndTxnMarker, 0, (record.value or b"")[2:]).coordinator_epoch)
     except (ValueError, Malformed):
         return None
+
+
+def is_single(batch: Buffer) -> bool:
+    """Whether it says of itself that it is one record, as it came."""
+    header = read_header(batch)
+    return header.magic == MAGIC and not header.codec and header.record_count == 1
 
 
 class TransactionIndex:

@@ -60,13 +60,14 @@ def build(
     say_once()
     count = len(values)
     ages = [timestamps] * count if isinstance(timestamps, int) else list(timestamps)
-    if not count or any(column is not None and len(column) != count for column in (keys, headers, ages)):
+    uneven = (keys is not None and len(keys) != count) or (headers is not None and len(headers) != count)
+    if not count or uneven or len(ages) != count:
         raise ValueError("A batch holds at least one record, and as many keys, timestamps and headers as values.")
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
     out, newest = _write(keys, values, ages, headers)
     header = BatchHeader(
         base_offset=base_offset,
-        batch_length=0,
+        batch_length=len(out) - LOG_OVERHEAD_BYTES,
         leader_epoch=leader_epoch,
         magic=MAGIC,
         crc=0,
@@ -118,7 +119,9 @@ def seal(header: BatchHeader, out: bytearray, level: int | None = None, *, packe
     """
     if header.codec and not packed:
         out[HEADER_BYTES:] = codecs.compress(header.codec, memoryview(out)[HEADER_BYTES:], level)
-    HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD_BYTES))
+    if header.batch_length != len(out) - LOG_OVERHEAD_BYTES:
+        header = header._replace(batch_length=len(out) - LOG_OVERHEAD_BYTES)
+    HEADER.pack_into(out, 0, *header)
     write_crc(out, 0, len(out))
     return out
 

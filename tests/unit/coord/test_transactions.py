@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.coord.runtime.machine import Asked, Due, Outcome
 from ottla.coord.runtime.reading import RecordRows, UnreadableRecord
+from ottla.coord.transactions import records
 from ottla.coord.transactions.inputs import (
     Added,
     AddPartitions,
@@ -27,9 +28,10 @@ from ottla.coord.transactions.inputs import (
 from ottla.coord.transactions.look import MOST_LISTED, without_ids
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import TransactionReader, decode_record, encode_record
-from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Status, Stored, Transaction, weight_of
+from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Forgotten, Status, Stored, Transaction, weight_of
 from ottla.coord.transactions.unfinished import with_opened
 from ottla.ports import Now
+from ottla.wire import Unencodable
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest
 from ottla.wire.errors import CONCURRENT_TRANSACTIONS, INVALID_REGULAR_EXPRESSION, NONE, POLICY_VIOLATION, PRODUCER_FENCED
@@ -404,3 +406,32 @@ def test_the_producer_id_that_follows_shows_that_the_one_before_is_done_with() -
     assert (found.status, found.partitions) == (Status.ONGOING, frozenset({("t", 1)}))
     assert (found.producer_id, found.producer_epoch) == (7, 0)
     assert with_opened(ending, {(1, LAST_EPOCH): PLACES}, 9) is ending
+
+
+@given(
+    name=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),
+    places=st.frozensets(st.tuples(st.text(alphabet="abc.ü", min_size=1, max_size=70), st.integers(0, 2**31 - 1)), max_size=200),
+    status=st.sampled_from(Status),
+    version=st.integers(0, 2),
+    before=st.integers(-1, 2**63 - 1),
+    following=st.integers(-1, 1),
+)
+def test_a_packed_record_is_the_declared_one(
+    name: str, places: frozenset[tuple[str, int]], status: Status, version: int, before: int, following: int
+) -> None:
+    known = Transaction(name, 2**62, 7, 60_000, status, 5, places, 4, before, following, transaction_version=version)
+    key, value = encode_record(known, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "_packed", lambda record: None)
+        patch.setattr(records, "_key", lambda name: None)
+        assert encode_record(known, 1) == (key, value)
+    assert decode_record(key, value) == known._replace(partitions=frozenset() if status is Status.EMPTY else places)
+
+
+@pytest.mark.parametrize("name", ["a" * 32_767, "a" * 32_768, "\ud800"])
+def test_an_id_that_has_no_room_in_a_key_is_refused(name: str) -> None:
+    if len(name) == 32_767:
+        assert len(encode_record(Forgotten(name), 1)[0]) == 32_771
+        return
+    with pytest.raises(Unencodable):
+        encode_record(Forgotten(name), 1)

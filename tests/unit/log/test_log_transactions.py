@@ -12,7 +12,7 @@ import pytest
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.transactions import ABORT, COMMIT, ENTRY
+from ottla.log.transactions import ABORT, COMMIT, ENTRY, Marker, read_marker
 from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
@@ -338,3 +338,15 @@ def test_what_compaction_took_out_of_a_segment_is_not_missed_in_its_index(caplog
     log = Log.open(disk, "t-0", CONFIG, NOW, clean=True, recovery_point=log.log_end_offset, is_noted=True)
     assert log.aborted_transactions(0, 9) == []
     assert "built anew" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT, 2, -1])
+@pytest.mark.parametrize("coordinator_epoch", [-1, 0, 2**31 - 1])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_marker_is_read_the_same_whatever_it_looks_like(kind: int, coordinator_epoch: int, codec: int) -> None:
+    key, value = b"\0\0" + kind.to_bytes(2, "big", signed=True), b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
+    expected = Marker(kind, coordinator_epoch) if kind in (ABORT, COMMIT) else None
+    ordinary = build([key], [value], 1, producer_id=1, transactional=True, control=True, codec=codec)
+    assert read_marker(ordinary) == expected
+    assert read_marker(build([key], [value], [1], [[("h", None)]], control=True, codec=codec)) == expected
+    assert read_marker(build([b"\0\0\0"], [value + b"1"], 1, control=True, codec=codec)) is None

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.coord.runtime.machine import KeyAndValue
 from ottla.coord.runtime.reading import RecordReader, RecordRows, UnreadableRecord
-from ottla.coord.transactions.transaction import Forgotten, Partitions, Status, Stored, Transaction
+from ottla.coord.transactions.transaction import NO_PRODUCER_ID, Forgotten, Partitions, Status, Stored, Transaction
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogValue
 
@@ -22,6 +22,15 @@ FLEXIBLE: Final = 1
 """The version of values whose tags hold what raising epochs (KIP-890) and keeping transactions (KIP-939) need."""
 
 _SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_KEY: Final = Struct(">hh")
+_HEAD: Final = Struct(">hqhib")
+"""Version, producer id and epoch, timeout, status."""
+_TAIL: Final = Struct(">qqBBBqBBh")
+"""Both times; then two tags, each with its number and size: 0 the producer id before, 2 the version of transactions."""
+MOST_PACKED: Final = 126
+"""Counts and sizes up to this one take one byte each."""
+LONGEST_NAME_BYTES: Final = 32_767
 _Partitions = TransactionLogValue.PartitionsSchema
 
 
@@ -30,10 +39,15 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
 
     The value is stored in this version, or in a later one that has room for a producer that keeps the transaction of another.
     """
-    key = _SHORT.pack(KIND) + encode(TransactionLogKey(transactional_id=record.transactional_id), 0)
+    name = record.transactional_id
+    key = _key(name.encode()) if name.isascii() else None
+    if key is None:
+        key = _SHORT.pack(KIND) + encode(TransactionLogKey(transactional_id=name), 0)
     if isinstance(record, Forgotten):
         return key, None
     version = max(version, FLEXIBLE) if record.is_kept else version
+    if version == FLEXIBLE and (packed := _packed(record)) is not None:
+        return key, packed
     value = TransactionLogValue(
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,
@@ -49,6 +63,39 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
         value.next_producer_epoch = record.next_producer_epoch
         value.client_transaction_version = record.transaction_version
     return key, _SHORT.pack(version) + encode(value, version)
+
+
+def _key(name: bytes) -> bytes | None:
+    """The key of an id; None where the declared message has to say why there is none."""
+    return _KEY.pack(KIND, len(name)) + name if len(name) <= LONGEST_NAME_BYTES else None
+
+
+def _packed(record: Transaction) -> bytes | None:
+    """The value in version 1, as the declared message writes it, in a quarter of the time: each transaction has three.
+
+    None for one of the few with more in their tags than the producer id before and the version, or with long names.
+    """
+    if record.next_producer_id != NO_PRODUCER_ID or record.is_kept or record.previous_producer_id == NO_PRODUCER_ID:
+        return None
+    if len(record.partitions) > MOST_PACKED or not record.transaction_version:
+        return None
+    packed = bytearray(_HEAD.pack(FLEXIBLE, *record[1:4], record.status.value))
+    by_topic = None if record.status is Status.EMPTY else _by_topic(record.partitions)
+    packed.append(0 if by_topic is None else len(by_topic) + 1)
+    for each in by_topic or ():
+        name, ids = each.topic.encode(), each.partition_ids
+        if len(name) > MOST_PACKED:
+            return None
+        packed.append(len(name) + 1)
+        packed += name
+        packed.append(len(ids) + 1)
+        for index in ids:
+            packed += _INT.pack(index)
+        packed.append(0)
+    packed += _TAIL.pack(
+        record.updated_ms, record.started_ms, 2, 0, 8, record.previous_producer_id, 2, 2, record.transaction_version
+    )
+    return bytes(packed)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
