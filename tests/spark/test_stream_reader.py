@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from bench.apache_kafka import free_port
 from ottla.spark.errors import DataLoss, OptionError
@@ -257,6 +257,26 @@ def test_an_idle_stream_waits_in_one_fetch_and_sees_what_comes(recorded: Recorde
         assert asked(recorded, before, FETCH) <= 5
         topics.produce(topic, numbers(1))
         assert plain(when_it_goes_on(reader, start)) == {topic: {"0": 1}}
+
+
+def test_an_open_transaction_is_waited_for_in_one_fetch(recorded: Recorder) -> None:
+    topics = Topics(recorded.address, lambda stem: stem)
+    topic = topics.make(1)
+    producer = Producer({"bootstrap.servers": recorded.address, "transactional.id": "slow"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, value="x")
+    assert producer.flush(60) == 0
+    with stream(recorded.address, topic, **{"kafka.isolation.level": "read_committed"}) as reader:
+        start = reader.initialOffset()
+        calls_without_end(reader, start, 1)
+        before = len(recorded.frames)
+        calls_without_end(reader, start, 20)
+        assert asked(recorded, before, FETCH) + asked(recorded, before, LIST_OFFSETS) <= 10, "two for each five seconds"
+        producer.commit_transaction(60)
+        end = when_it_goes_on(reader, start)
+        assert plain(end) == {topic: {"0": 2}}, "the record and the marker"
+        assert ranges(reader, start, end) == [(topic, 0, 0, 2)]
 
 
 def test_a_stream_that_waits_for_more_records_asks_for_nothing_while_none_come(recorded: Recorder) -> None:
