@@ -42,7 +42,7 @@ class Job:
     def run(self, **options: str) -> list[Any]:
         """All that is there now; the progress of each micro-batch that read something."""
         query = self.start(trigger="available now", **options)
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(300)
         return [progress for progress in query.recentProgress if progress.numInputRows]
 
     def copied(self) -> list[int]:
@@ -72,7 +72,7 @@ def test_available_now_reads_all_in_limited_micro_batches_and_goes_on_from_the_c
     assert job.copied() == list(range(130))
 
 
-def wait_until(true: Callable[[], bool], query: Any, timeout_s: float = 30) -> None:
+def wait_until(true: Callable[[], bool], query: Any, timeout_s: float = 300) -> None:
     deadline = time.monotonic() + timeout_s
     while not true():
         assert query.exception() is None, query.exception()
@@ -110,8 +110,8 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, jo
     topics.make(name=job.source)
     fill(topics, job, 20, 24)
     with pytest.raises(Exception, match=f"topic {job.source} was deleted and made anew after {job.source}-0 was read to offset 10"):
-        job.start(trigger="available now").awaitTermination(60)
-    job.start(trigger="available now", failOnDataLoss="false").awaitTermination(60)
+        job.start(trigger="available now").awaitTermination(300)
+    job.start(trigger="available now", failOnDataLoss="false").awaitTermination(300)
     assert job.copied() == list(range(24))
 
 
@@ -139,8 +139,8 @@ def test_a_group_shows_where_the_query_stands_and_another_query_begins_there(top
 
 def test_what_a_stream_cannot_do_is_refused_in_one_sentence(job: Job) -> None:
     with pytest.raises(Exception, match="ottla does not support continuous processing"):
-        job.start(trigger="continuous").awaitTermination(60)
+        job.start(trigger="continuous").awaitTermination(300)
     with pytest.raises(Exception, match="ottla does not support async progress tracking"):
-        job.start(asynchronous="true").awaitTermination(60)
+        job.start(asynchronous="true").awaitTermination(300)
     with pytest.raises(Exception, match="Option asyncProgressTrackingEnabled must be false"):
-        job.start(asyncProgressTrackingEnabled="true").awaitTermination(60)
+        job.start(asyncProgressTrackingEnabled="true").awaitTermination(300)
