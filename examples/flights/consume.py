@@ -27,13 +27,12 @@ class Read:
     def done(self) -> bool:
         return all(self.positions.get(partition, 0) >= end for partition, end in self.ends.items())
 
-    def take(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
+    def take(self, records: list[ConsumerRecord]) -> None:
         """Keep the newest row of each key; after a rebalance some come again, so offsets decide."""
         for record in records:
             known = self.last.get(record.key)
             if known is None or known.offset < record.offset:
                 self.last[record.key] = record
-        self.positions[partition] = max(self.positions.get(partition, 0), records[-1].offset + 1)
 
     def delays(self) -> dict[Key, Delays]:
         return dict(from_json(json.loads(record.value)) for record in self.last.values())
@@ -42,17 +41,26 @@ class Read:
 async def _member(consumer: AIOKafkaConsumer, number: int, read: Read, show: Callable[[int], None]) -> None:
     while not read.done:
         polled = await consumer.getmany(timeout_ms=100, max_records=20_000)
-        for partition, records in polled.items():
-            read.take(partition, records)
+        for records in polled.values():
+            read.take(records)
             read.rows[number] += len(records)
             show(len(records))
+        for partition in consumer.assignment():  # behind its last record a partition may hold the end of a transaction
+            read.positions[partition] = max(read.positions.get(partition, 0), await consumer.position(partition))
     await consumer.commit()
 
 
 async def _consume(servers: str, show: Callable[[int], None]) -> Read:
     read = Read(rows=[0, 0])
     members = [
-        AIOKafkaConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, auto_offset_reset="earliest", enable_auto_commit=False)
+        AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=servers,
+            group_id=GROUP,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
         for _ in read.rows
     ]
     try:

@@ -116,6 +116,32 @@ def test_what_losers_and_dead_runs_left_open_is_aborted_by_the_next_commit(sink:
     assert sink.seen() == ["a"]
 
 
+def test_what_dead_runs_left_open_is_aborted_even_if_the_batch_was_decided_before(sink: OnceSink) -> None:
+    sink.worker("run0").write(sink.work(0, "run0"), rows("dead"), recorded=True)
+    work = sink.work(0)
+    written = handed(sink.worker().write(work, rows("a"), recorded=True))
+    sink.committer().commit(work, written, found_decided=False, recorded=True)
+    sink.worker("run2").write(sink.work(0, "run2"), rows("a"), recorded=False)  # one killed before it looked for a decision
+    sink.committer().commit(sink.work(0, "run2"), [], found_decided=True, recorded=True)
+    assert sink.open_ids() == []
+    assert sink.seen() == ["a"]
+
+
+def test_an_example_of_a_reader_comes_to_the_end_of_what_is_committed(sink: OnceSink) -> None:
+    from examples.flights import consume
+
+    work = sink.work(0)
+    sink.committer().commit(
+        work, handed(sink.worker().write(work, rows("a", "b"), recorded=True)), found_decided=False, recorded=True
+    )
+    counted: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consume, "TOPIC", sink.topic)
+        patch.setattr(consume, "GROUP", sink.name)
+        consume.consume(sink.topics.address, counted.append)
+    assert sum(counted) == 2
+
+
 def test_a_batch_with_a_transaction_that_is_open_no_more_is_not_decided(sink: OnceSink) -> None:
     work = sink.work(0)
     written = handed(sink.worker().write(work, rows("a"), recorded=True), sink.worker().write(work, rows("b"), recorded=True))

@@ -59,6 +59,8 @@ def committing(work: Work, handed: Sequence[Handed], clock: Clock, *, found_deci
     if decided is not None and decided.covers(work.batch_id):
         yield from _dropped(tuple(each for each in handed if each not in decided.transactions))
         yield from _finished(work, decided, clock)
+        # What began before the decision and is none of it was of a dead run, or lost a race.
+        yield from _cleared(work, decided.transactions, decided.decided_ms, others=True)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
         raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it is to be written again.")
