@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +73,20 @@ def test_csv_and_arrow_are_written_and_read_again(spark: Any, topics: Topics, lo
         assert again.select("value").exceptAll(flights).count() == 0
         assert again.count() == 500
         assert (len(topics.read(topic)) < 10) == (more["valueFormat"] == "arrow")
+
+
+def test_avro_of_a_registry_is_written_and_read_with_the_types_that_it_has(
+    spark: Any, topics: Topics, load: Load, tmp_path: Path
+) -> None:
+    topic = topics.make(2)
+    flights = spark.sql(
+        "select named_struct('carrier', if(id = 7, null, 'UA'), 'delay', id, 'at', timestamp_millis(id)) as value from range(50)"
+    )
+    avro = {"valueFormat": "avro", "schemaRegistry": str(tmp_path)}
+    save(flights, topics, topic=topic, **avro)
+    topics.produce(topic, [{"value": b"\x00\x00\x00\x00\x07", "partition": 0}])
+    again = load(topic, **avro)
+    assert again.schema["value"].dataType.simpleString() == flights.schema["value"].dataType.simpleString()
+    assert again.where("value is not null").select("value").exceptAll(flights).count() == 0
+    assert [bytes(row.corruptValue) for row in again.where("value is null").collect()] == [b"\x00\x00\x00\x00\x07"]
+    assert again.count() == 51

@@ -340,13 +340,16 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SINK)
     client = producer_settings(parsed.client)
+    formats = choice.formats_of(parsed.values)
+    if formats.needs_topic() and "topic" not in parsed.values:
+        raise OptionError("Option schemaRegistry finds schemas by the topic's name: give option topic.")
     return WriteOptions(
         client=client,
         topic=parsed.values.get("topic"),
         include_headers=parsed.values.get("includeHeaders", True),
         include_timestamp=parsed.values.get("includeTimestamp", False),
         max_request_size=client.max_request_size if "max.request.size" in parsed.client else None,
-        formats=choice.formats_of(parsed.values),
+        formats=formats,
         exactly_once=_is_exactly_once(parsed),
         job_id=parsed.values.get("jobId"),
         batch_id=parsed.values.get("batchId", 0),

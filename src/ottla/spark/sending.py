@@ -21,7 +21,6 @@ from ottla.records.arrow import Rows, batches_of, by_partition
 from ottla.records.batch import HEADER_BYTES
 from ottla.records.build import MOST_OVERHEAD_BYTES
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.choice import Formats
 from ottla.spark.options import WriteOptions
 
 GATHERED_BYTES = 4 * 1024 * 1024
@@ -84,7 +83,7 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
     Raises the client's errors, and `OptionError` for rows that name no topic or a partition that does not exist.
     """
     rows = 0
-    encode = encoding(options.formats)
+    encode = encoding(options)
     producer = _KEPT.pop(options.client, None) or TaskProducer.start(options.client)
     try:
         for batch in gathered(arrived):
@@ -104,13 +103,13 @@ def send_rows(producer: TaskProducer, batch: pa.RecordBatch, options: WriteOptio
         _send(producer, topic, own, options)
 
 
-def encoding(formats: Formats) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def encoding(options: WriteOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """What turns rows with typed keys or values into those with bytes."""
-    if not formats.given():
+    if not options.formats.given():
         return lambda batch: batch
     from ottla.spark.formats.codecs import EncodedColumns  # what writes bytes needs none of the formats
 
-    return EncodedColumns(formats).rows
+    return EncodedColumns(options.formats, options.topic).rows
 
 
 def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

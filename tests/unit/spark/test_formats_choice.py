@@ -113,8 +113,10 @@ def test_a_schema_may_stand_in_a_file_and_be_sparks_own_json(tmp_path: Path) -> 
         values_type("value", Format("json", str(tmp_path / "missing.ddl")), ())
     with pytest.raises(OptionError, match="Option keySchema is missing"):
         values_type("key", Format("json"), ())
-    with pytest.raises(OptionError, match='without "type": "struct"'):
+    with pytest.raises(OptionError, match="JSON Schema without properties"):
         values_type("key", Format("json", "{}"), ())
+    with pytest.raises(OptionError, match='without "type": "struct"'):
+        values_type("key", Format("csv", "{}"), ())
 
 
 def test_a_typed_column_may_have_any_type_that_its_format_holds() -> None:

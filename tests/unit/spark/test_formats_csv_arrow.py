@@ -132,7 +132,7 @@ def test_rows_are_packed_by_topic_and_partition_into_records_of_limited_size() -
     value = pa.array([{"carrier": "x" * 100, "delay": row} for row in range(10_000)], FLIGHT)
     topics = pa.array(["a", "b"] * 5000)
     partitions = pa.array([0, 0, 1, None] * 2500, pa.int32())
-    encode = codecs.EncodedColumns(Formats(value=Format("arrow"))).rows
+    encode = codecs.EncodedColumns(Formats(value=Format("arrow")), None).rows
     records = encode(pa.RecordBatch.from_arrays([value, topics, partitions], names=["value", "topic", "partition"]))
     assert {(row["topic"], row["partition"]) for row in records.to_pylist()} == {("a", 0), ("a", 1), ("b", 0), ("b", None)}
     assert max(len(each) for each in records.column("value").to_pylist()) < 300_000

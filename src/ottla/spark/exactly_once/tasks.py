@@ -71,7 +71,7 @@ class _TaskSteps:
     ) -> None:
         self._options, self._work, self._cluster, self._producers = options, work, cluster, producers
         self._arriving = rows
-        self._encode = encoding(options.formats)
+        self._encode = encoding(options)
         self._own: str | None = None
         self._rows = 0
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from ottla.spark.errors import OptionError
 
-FORMATS = ("json", "csv", "arrow")
+FORMATS = ("json", "csv", "avro", "arrow")
+REGISTERED = ("avro", "json")
+"""Those whose schemas a registry may have."""
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROP, FAIL)
 CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
@@ -36,6 +38,10 @@ class Formats:
     def given(self) -> dict[str, Format]:
         """The formats by column."""
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
+
+    def needs_topic(self) -> bool:
+        """Whether a sink has to know its topic beforehand, by whose name a registry has its schemas."""
+        return any(each.registry is not None for each in self.given().values())
 
     def packs_rows(self) -> bool:
         """Whether a record holds many rows, so that it has no key of its own."""
@@ -84,7 +90,7 @@ def _one(values: Mapping[str, object], column: str) -> Format | None:
             raise OptionError(f"Option {column}Schema needs {column}Format: give that too, such as json.")
         return None
     schema, registry = values.get(f"{column}Schema"), values.get("schemaRegistry")
-    registered = str(registry) if registry is not None and name in ("avro", "json", "protobuf") else None
+    registered = str(registry) if registry is not None and name in REGISTERED else None
     return Format(str(name), None if schema is None else str(schema), registered, str(values.get("delimiter", ",")))
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType
 
 from ottla.spark.formats.bulk import Decoder, Encoder
 from ottla.spark.formats.choice import Format, Formats
@@ -10,6 +14,8 @@ from ottla.spark.formats.choice import Format, Formats
 
 def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
     """What decodes the keys or values of a task into `kind`."""
+    if chosen.registry is not None:
+        return _framed_decoder(column, chosen, chosen.registry, kind)
     if chosen.name == "arrow":
         from ottla.spark.formats.arrow_values import ArrowDecoder
 
@@ -18,37 +24,86 @@ def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
         from ottla.spark.formats.csv_values import CsvDecoder
 
         return CsvDecoder(kind, chosen.delimiter)
+    if chosen.name == "avro":
+        from ottla.spark.formats.schemas import written_schema
+
+        return _avro_decoder(column, kind, written_schema(column, chosen, _spark_type(kind)))
     from ottla.spark.formats.json_values import JsonDecoder
 
     return JsonDecoder(kind)
 
 
-def encoder_of(column: str, chosen: Format) -> Encoder:
-    """What encodes a column into keys or values, row by row."""
+def _avro_decoder(column: str, kind: pa.DataType, text: str) -> Decoder:
+    from ottla.spark.formats import avro_schema
+    from ottla.spark.formats.avro_values import AvroDecoder
+
+    return AvroDecoder(kind, avro_schema.read(text, f"{column}Schema"))
+
+
+def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
+    from ottla.spark.formats.framed import FramedDecoder
+    from ottla.spark.formats.registry import registry_of
+
+    if chosen.name == "json":
+        plain = decoder_of(column, replace(chosen, registry=None), kind)
+        return FramedDecoder(kind, lambda schema_id: plain)
+    registry = registry_of(place)
+
+    def find(schema_id: int) -> Decoder | None:
+        text = registry.by_id(schema_id)
+        return None if text is None else _avro_decoder(column, kind, text)
+
+    return FramedDecoder(kind, find)
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
+    """What encodes a column of `kind` into the keys or values of a topic; its schema is registered where there is a registry."""
+    if chosen.registry is not None and topic is not None:
+        from ottla.spark.formats.framed import FramedEncoder
+        from ottla.spark.formats.registry import registry_of, subject_of
+        from ottla.spark.formats.schemas import written_schema
+
+        text = written_schema(column, chosen, _spark_type(kind))
+        schema_id = registry_of(chosen.registry).register(subject_of(topic, column), chosen.name, text)
+        return FramedEncoder(schema_id, encoder_of(column, replace(chosen, registry=None), kind, topic))
     if chosen.name == "csv":
         from ottla.spark.formats.csv_values import CsvEncoder
 
         return CsvEncoder(chosen.delimiter)
+    if chosen.name == "avro":
+        from ottla.spark.formats import avro_schema
+        from ottla.spark.formats.avro_bytes import AvroEncoder
+        from ottla.spark.formats.schemas import written_schema
+
+        return AvroEncoder(avro_schema.read(written_schema(column, chosen, _spark_type(kind)), f"{column}Schema"), column)
     from ottla.spark.formats.json_text import JsonEncoder
 
     return JsonEncoder()
 
 
 class EncodedColumns:
-    """Turns rows with typed keys and values into those with bytes. Made once for each task."""
+    """Turns rows with typed keys and values into those with bytes. Made once for each task; `topic` is where all rows go."""
 
-    def __init__(self, formats: Formats) -> None:
-        given = formats.given()
-        self._packs = formats.packs_rows()
-        self._encoders = {column: encoder_of(column, each) for column, each in given.items() if not self._packs}
+    def __init__(self, formats: Formats, topic: str | None) -> None:
+        self._formats = formats
+        self._topic = topic
+        self._encoders: dict[str, Encoder] = {}
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raises `OptionError` for a value that its format cannot hold."""
-        if self._packs:
+        if self._formats.packs_rows():
             from ottla.spark.formats.arrow_values import packed
 
             return packed(batch)
-        for column, encoder in self._encoders.items():
+        for column, chosen in self._formats.given().items():
             if column in batch.schema.names:
-                batch = batch.set_column(batch.schema.get_field_index(column), column, encoder.encode(batch.column(column)))
+                typed = batch.column(column)
+                if column not in self._encoders:
+                    self._encoders[column] = encoder_of(column, chosen, typed.type, self._topic)
+                encoded = self._encoders[column].encode(typed)
+                batch = batch.set_column(batch.schema.get_field_index(column), column, encoded)
         return batch

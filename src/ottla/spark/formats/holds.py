@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pyspark.sql.types import (
@@ -57,8 +58,16 @@ def check_type(column: str, chosen: Format, kind: DataType) -> None:
     if not kind.fields:
         raise OptionError(f"Column {column} is a STRUCT without fields, and {option} needs one at least.")
     allowed = _TEXT.get(chosen.name, _NESTED)
-    for name, each in [inner for inner in _inner(kind, column) if inner[0] != column]:
-        if not isinstance(each, allowed):
+    for name, each in _inner(kind, column):
+        if name != column and not isinstance(each, allowed):
             raise OptionError(f"{option} cannot hold {name}, which is {each.simpleString().upper()}: cast it or leave it out.")
+        if chosen.name == "avro" and isinstance(each, StructType):
+            _check_names(option, each)
         if isinstance(each, MapType) and not isinstance(each.keyType, StringType):
             raise OptionError(f"{option} cannot hold {name}: the keys of a MAP must be STRING.")
+
+
+def _check_names(option: str, kind: StructType) -> None:
+    for name in kind.fieldNames():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise OptionError(f"{option} cannot have a field {name!r}: Avro takes letters, digits and underscores, so rename it.")

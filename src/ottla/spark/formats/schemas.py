@@ -1,23 +1,30 @@
-"""Which columns a format's values have: by DDL, by Spark's own JSON of a schema, or by a file that holds either."""
+"""Which columns a format's values have, and by which schema they are written.
+
+A schema is DDL, Spark's own JSON of one, or what the format's own world writes (a schema of Avro, JSON Schema); it stands in the
+option, in a file that the option names, or in a registry.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql.types import DataType, StructType
 
 from ottla.spark.errors import OptionError
+from ottla.spark.formats import avro_schema, json_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
+from ottla.spark.formats.registry import registry_of, subject_of
 
 
 def schema_text(text: str, option: str) -> str:
     """The schema itself, where the option may name the file that holds it. Raises `OptionError`."""
     stripped = text.strip()
     path = Path(stripped)
-    if "\n" in stripped or len(stripped) > 1024 or " " in stripped or not path.suffix:
+    if "\n" in stripped or len(stripped) > 1024 or " " in stripped or stripped.startswith("{") or not path.suffix:
         return stripped
     try:
         return path.read_text(encoding="utf-8").strip()
@@ -26,19 +33,49 @@ def schema_text(text: str, option: str) -> str:
 
 
 def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
-    """The type that decoded keys or values have. Raises `OptionError`."""
+    """The type that decoded keys or values have; a registry is asked for that of the first topic. Raises `OptionError`."""
     option = f"{column}Schema"
-    if chosen.schema is None:
+    if chosen.schema is not None:
+        return _type(schema_text(chosen.schema, option), chosen, option)
+    if chosen.registry is None:
         raise OptionError(f"Option {option} is missing: give the columns in the values, such as carrier STRING, delay INT.")
-    text = schema_text(chosen.schema, option)
-    return _spark_schema(text, option) if text.startswith("{") else columns_of(text, option)
+    if not topics:
+        raise OptionError(f"Option {option} is missing: with subscribePattern no one topic says which schema its registry has.")
+    found = registry_of(chosen.registry).latest(subject_of(topics[0], column))
+    if found is None:
+        subject = subject_of(topics[0], column)
+        raise OptionError(f"The schema registry {chosen.registry} has no subject {subject}: give {option}, or register it.")
+    return _type(found.text, chosen, "schemaRegistry")
 
 
-def _spark_schema(text: str, option: str) -> StructType:
+def _type(text: str, chosen: Format, option: str) -> DataType:
+    if not text.startswith("{"):
+        return columns_of(text, option)
+    if (found := _spark_schema(text, option)) is not None:
+        return found
+    if chosen.name == "avro":
+        return avro_schema.spark_type(avro_schema.read(text, option))
+    if chosen.name == "json":
+        return json_schema.spark_type(text, option)
+    raise OptionError(f'Option {option} holds JSON without "type": "struct", as df.schema.json() writes it: give that, or DDL.')
+
+
+def _spark_schema(text: str, option: str) -> StructType | None:
+    """None for JSON that is a schema of another kind."""
     try:
         found = json.loads(text)
-        if found.get("type") == "struct":
-            return StructType.fromJson(found)
+        return StructType.fromJson(found) if found.get("type") == "struct" else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(f"Option {option} is no schema that Spark writes as JSON: {error}.") from None
-    raise OptionError(f'Option {option} holds JSON without "type": "struct", as df.schema.json() writes it: give that, or DDL.')
+
+
+def written_schema(column: str, chosen: Format, kind: DataType) -> str:
+    """The schema, as the format's own world writes it, by which values of `kind` are written. Raises `OptionError`."""
+    given = kind
+    if chosen.schema is not None:
+        text = schema_text(chosen.schema, f"{column}Schema")
+        if text.startswith("{") and _spark_schema(text, f"{column}Schema") is None:
+            return text
+        given = _type(text, chosen, f"{column}Schema")
+    made: Any = avro_schema.from_spark(given) if chosen.name == "avro" else json_schema.from_spark(given)
+    return json.dumps(made)

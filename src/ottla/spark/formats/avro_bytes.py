@@ -1,0 +1,130 @@
+"""Columns in Avro's binary encoding, put together column by column: no row becomes a Python object."""
+
+from __future__ import annotations
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from ottla.spark.errors import OptionError
+from ottla.spark.formats import wire_bytes
+from ottla.spark.formats.avro_schema import Avro
+from ottla.spark.formats.cursors import scattered
+
+_TIMES = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+_END = b"\x00"
+
+
+class AvroEncoder:
+    """An `Encoder` by one schema."""
+
+    def __init__(self, schema: Avro, name: str) -> None:
+        """`name` is the column's, for messages."""
+        self._schema = schema
+        self._name = name
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        held, rows = wire_bytes.present(column)
+        try:
+            made = _written(self._schema, held, self._name)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise OptionError(f"A row does not fit the schema of {self._name}: {error}.") from None
+        return made if len(rows) == len(column) else scattered(made, rows, len(column))
+
+
+def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    """The bytes of each row. Raises `OptionError` where the schema has no place for what is there."""
+    if node.kind == "union":
+        return _union(node, column, path)
+    if column.null_count:
+        raise OptionError(f"{path} is null in a row, and its schema of Avro has no null there: fill it, or widen the schema.")
+    if node.kind == "record":
+        return _record(node, column, path)
+    if node.kind == "array":
+        return _listed(node, compute.list_flatten(column), None, compute.list_value_length(column), path)
+    if node.kind == "map":
+        pairs = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
+        keys, values = compute.list_flatten(pairs).flatten()
+        return _listed(node, values, keys, compute.list_value_length(pairs), path)
+    return _scalar(node, column, path)
+
+
+def _union(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    found = node.optional()
+    if found is None:
+        raise OptionError(f"{path} is a union of several types in its schema of Avro: only one of null and one type is written.")
+    null, inner = found
+    held, rows = wire_bytes.present(column)
+    made = wire_bytes.together(bytes([2 * (1 - null)]), _written(inner, held, path))
+    return wire_bytes.filled(made, rows, len(column), bytes([2 * null]))
+
+
+def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    if not pa.types.is_struct(column.type):
+        raise OptionError(f"{path} is a record in its schema of Avro, and no STRUCT in the rows: make it one.")
+    there = dict(zip(column.type.names, column.flatten(), strict=True))
+    if extra := there.keys() - {name for name, _ in node.fields}:
+        raise OptionError(f"{path}.{min(extra)} is not in the schema of Avro: leave it out, or widen the schema.")
+    parts = [_written(each, there.get(name, pa.nulls(len(column))), f"{path}.{name}") for name, each in node.fields]
+    return wire_bytes.together(b"", *parts) if parts else pa.array([b""] * len(column), pa.binary())
+
+
+def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
+    """One block with all items, if there are any, and the end."""
+    assert node.inner is not None
+    made = _written(node.inner, items, f"{path}.element")
+    if keys is not None:
+        made = wire_bytes.together(_with_length(keys), made)
+    sizes = counts.to_numpy(zero_copy_only=False).astype(numpy.int64)
+    heads = compute.if_else(pa.array(sizes > 0), wire_bytes.zigzags(sizes), pa.scalar(b"", pa.binary()))
+    return wire_bytes.together(heads, wire_bytes.rejoined(made, sizes), _END)
+
+
+def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    if node.logical == "decimal":
+        return _decimal(node, column, path)
+    if node.logical:
+        column = column.cast(_TIMES[node.logical])
+        return wire_bytes.zigzags(column.cast(pa.int32() if node.logical == "date" else pa.int64()).cast(pa.int64()).to_numpy())
+    if node.kind in ("int", "long"):
+        return wire_bytes.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
+    if node.kind in ("float", "double"):
+        return wire_bytes.fixed(column.cast(pa.float32() if node.kind == "float" else pa.float64()).to_numpy())
+    if node.kind == "boolean":
+        return wire_bytes.fixed(column.cast(pa.bool_()).to_numpy(zero_copy_only=False).astype(numpy.uint8))
+    if node.kind == "enum":
+        places = compute.index_in(column, pa.array(node.symbols, pa.string()))
+        if places.null_count:
+            raise OptionError(
+                f"{path} is a text in a row that is none of {', '.join(node.symbols)}: its schema of Avro has no other."
+            )
+        return wire_bytes.zigzags(places.cast(pa.int64()).to_numpy())
+    if node.kind == "fixed":
+        if (wire_bytes.lengths(column) != node.size).any():
+            raise OptionError(f"{path} must have {node.size} bytes in each row, as its schema of Avro says.")
+        return column.cast(pa.binary())
+    return _with_length(column)
+
+
+def _with_length(column: pa.Array) -> pa.Array:
+    return wire_bytes.together(wire_bytes.zigzags(wire_bytes.lengths(column)), column.cast(pa.binary()))
+
+
+def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    """The one type without a way from column to bytes: row by row."""
+    numbers = [int(each.scaleb(node.scale)) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
+    size = node.size
+    try:
+        raw = [each.to_bytes(size or each.bit_length() // 8 + 1, "big", signed=True) for each in numbers]
+    except OverflowError:
+        raise OptionError(
+            f"{path} is a number in a row that does not fit into {size} bytes, as its schema of Avro has it."
+        ) from None
+    made = pa.array(raw, pa.binary())
+    return made if size else _with_length(made)

@@ -1,0 +1,151 @@
+"""A registry of schemas: one that speaks Confluent's protocol over HTTP, or a directory with a file for each schema.
+
+Values of a registry begin with a zero byte and the four bytes of their schema's id. In a directory, schema 7 of subject
+flights-value is `flights-value/7.avsc` (or `.json`); ids are unique in the whole directory. Blocking.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ottla.spark.errors import OptionError
+
+TIMEOUT_S = 10
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+SUFFIXES = {"avro": ".avsc", "json": ".json", "protobuf": ".desc"}
+TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
+
+
+class Registered(NamedTuple):
+    """A schema as a registry has it."""
+
+    schema_id: int
+    text: str
+
+
+class Registry(Protocol):
+    """What is asked of a registry. Everything raises `OptionError` where it does not answer."""
+
+    def by_id(self, schema_id: int) -> str | None:
+        """The text of a schema; None if there is none of this id."""
+
+    def latest(self, subject: str) -> Registered | None:
+        """The newest schema of a subject; None if it has none."""
+
+    def register(self, subject: str, format_name: str, text: str) -> int:
+        """The id of a schema, which is added to the subject if it was not there."""
+
+
+class HttpRegistry:
+    """A registry at a URL; user and password may stand in it."""
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        self._url = urllib.parse.urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self._headers = {"Accept": MEDIA_TYPE, "Content-Type": MEDIA_TYPE}
+        if parts.username is not None:
+            user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+
+    def by_id(self, schema_id: int) -> str | None:
+        found = self._ask(f"/schemas/ids/{schema_id}")
+        return None if found is None else str(found["schema"])
+
+    def latest(self, subject: str) -> Registered | None:
+        found = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
+        return None if found is None else Registered(int(str(found["id"])), str(found["schema"]))
+
+    def register(self, subject: str, format_name: str, text: str) -> int:
+        body = json.dumps({"schema": text, "schemaType": TYPES[format_name]}).encode()
+        found = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions", body)
+        if found is None:
+            raise OptionError(
+                f"The schema registry at {self._url} takes no schema for subject {subject}: check option schemaRegistry."
+            )
+        return int(str(found["id"]))
+
+    def _ask(self, path: str, body: bytes | None = None) -> dict[str, object] | None:
+        request = urllib.request.Request(self._url + path, body, self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 404:
+                    return None
+                said = error.read(300).decode(errors="replace")
+            raise OptionError(f"The schema registry at {self._url} answered {error.code} to {path}: {said}") from None
+        except (OSError, ValueError) as error:
+            raise OptionError(
+                f"The schema registry at {self._url} does not answer ({error}): check option schemaRegistry."
+            ) from None
+        if not isinstance(found, dict):
+            raise OptionError(f"What answers at {self._url} is no schema registry: check option schemaRegistry.")
+        return found
+
+
+class DirectoryRegistry:
+    """A registry whose schemas are files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def by_id(self, schema_id: int) -> str | None:
+        found = next(self._directory.glob(f"*/{schema_id}.*"), None)
+        return None if found is None else found.read_text(encoding="utf-8")
+
+    def latest(self, subject: str) -> Registered | None:
+        files = [path for path in self._directory.glob(f"{subject}/*.*") if path.stem.isdecimal()]
+        if not files:
+            return None
+        newest = max(files, key=lambda path: int(path.stem))
+        return Registered(int(newest.stem), newest.read_text(encoding="utf-8"))
+
+    def register(self, subject: str, format_name: str, text: str) -> int:
+        own = self._directory / subject
+        own.mkdir(exist_ok=True)
+        for path in own.glob(f"*{SUFFIXES[format_name]}"):
+            if path.read_text(encoding="utf-8") == text:
+                return int(path.stem)
+        # Two tasks may come with the same schema, or with two: whoever makes the file of an id has the id.
+        names = (int(path.stem) for path in self._directory.glob("*/*.*") if path.stem.isdecimal())
+        for schema_id in itertools.count(1 + max(names, default=0)):
+            if self._put(own / f"{schema_id}{SUFFIXES[format_name]}", text):
+                return schema_id
+        raise AssertionError("there is always another id")
+
+    def _put(self, path: Path, text: str) -> bool:
+        """Make a schema's file with all that is in it at once; False if another schema has its id by now."""
+        draft = path.with_name(f".{uuid.uuid4().hex}")
+        draft.write_text(text, encoding="utf-8")
+        try:
+            os.link(draft, self._directory / f".{path.stem}")  # one name for each id, whatever the subject
+            draft.replace(path)
+        except FileExistsError:
+            draft.unlink()
+            return False
+        return True
+
+
+def registry_of(place: str) -> Registry:
+    """The registry that option schemaRegistry names. Raises `OptionError`."""
+    if urllib.parse.urlsplit(place).scheme in ("http", "https"):
+        return HttpRegistry(place)
+    if not Path(place).is_dir():
+        raise OptionError(f"Option schemaRegistry must be a URL such as http://127.0.0.1:8081, or a directory; {place} is neither.")
+    return DirectoryRegistry(Path(place))
+
+
+def subject_of(topic: str, column: str) -> str:
+    """Under which name the schema of a topic's keys or values is."""
+    return f"{topic}-{column}"
