@@ -19,5 +19,5 @@ class UnreadableBatch(Told, RuntimeError):
     """A batch of a topic opens to more memory than is allowed, or is damaged; the message names it and the way past it."""
 
 
-class MalformedRecord(RuntimeError):
+class MalformedRecord(Told, RuntimeError):
     """A record's key or value does not fit the format that the job says it has."""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
-from ottla.spark.formats.schemas import values_type
+from ottla.spark.formats.schemas import loaded, values_type
 from ottla.spark.options import read_options, shape_asked_for, write_options
 from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
@@ -43,23 +43,23 @@ class OttlaDataSource(DataSource):
         return source_schema(shape.columns, typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = read_options(self.options, streaming=False)
+        options = loaded(read_options(self.options, streaming=False))
         check_read_schema(schema, options.formats)
         return (FilteringReader if are_pushed() else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = read_options(self.options, streaming=True)
+        options = loaded(read_options(self.options, streaming=True))
         check_read_schema(schema, options.formats)
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        options = write_options(self.options)
+        options = loaded(write_options(self.options))
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        options = write_options(self.options)
+        options = loaded(write_options(self.options))
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return StreamWriter(options)

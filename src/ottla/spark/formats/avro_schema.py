@@ -54,7 +54,7 @@ class Avro:
         return nulls[0], self.branches[1 - nulls[0]]
 
 
-class _Unread(Exception):
+class _NoAvro(Exception):
     """What is wrong with a schema."""
 
 
@@ -62,7 +62,7 @@ def read(text: str, option: str) -> Avro:
     """A schema from its JSON. Raises `OptionError`, which names the option."""
     try:
         return _node(json.loads(text), {}, "")
-    except (_Unread, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (_NoAvro, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise OptionError(f"Option {option} has no schema of Avro that can be read: {error}.") from None
 
 
@@ -75,9 +75,9 @@ def _node(given: Any, named: dict[str, Avro | None], namespace: str) -> Avro:
         full = given if "." in given or not namespace else f"{namespace}.{given}"
         found = named.get(full, named.get(given, ...))
         if found is None:
-            raise _Unread(f"type {given} holds itself, which no column of Spark can")
+            raise _NoAvro(f"type {given} holds itself, which no column of Spark can")
         if found is ... or not isinstance(found, Avro):
-            raise _Unread(f"there is no type {given}")
+            raise _NoAvro(f"there is no type {given}")
         return found
     kind = given["type"]
     if not isinstance(kind, str):

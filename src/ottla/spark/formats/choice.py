@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla.spark.errors import OptionError
 
-FORMATS = ("json", "csv", "avro", "arrow")
+FORMATS = ("json", "csv", "avro", "protobuf", "arrow")
 REGISTERED = ("avro", "json")
 """Those whose schemas a registry may have."""
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
@@ -105,6 +105,10 @@ def formats_of(values: Mapping[str, object]) -> Formats:
     if key is not None and value is not None and value.name == "arrow":
         raise OptionError(
             "Option keyFormat goes without valueFormat arrow, whose records hold many rows and have no key: leave it out."
+        )
+    if "schemaRegistry" in values and not any(each is not None and each.registry is not None for each in (key, value)):
+        raise OptionError(
+            f"Option schemaRegistry is for the formats {' and '.join(REGISTERED)}: leave it out, and give valueSchema."
         )
     if dead is not None and values.get("mode") not in (None, DROP):
         raise OptionError(f"Option deadLetterTopic goes without mode {values['mode']}: what does not fit goes to that topic.")

@@ -28,6 +28,11 @@ def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
         from ottla.spark.formats.schemas import written_schema
 
         return _avro_decoder(column, kind, written_schema(column, chosen, _spark_type(kind)))
+    if chosen.name == "protobuf":
+        from ottla.spark.formats.protobuf_values import ProtobufDecoder
+        from ottla.spark.formats.schemas import protobuf_of
+
+        return ProtobufDecoder(kind, protobuf_of(column, chosen))
     from ottla.spark.formats.json_values import JsonDecoder
 
     return JsonDecoder(kind)
@@ -80,6 +85,11 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
         from ottla.spark.formats.schemas import written_schema
 
         return AvroEncoder(avro_schema.read(written_schema(column, chosen, _spark_type(kind)), f"{column}Schema"), column)
+    if chosen.name == "protobuf":
+        from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
+        from ottla.spark.formats.schemas import protobuf_of
+
+        return ProtobufEncoder(protobuf_of(column, chosen), column)
     from ottla.spark.formats.json_text import JsonEncoder
 
     return JsonEncoder()

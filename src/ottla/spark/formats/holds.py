@@ -32,6 +32,8 @@ _SCALARS = (
     BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType, DateType,
     TimestampType, TimestampNTZType,
 )  # fmt: skip
+NAMED = ("avro", "protobuf")
+"""Formats whose fields have names of letters, digits and underscores."""
 _TEXT = {"csv": _SCALARS}
 _NESTED = (*_SCALARS, BinaryType, ArrayType, MapType, StructType)
 
@@ -61,13 +63,13 @@ def check_type(column: str, chosen: Format, kind: DataType) -> None:
     for name, each in _inner(kind, column):
         if name != column and not isinstance(each, allowed):
             raise OptionError(f"{option} cannot hold {name}, which is {each.simpleString().upper()}: cast it or leave it out.")
-        if chosen.name == "avro" and isinstance(each, StructType):
+        if chosen.name in NAMED and isinstance(each, StructType):
             _check_names(option, each)
-        if isinstance(each, MapType) and not isinstance(each.keyType, StringType):
+        if chosen.name != "protobuf" and isinstance(each, MapType) and not isinstance(each.keyType, StringType):
             raise OptionError(f"{option} cannot hold {name}: the keys of a MAP must be STRING.")
 
 
 def _check_names(option: str, kind: StructType) -> None:
     for name in kind.fieldNames():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise OptionError(f"{option} cannot have a field {name!r}: Avro takes letters, digits and underscores, so rename it.")
+            raise OptionError(f"{option} cannot have a field {name!r}: it takes letters, digits and underscores, so rename it.")

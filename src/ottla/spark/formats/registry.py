@@ -21,8 +21,8 @@ from ottla.spark.errors import OptionError
 
 TIMEOUT_S = 10
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-SUFFIXES = {"avro": ".avsc", "json": ".json", "protobuf": ".desc"}
-TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
+SUFFIXES = {"avro": ".avsc", "json": ".json"}
+TYPES = {"avro": "AVRO", "json": "JSON"}
 
 
 class Registered(NamedTuple):
@@ -32,7 +32,7 @@ class Registered(NamedTuple):
     text: str
 
 
-class Registry(Protocol):
+class SchemaRegistry(Protocol):
     """What is asked of a registry. Everything raises `OptionError` where it does not answer."""
 
     def by_id(self, schema_id: int) -> str | None:
@@ -137,7 +137,7 @@ class DirectoryRegistry:
         return True
 
 
-def registry_of(place: str) -> Registry:
+def registry_of(place: str) -> SchemaRegistry:
     """The registry that option schemaRegistry names. Raises `OptionError`."""
     if urllib.parse.urlsplit(place).scheme in ("http", "https"):
         return HttpRegistry(place)

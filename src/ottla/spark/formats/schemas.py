@@ -6,18 +6,24 @@ option, in a file that the option names, or in a registry.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql.types import DataType, StructType
 
 from ottla.spark.errors import OptionError
-from ottla.spark.formats import avro_schema, json_schema
+from ottla.spark.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
 from ottla.spark.formats.registry import registry_of, subject_of
+from ottla.spark.options import ReadOptions, WriteOptions
+
+_LOADED = "base64:"
+Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
 def schema_text(text: str, option: str) -> str:
@@ -27,14 +33,47 @@ def schema_text(text: str, option: str) -> str:
     if "\n" in stripped or len(stripped) > 1024 or " " in stripped or stripped.startswith("{") or not path.suffix:
         return stripped
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise OptionError(f"Option {option} names the file {stripped}, and it cannot be read: {error}.") from None
+        return _file(stripped, option).decode().strip()
+    except UnicodeDecodeError:
+        raise OptionError(f"Option {option} names the file {stripped}, which holds no text: name another one.") from None
+
+
+def _file(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OptionError(f"Option {option} names the file {path}, and it cannot be read: {error}.") from None
+
+
+def loaded(options: Options) -> Options:
+    """Options with the schemas themselves in place of the names of their files, which executors may not have."""
+    given: dict[str, Any] = {}
+    for column, chosen in options.formats.given().items():
+        text, option = chosen.schema, f"{column}Schema"
+        if text is not None and chosen.name == "protobuf" and not text.startswith(_LOADED):
+            path, _, message = text.partition("#")
+            text = f"{_LOADED}{base64.b64encode(_file(path.strip(), option)).decode()}#{message}"
+        elif text is not None and chosen.name != "protobuf":
+            text = schema_text(text, option)
+        given[column] = replace(chosen, schema=text)
+    return replace(options, formats=replace(options.formats, **given)) if given else options
+
+
+def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
+    """The descriptors that option keySchema or valueSchema names. Raises `OptionError`."""
+    option = f"{column}Schema"
+    if chosen.schema is None:
+        raise OptionError(f"Option {option} is missing: name a file that protoc --include_imports --descriptor_set_out made.")
+    text, _, message = chosen.schema.partition("#")
+    held = base64.b64decode(text.removeprefix(_LOADED)) if text.startswith(_LOADED) else _file(text.strip(), option)
+    return protobuf_schema.read(held, message.strip(), option)
 
 
 def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
     """The type that decoded keys or values have; a registry is asked for that of the first topic. Raises `OptionError`."""
     option = f"{column}Schema"
+    if chosen.name == "protobuf":
+        return protobuf_schema.spark_type(protobuf_of(column, chosen))
     if chosen.schema is not None:
         return _type(schema_text(chosen.schema, option), chosen, option)
     if chosen.registry is None:

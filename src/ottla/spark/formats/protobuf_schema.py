@@ -1,0 +1,183 @@
+"""Schemas of Protobuf, read from descriptors as `protoc --descriptor_set_out` writes them, and their types in Spark. Pure.
+
+A descriptor is itself a message of Protobuf; the few fields of it that columns need are read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import types
+
+from ottla.spark.errors import OptionError
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+STRING, MESSAGE, BYTES, ENUM = 9, 11, 12, 14
+REPEATED = 3
+WIRE_TYPES = {
+    1: FIXED64, 2: FIXED32, 3: VARINT, 4: VARINT, 5: VARINT, 6: FIXED64, 7: FIXED32, 8: VARINT, STRING: LENGTH, MESSAGE: LENGTH,
+    BYTES: LENGTH, 13: VARINT, ENUM: VARINT, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT,
+}  # fmt: skip
+"""How each type of a field is written; groups, which are of no use since long, are not known."""
+_SPARK: dict[int, types.DataType] = {
+    1: types.DoubleType(), 2: types.FloatType(), 3: types.LongType(), 4: types.DecimalType(20, 0), 5: types.IntegerType(),
+    6: types.DecimalType(20, 0), 7: types.LongType(), 8: types.BooleanType(), STRING: types.StringType(), BYTES: types.BinaryType(),
+    13: types.LongType(), ENUM: types.StringType(), 15: types.IntegerType(), 16: types.LongType(), 17: types.IntegerType(),
+    18: types.LongType(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufField:
+    """A field of a message; `names` are an enum's, by number, and `type_name` that of a message or an enum."""
+
+    number: int
+    name: str
+    kind: int
+    repeated: bool
+    type_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufMessage:
+    """One type of message."""
+
+    name: str
+    fields: tuple[ProtobufField, ...]
+    is_map_entry: bool = False
+
+    def by_name(self, name: str) -> ProtobufField | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufSchema:
+    """All messages and enums of a descriptor by their full names, and the message that values are."""
+
+    messages: Mapping[str, ProtobufMessage]
+    enums: Mapping[str, Mapping[int, str]]
+    root: ProtobufMessage
+
+    def entry(self, field: ProtobufField) -> ProtobufMessage | None:
+        """The entry of a map; None for a field that is none."""
+        found = self.messages.get(field.type_name) if field.kind == MESSAGE else None
+        return found if found is not None and found.is_map_entry and field.repeated else None
+
+
+class _NoDescriptors(Exception):
+    """What is wrong with a descriptor."""
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise _NoDescriptors("it ends too early")
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(number, value, bytes) of each field of a message."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        size = {FIXED64: 8, FIXED32: 4}.get(tag & 7, 0)
+        value = 0
+        if tag & 7 == VARINT:
+            value, at = _varint(data, at)
+        elif tag & 7 == LENGTH:
+            size, at = _varint(data, at)
+        elif not size:
+            raise _NoDescriptors("it has a field that is written in no known way")
+        if size > len(data) - at:
+            raise _NoDescriptors("it ends too early")
+        yield tag >> 3, value, data[at : at + size]
+        at += size
+
+
+def _text(data: bytes, number: int) -> str:
+    return next((raw.decode() for found, _, raw in _fields(data) if found == number), "")
+
+
+def _number(data: bytes, number: int) -> int:
+    return next((value for found, value, _ in _fields(data) if found == number), 0)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
+    """The schema in a set of descriptors whose values are `message`, or else the last file's first one. Raises `OptionError`."""
+    messages: dict[str, ProtobufMessage] = {}
+    enums: dict[str, dict[int, str]] = {}
+    root = ""
+    try:
+        for number, _, file in _fields(descriptors):
+            if number != 1:
+                raise _NoDescriptors("it is no set of descriptors")
+            package = _text(file, 2)
+            prefix = f".{package}" if package else ""
+            _collect(file, prefix, messages, enums, inner=(4, 5))
+            first = next((raw for found, _, raw in _fields(file) if found == 4), None)
+            root = root if first is None else f"{prefix}.{_text(first, 1)}"
+    except (_NoDescriptors, UnicodeDecodeError, RecursionError) as error:
+        made = "make it with protoc --include_imports --descriptor_set_out"
+        raise OptionError(f"Option {option} must name a file of descriptors of Protobuf ({error}): {made}.") from None
+    root = f".{message.lstrip('.')}" if message else root
+    if root not in messages:
+        offered = ", ".join(sorted(name.lstrip(".") for name, each in messages.items() if not each.is_map_entry))
+        raise OptionError(f"Option {option} asks for message {root.lstrip('.')}, and the descriptors have {offered or 'none'}.")
+    return ProtobufSchema(messages, enums, messages[root])
+
+
+def _collect(
+    data: bytes,
+    prefix: str,
+    messages: dict[str, ProtobufMessage],
+    enums: dict[str, dict[int, str]],
+    inner: tuple[int, int],
+) -> None:
+    """The messages and enums declared in a file, or within a message; `inner` are the numbers of both there."""
+    for number, _, raw in _fields(data):
+        name = f"{prefix}.{_text(raw, 1)}" if number in inner else ""
+        if number == inner[1]:
+            enums[name] = {_signed(_number(value, 2)): _text(value, 1) for found, _, value in _fields(raw) if found == 2}
+        elif number == inner[0]:
+            fields = tuple(_field(each) for found, _, each in _fields(raw) if found == 2)
+            options = next((each for found, _, each in _fields(raw) if found == 7), b"")
+            messages[name] = ProtobufMessage(name, fields, bool(_number(options, 7)))
+            _collect(raw, name, messages, enums, inner=(3, 4))
+
+
+def _field(data: bytes) -> ProtobufField:
+    return ProtobufField(_number(data, 3), _text(data, 1), _number(data, 5), _number(data, 4) == REPEATED, _text(data, 6))
+
+
+def spark_type(schema: ProtobufSchema, message: ProtobufMessage | None = None, within: tuple[str, ...] = ()) -> types.StructType:
+    """The type that values have. Raises `OptionError` for a message that holds itself."""
+    message = message or schema.root
+    if message.name in within:
+        name = message.name.lstrip(".")
+        raise OptionError(f"Message {name} of Protobuf holds itself, which no column can: leave it out with .schema(...).")
+    return types.StructType(
+        [types.StructField(field.name, _field_type(schema, field, (*within, message.name))) for field in message.fields]
+    )
+
+
+def _field_type(schema: ProtobufSchema, field: ProtobufField, within: tuple[str, ...]) -> types.DataType:
+    if (entry := schema.entry(field)) is not None:
+        key, value = (_field_type(schema, each, within) for each in entry.fields)
+        return types.MapType(key, value)
+    if field.kind == MESSAGE:
+        one: types.DataType = spark_type(schema, schema.messages[field.type_name], within)
+    elif field.kind in _SPARK:
+        one = _SPARK[field.kind]
+    else:
+        raise OptionError(f"Field {field.name} of Protobuf is a group, which has no column: leave it out with .schema(...).")
+    return types.ArrayType(one) if field.repeated else one

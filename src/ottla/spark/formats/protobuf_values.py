@@ -1,0 +1,202 @@
+"""Messages of Protobuf, decoded column by column: all records side by side, none becomes a Python object.
+
+Each step reads the next field of every message. Fields that the query does not name are passed; those that are not in a message
+are null, as with Spark's `from_protobuf`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
+from ottla.spark.formats.cursors import TOO_SHORT, Cursors, Ints, listed, scattered
+from ottla.spark.formats.protobuf_schema import (
+    ENUM,
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    MESSAGE,
+    STRING,
+    VARINT,
+    WIRE_TYPES,
+    ProtobufField,
+    ProtobufMessage,
+    ProtobufSchema,
+)  # fmt: skip
+
+_FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
+Found = dict[int, tuple[list[pa.Array], list[Ints]]]
+"""By field, the values found so far and the rows that they belong to."""
+
+
+class ProtobufDecoder:
+    """A `Decoder` of one type of message."""
+
+    def __init__(self, kind: pa.StructType, schema: ProtobufSchema) -> None:
+        self._kind = kind
+        self._schema = schema
+
+    def decode(self, values: pa.Array) -> Decoded:
+        return decode_many(values, self._kind, self._many, self._one)
+
+    def _many(self, values: pa.Array) -> pa.Array | None:
+        try:
+            return self._rows(values)
+        except (Misfit, *_FAILURES):
+            return None
+
+    def _one(self, raw: bytes) -> Any:
+        try:
+            return self._rows(pa.array([raw], pa.binary()))[0].as_py()
+        except _FAILURES as error:
+            raise Misfit(str(error)) from None
+
+    def _rows(self, values: pa.Array) -> pa.Array:
+        (rows,) = numpy.nonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        cursors = Cursors.over(values if len(rows) == len(values) else values.drop_null())
+        return scattered(_message(self._schema, self._schema.root, self._kind, cursors), rows, len(values))
+
+
+def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType, cursors: Cursors) -> pa.Array:
+    """Messages that reach to the end of each cursor."""
+    if not pa.types.is_struct(kind):
+        raise Misfit("a message stands where none is asked for")
+    by_number = {field.number: field for field in message.fields if kind.get_field_index(field.name) >= 0}
+    found: Found = defaultdict(lambda: ([], []))
+    (rows,) = numpy.nonzero(cursors.at < cursors.end)
+    while len(rows):
+        some = cursors.of(rows)
+        tags = some.varints()
+        cursors.moved(rows, some)
+        for tag in numpy.unique(tags).tolist():
+            if not 8 <= tag < 1 << 32:
+                raise Misfit("it has a field with a number that none can have")
+            own = rows[tags == tag]
+            part = cursors.of(own)
+            field = by_number.get(tag >> 3)
+            if field is None:
+                _skip(tag & 7, part)
+            else:
+                _take(schema, field, _item_kind(schema, field, kind.field(field.name).type), tag & 7, part, own, found)
+            cursors.moved(own, part)
+        rows = rows[cursors.at[rows] < cursors.end[rows]]
+    columns = [_column(schema, message, field, found, len(cursors)) for field in kind]
+    return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(cursors), kind)
+
+
+def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) -> pa.DataType:
+    """The type of one value of a field: an entry's for a map, an item's where it is repeated."""
+    if schema.entry(field) is not None:
+        if not pa.types.is_map(kind):
+            raise Misfit(f"{field.name}: a map stands where none is asked for")
+        return pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+    if field.repeated and not pa.types.is_list(kind):
+        raise Misfit(f"{field.name}: many values stand where one is asked for")
+    return kind.value_type if field.repeated else kind
+
+
+def _take(
+    schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, wire: int, part: Cursors, own: Ints, found: Found
+) -> None:
+    """The next value of each, or the next values where they are packed."""
+    values, owners = found[field.number]
+    if wire == WIRE_TYPES[field.kind]:
+        values.append(_value(schema, field, kind, part))
+        owners.append(own)
+        return
+    if wire != LENGTH or not field.repeated:
+        _skip(wire, part)  # as a field that nobody knows, which is what all readers do
+        return
+    inner = _within(part)
+    (left,) = numpy.nonzero(inner.at < inner.end)
+    while len(left):
+        some = inner.of(left)
+        values.append(_value(schema, field, kind, some))
+        owners.append(own[left])
+        inner.moved(left, some)
+        left = left[inner.at[left] < inner.end[left]]
+
+
+def _within(part: Cursors) -> Cursors:
+    """What comes next after its size."""
+    sizes = _sizes(part)
+    starts = part.skip(sizes)
+    return Cursors(part.data, starts, starts + sizes)
+
+
+def _sizes(part: Cursors) -> Ints:
+    found = part.varints()
+    if (found > numpy.uint64(0x7FFFFFFF)).any():
+        raise Misfit(TOO_SHORT)
+    return found.astype(numpy.int64)
+
+
+def _skip(wire: int, part: Cursors) -> None:
+    if wire == VARINT:
+        part.varints()
+    elif wire == LENGTH:
+        part.skip(_sizes(part))
+    elif wire in (FIXED32, FIXED64):
+        part.skip(numpy.full(len(part), 4 if wire == FIXED32 else 8, dtype=numpy.int64))
+    else:
+        raise Misfit("it has a field that is written in no known way")
+
+
+def _value(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, part: Cursors) -> pa.Array:
+    if field.kind == MESSAGE:
+        return _message(schema, schema.messages[field.type_name], kind, _within(part))
+    if WIRE_TYPES[field.kind] == LENGTH:
+        sizes = _sizes(part)
+        made = part.gather(part.skip(sizes), sizes)
+        return made.cast(pa.string()).cast(kind) if field.kind == STRING else made.cast(kind)
+    if field.kind == ENUM:
+        return _symbols(schema.enums[field.type_name], part.varints().view(numpy.int64)).cast(kind)
+    return pa.array(_NUMBERS[field.kind](part)).cast(kind)
+
+
+def _symbols(names: Any, numbers: Ints) -> pa.Array:
+    """The names of an enum's values; a number without one is itself."""
+    found, places = numpy.unique(numbers, return_inverse=True)
+    return pa.array([names.get(number, str(number)) for number in found.tolist()], pa.string()).take(pa.array(places))
+
+
+def _column(schema: ProtobufSchema, message: ProtobufMessage, asked: pa.Field, found: Found, count: int) -> pa.Array:
+    field = message.by_name(asked.name)
+    if field is None:
+        return pa.nulls(count, asked.type)
+    values, owners = found[field.number]
+    if not values:
+        return pa.nulls(count, asked.type)
+    if not field.repeated:
+        where = numpy.full(count, -1, dtype=numpy.int64)
+        for rows, start in zip(owners, numpy.cumsum([0, *map(len, owners)]).tolist(), strict=False):
+            where[rows] = numpy.arange(start, start + len(rows))  # of several values the last one counts
+        return pa.concat_arrays(values).take(pa.array(where, mask=where < 0))
+    items, offsets = listed(values, owners, count, values[0].type)
+    starts = pa.array(offsets.astype(numpy.int32), mask=numpy.append(offsets[1:] == offsets[:-1], False))
+    if schema.entry(field) is None:
+        return pa.ListArray.from_arrays(starts, items, type=asked.type)
+    return pa.MapArray.from_arrays(starts, *items.flatten(), type=asked.type)
+
+
+_NUMBERS: dict[int, Callable[[Cursors], Any]] = {
+    1: lambda part: part.fixed("<f8", 8),
+    2: lambda part: part.fixed("<f4", 4),
+    3: lambda part: part.varints().view(numpy.int64),
+    4: lambda part: part.varints(),
+    5: lambda part: part.varints().astype(numpy.uint32).view(numpy.int32),
+    6: lambda part: part.fixed("<u8", 8),
+    7: lambda part: part.fixed("<u4", 4),
+    8: lambda part: part.varints() != 0,
+    13: lambda part: part.varints().astype(numpy.uint32),
+    15: lambda part: part.fixed("<i4", 4),
+    16: lambda part: part.fixed("<i8", 8),
+    17: lambda part: part.zigzags().astype(numpy.int32),
+    18: lambda part: part.zigzags(),
+}
+"""How numbers of each type are read."""
