@@ -1,7 +1,7 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | suites | asan;
+# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions
-.PHONY: sim bitrot soak siege torture torture-groups torture-transactions suites asan
+.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
@@ -68,6 +68,10 @@ torture-groups: .venv/ready
 torture-transactions: .venv/ready
 	$(BIN)/python -m tests.torture.transactions --rounds 200
 	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer
+
+# Each of archive, replay and mirror killed ten times: some twelve minutes on two cores with nothing else to do.
+torture-pipelines: .venv/ready
+	$(BIN)/python -m tests.torture.pipelines --kills 10
 
 # What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).
 # aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites

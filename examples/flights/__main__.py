@@ -45,13 +45,17 @@ class Run:
     rows: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
-    def stage(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Time a stage; with a total, show a bar and give what moves it."""
+    def stage(self, name: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+        """Time a stage; with a total, show a bar and give what moves it: by a count, and with another name if one is given."""
         began = time.monotonic()
         columns = (TextColumn("{task.description:<28}"), BarColumn(30), MofNCompleteColumn(), Rate(), TimeElapsedColumn())
         with Progress(*columns, console=self.console, disable=total is None) as progress:
             task = progress.add_task(name, total=total)
-            yield lambda count: progress.advance(task, count)
+
+            def show(count: int, name: str = name) -> None:
+                progress.update(task, advance=count, description=name)
+
+            yield show
         self.seconds[name] = time.monotonic() - began
 
 
@@ -85,15 +89,16 @@ def stream(run: Run, spark: Child) -> None:
         for event in events(spark):
             if event["event"] == "done":
                 return
+            lag = f"{event['lag']:,} left"
             run.rows["read by Spark"] = run.rows.get("read by Spark", 0) + int(event["rows"])
             run.rows["micro-batches"] = run.rows.get("micro-batches", 0) + 1
-            show(int(event["rows"]))
+            show(int(event["rows"]), f"3 Spark: join, {lag}")
 
 
 def read_delays(run: Run, servers: str) -> Read:
     with run.stage("4 aiokafka: group of two", total=load.rows_in(servers, "delays")) as show:
         read = consume(servers, show)
-    run.rows["in topic delays"] = sum(read.positions.values())
+    run.rows["in topic delays"] = sum(read.rows)
     run.rows["groups (last row of a key)"] = len(read.last)
     return read
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import IllegalStateError
 
 from examples.flights.delays import Delays, Key, from_json
 
@@ -27,12 +29,15 @@ class Read:
     def done(self) -> bool:
         return all(self.positions.get(partition, 0) >= end for partition, end in self.ends.items())
 
-    def take(self, records: list[ConsumerRecord]) -> None:
-        """Keep the newest row of each key; after a rebalance some come again, so offsets decide."""
-        for record in records:
-            known = self.last.get(record.key)
-            if known is None or known.offset < record.offset:
-                self.last[record.key] = record
+    def take(self, partition: TopicPartition, records: list[ConsumerRecord]) -> int:
+        """Keep the newest row of each key; how many rows are new. After a rebalance some come again, so offsets decide."""
+        new = [record for record in records if record.offset >= self.positions.get(partition, 0)]
+        self.last |= {record.key: record for record in new}
+        return len(new)
+
+    def advance(self, partition: TopicPartition, position: int) -> None:
+        """Note how far a partition is read; what a transaction ends with has an offset, too, and is no row."""
+        self.positions[partition] = max(self.positions.get(partition, 0), position)
 
     def delays(self) -> dict[Key, Delays]:
         return dict(from_json(json.loads(record.value)) for record in self.last.values())
@@ -41,12 +46,13 @@ class Read:
 async def _member(consumer: AIOKafkaConsumer, number: int, read: Read, show: Callable[[int], None]) -> None:
     while not read.done:
         polled = await consumer.getmany(timeout_ms=100, max_records=20_000)
-        for records in polled.values():
-            read.take(records)
-            read.rows[number] += len(records)
-            show(len(records))
-        for partition in consumer.assignment():  # behind its last record a partition may hold the end of a transaction
-            read.positions[partition] = max(read.positions.get(partition, 0), await consumer.position(partition))
+        for partition, records in polled.items():
+            new = read.take(partition, records)
+            read.rows[number] += new
+            show(new)
+        for partition in consumer.assignment():
+            with suppress(IllegalStateError):  # it went to the other member just now
+                read.advance(partition, await consumer.position(partition))
     await consumer.commit()
 
 

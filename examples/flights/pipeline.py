@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ottla.pipelines.running import follow
 from ottla.spark.session import QUICK, prepare_environment
 
-ROWS_PER_BATCH = 60_000
+ROWS_PER_BATCH = 90_000
+GROUP = "delays-of-flights"
+"""Under which tools see how far the query is behind, such as `kafka-consumer-groups --describe`."""
 FOR_A_SHORT_JOB = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # compiling hot code thoroughly pays off after minutes only
@@ -39,20 +42,21 @@ def start_spark() -> SparkSession:
     return spark
 
 
-def columns_of(messages: DataFrame, schema: str) -> DataFrame:
-    return messages.select(f.from_json(f.col("value").cast("string"), schema).alias("row")).select("row.*")
+def values(servers: str, schema: str) -> dict[str, str]:
+    """Options of the source for topics whose values are JSON of this shape."""
+    return {"kafka.bootstrap.servers": servers, "valueFormat": "json", "valueSchema": schema, "columns": "value"}
 
 
 def read_table(spark: SparkSession, servers: str, topic: str, schema: str) -> DataFrame:
     """A whole topic as it is now, for joins."""
-    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", servers).option("columns", "value")
-    return columns_of(reader.option("subscribe", topic).load(), schema).cache()
+    reader = spark.read.format("ottla").options(**values(servers, schema))
+    return reader.option("subscribe", topic).load().select("value.*").cache()
 
 
 def read_flights(spark: SparkSession, servers: str) -> DataFrame:
-    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", servers).option("columns", "value")
+    reader = spark.readStream.format("ottla").options(**values(servers, FLIGHT), groupId=GROUP)
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS_PER_BATCH)
-    return columns_of(reader.option("subscribe", "flights").load(), FLIGHT)
+    return reader.option("subscribe", "flights").load().select("value.*")
 
 
 def groups_of_a_flight() -> Column:
@@ -101,17 +105,7 @@ def say(event: str, **facts: Any) -> None:
 
 def report(query: StreamingQuery) -> None:
     """Say each micro-batch as it ends, until the query has read all that was there at its start."""
-    told = -1
-    while True:
-        going = query.isActive
-        for progress in query.recentProgress:
-            if progress.batchId > told and progress.numInputRows:
-                told = progress.batchId
-                say("batch", number=told, rows=progress.numInputRows, written=max(progress.sink.numOutputRows, 0))
-        if not going:
-            break
-        time.sleep(0.1)
-    query.awaitTermination()  # raises what went wrong, if anything did
+    follow(query, "delays", lambda step: say("batch", **step.as_row()), threading.Event())
 
 
 def main() -> None:
