@@ -37,7 +37,7 @@ def fill(servers: str) -> None:
 
 
 def run(servers: str, directory: Path) -> None:
-    """Run the pipeline with its tables in `directory`. Raises CalledProcessError."""
+    """Run the pipeline in `directory`, where its tables come to lie as well. Raises CalledProcessError."""
     prepare_environment()
     python = Path(sys.executable).parent
     environment = os.environ | {"OTTLA_SERVERS": servers, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}"}
@@ -45,7 +45,6 @@ def run(servers: str, directory: Path) -> None:
     spec = (HERE / "spark-pipeline.yml").read_text()
     (directory / "spark-pipeline.yml").write_text(f"{spec}storage: file://{directory}/state\n")
     settings = {
-        "spark.sql.warehouse.dir": str(directory / "tables"),
         "spark.sql.catalogImplementation": "hive",  # or the next run would know of no table that this one made
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -60,7 +59,7 @@ def delays(directory: Path) -> dict[str, tuple[str, int, float]]:
     """What the materialised view holds, by carrier."""
     from pyarrow import dataset
 
-    rows = dataset.dataset(directory / "tables" / "delays", format="parquet").to_table().to_pylist()
+    rows = dataset.dataset(directory / "spark-warehouse" / "delays", format="parquet").to_table().to_pylist()
     return {row["carrier"]: (row["name"], row["flights"], round(row["mean_delay"], 2)) for row in rows}
 
 

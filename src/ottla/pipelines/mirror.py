@@ -118,7 +118,7 @@ class Copying:
         ends, starts = position.offsets, position.starting_offsets or {}
         self._make_topics(ends)
         self._note({where: starts.get(where, 0) for where in ends if self.place(where, 0) is None})
-        self._write(rows)
+        self._write(rows, batch_id)
         self._note(ends)
 
     def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
@@ -147,13 +147,15 @@ class Copying:
         make_missing(self._target, {self.wanted.prefix + topic: count for topic, count in counts.items()}, configs, grow=True)
         self._partitions_made = counts
 
-    def _write(self, rows: DataFrame) -> None:
+    def _write(self, rows: DataFrame, batch_id: int) -> None:
         from pyspark.sql import functions as f
 
+        from ottla.spark import write_once
+
         named = rows.withColumn("topic", f.concat(f.lit(self.wanted.prefix), "topic"))
-        written = named.select("key", "value", "headers", "timestamp", "topic", "partition").write.format("ottla")
         given = {"kafka.bootstrap.servers": self.wanted.target, "includeHeaders": "true", "includeTimestamp": "true"}
-        written.options(**given).mode("append").save()
+        columns = named.select("key", "value", "headers", "timestamp", "topic", "partition")
+        write_once(columns, batch_id, name="mirror", **given)
 
     def _note(self, source: PartitionOffsets) -> None:
         """Note that the target's end now means these offsets of the source."""

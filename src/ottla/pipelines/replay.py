@@ -132,7 +132,7 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
     given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true", **_into(wanted)}
     written.write.format("ottla").options(**given, **_once(job_id), **wanted.options).mode("append").save()
     found: int = counted.get["rows"]
-    return found
+    return found or chosen.count()  # what was decided before a kill is not computed again
 
 
 def _once(job_id: str) -> Mapping[str, str]:
