@@ -108,6 +108,32 @@ def next_record(address: str, topic: str, group: str) -> tuple[int | None, bytes
 
 
 @pytest.mark.slow
+def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
+    topics: Topics, run: Run, spark: Any, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, again = topics.make(), unique("again")
+    fill(topics, topic, 40)
+    archive = ArchivePipeline([topic], topics.address, tmp_path / "archive", once=True)
+    assert [(step.rows, step.lag) for step in run(archive)] == [(40, 0)]
+    fill(topics, topic, 10, start=40)
+    assert [step.rows for step in run(archive)] == [10]
+    assert run(archive) == []
+    days = sorted(path.name for path in (tmp_path / "archive" / f"topic={topic}").iterdir())
+    assert days == ["date=2023-11-14", "date=2023-11-15", "date=2023-11-16"]
+
+    replay = ReplayPipeline(tmp_path / "archive", topics.address, into=again, rows_per_part=20, state_directory=tmp_path / "state")
+    assert [(step.rows, step.lag) for step in run(replay)] == [(16, 34), (16, 18), (18, 0)]
+    assert held(topics.address, again) == held(topics.address, topic)
+    assert run(replay) == []
+
+    late = ReplayPipeline(
+        tmp_path / "archive", topics.address, since="2023-11-15 00:00", until="2023-11-15 03:00", into=unique("late"), by_key=True,
+        state_directory=tmp_path / "late",
+    )  # fmt: skip
+    assert sum(step.rows for step in run(late)) == 3
+
+
+@pytest.mark.slow
 def test_a_mirror_holds_the_same_and_groups_go_on_there_where_they_were(
     topics: Topics, run: Run, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
