@@ -17,15 +17,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.pipelines.running import follow
-from ottla.spark.session import QUICK, prepare_environment
+from ottla.spark.session import local
 
 ROWS_PER_BATCH = 90_000
 GROUP = "delays-of-flights"
 """Under which tools see how far the query is behind, such as `kafka-consumer-groups --describe`."""
 FOR_A_SHORT_JOB = {
+    "spark.app.name": "flights",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # compiling hot code thoroughly pays off after minutes only
-    "spark.ui.showConsoleProgress": "false",
 }
 FLIGHT = "year INT, month INT, day INT, hour INT, time_hour STRING, origin STRING, carrier STRING, dep_delay INT"
 WEATHER = "origin STRING, time_hour STRING, wind_speed DOUBLE, visib DOUBLE, precip DOUBLE"
@@ -33,11 +33,7 @@ AIRLINE = "carrier STRING, name STRING"
 
 
 def start_spark() -> SparkSession:
-    prepare_environment()
-    builder = SparkSession.builder.master("local[2]").appName("flights")
-    for name, value in {**QUICK, **FOR_A_SHORT_JOB}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = local("local[2]", FOR_A_SHORT_JOB, keep_classes=False)
     spark.range(1).write.format("noop").mode("overwrite").save()  # the first query loads what later ones need
     return spark
 

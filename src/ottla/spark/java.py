@@ -6,6 +6,7 @@ Spark through a generated JAVA_HOME whose `bin/java` drops that one argument.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -24,6 +25,7 @@ class NoJava(RuntimeError):
     """No Java runs here; the message says how to get one."""
 
 
+@functools.cache
 def version(java: Path) -> int | None:
     """The major version that a `java` program reports; None if it is no Java or does not run."""
     try:

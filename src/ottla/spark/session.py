@@ -7,12 +7,19 @@ package, because it holds no byte code; so the workers' Python is a small script
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ottla.spark.class_archive import java_options
 from ottla.spark.java import cache_directory, java_home, write_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _WORKER = """#!/bin/sh
 PYTHONPATH=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v 'pyspark\\.zip$' | paste -s -d : -) exec "{python}" "$@"
@@ -25,6 +32,13 @@ QUICK: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Settings that suit one machine: no web page, as many shuffle partitions as cores, sockets without TCP."""
+HERE: Mapping[str, str] = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""What a session needs beside `QUICK` to be alone on this machine: it asks no name server, and nobody else reaches it."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def worker_python() -> Path:
@@ -46,3 +60,33 @@ def prepare_environment() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if source not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, paths)])
+
+
+def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *, keep_classes: bool = True) -> SparkSession:
+    """A session on this machine that starts in half the time of a plain one; `settings` of Spark outweigh those chosen here.
+
+    `master` is `local[N]` or `local-cluster[workers,cores,memory_mb]`. With `keep_classes`, the first session's Java writes its
+    classes to a file of some 160 MB in the user's cache when its process ends, and later ones begin with it. Where this process
+    has a session already, that one is returned. Raises `NoJava`.
+    """
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    chosen = {**QUICK, **HERE, **(settings or {})}
+    if cluster := re.fullmatch(r"local-cluster\[.*,\s*(\d+)\s*\]", master):
+        chosen.setdefault("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        chosen.setdefault("spark.executor.memory", f"{cluster[1]}m")  # Spark's default may be more than a worker has
+    if keep_classes:
+        ours = java_options(Path(os.environ["JAVA_HOME"]), _pyspark())
+        chosen[_JAVA_OPTIONS] = f"{ours} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    builder = SparkSession.builder.master(master)
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _pyspark() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("PySpark is absent: pip install 'ottla[spark]'.")
+    return Path(spec.origin).parent

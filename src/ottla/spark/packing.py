@@ -1,0 +1,61 @@
+"""Packs Ottla for Spark's executors, so that nothing need be installed on them beside PySpark, pyarrow and numpy.
+
+`python -m ottla.spark.packing ottla.tar.gz` writes an archive for `--archives` (`spark.archives`), which Spark unpacks beside each
+executor; `spark.executorEnv.PYTHONPATH` then names the folder that it was unpacked to. From a file of `--py-files`
+Python would load no compiled module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import tarfile
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+
+PACKAGES = ("ottla", "pyspark_ottla")
+NEEDED = ("cramjam", "crc32c")
+"""Distributions that Ottla needs of itself to read and write; crc32c asks for its own metadata."""
+
+
+def pack(target: Path) -> Path:
+    """Write the archive, named `*.tar.gz` or `*.tgz`, for machines with this system and version of Python; returns its path."""
+    if not target.name.endswith((".tar.gz", ".tgz")):
+        raise ValueError(f"Spark unpacks an archive by the end of its name: call it {target.stem}.tar.gz, not {target.name}.")
+    with tarfile.open(target, "w:gz") as archive:
+        for name in PACKAGES:
+            archive.add(_directory(name), name, filter=_wanted)
+        for name in NEEDED:
+            for file in distribution(name).files or ():
+                if ".." not in file.parts and "__pycache__" not in file.parts:
+                    archive.add(file.locate(), str(file), filter=_wanted)
+    return target
+
+
+def _directory(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"There is no package {package} to pack: install Ottla with pip install 'ottla[spark]'.")
+    return Path(spec.origin).parent
+
+
+def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Without byte code, C sources and declarations, which no executor reads."""
+    if member.name.endswith(("__pycache__", ".pyi", ".pxd", ".c")):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m ottla.spark.packing", description="Pack Ottla for Spark's executors.")
+    parser.add_argument("target", type=Path, help="the archive to write, such as ottla.tar.gz")
+    target = pack(parser.parse_args(words).target)
+    print(f"{target}: {target.stat().st_size // 1024} KB. Start the job with")
+    print(f"  spark-submit --archives {target}#ottla-packed --conf spark.executorEnv.PYTHONPATH=ottla-packed JOB.py")
+
+
+if __name__ == "__main__":
+    main()
