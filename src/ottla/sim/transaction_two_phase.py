@@ -72,6 +72,7 @@ class SimPreparingWriter(SimWriter):
             if left is not None and decision.producer != kept:
                 raise Violation(f"prepared stays: {left.name} of {decision.producer} was to be committed, and {kept} is open")
             yield from self.dawdle()
+            self._check_owner()  # the answer may have taken so long that a later life has decided otherwise
             yield from self.decide(left or SimTransaction("of an earlier life"), commits=left is not None)
         self.after_end()
 
