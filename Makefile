@@ -1,7 +1,8 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines | suites | asan;
+# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
+# torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions
-.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines suites asan
+.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
@@ -72,6 +73,11 @@ torture-transactions: .venv/ready
 # Each of archive, replay and mirror killed ten times: some twelve minutes on two cores with nothing else to do.
 torture-pipelines: .venv/ready
 	$(BIN)/python -m tests.torture.pipelines --kills 10
+
+# A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
+torture-spark: .venv/ready
+	$(BIN)/python -m tests.torture.spark --kills 100
+	$(BIN)/python -m tests.torture.spark --kills 30 --peer apache-kafka
 
 # What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).
 # aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 
 from ottla.spark.java import NoJava
 from ottla.spark.session import QUICK, prepare_environment
+from tests.support import spark_points
 from tests.support.peers import Peer
 
 HERE = Path(__file__).parent
@@ -43,12 +45,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip(str(missing))
     builder = sql.SparkSession.builder.master("local[2]").appName("tests")
     directory = tmp_path_factory.mktemp("spark")
+    # Spark's processes have them from the first on: a test that kills one at a point of the sink writes that file.
+    os.environ.update({spark_points.FILE: str(directory / "kill-at"), "OTTLA_ONCE_HOOK": spark_points.HOOK})
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ["PYTHONPATH"], str(HERE.parents[1])])
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(directory)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+    del os.environ[spark_points.FILE], os.environ["OTTLA_ONCE_HOOK"]
 
 
 class Topics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from ottla.spark import write_once
 from tests.spark.conftest import Topics
+from tests.support.spark_points import FILE
 
 
 def values(topics: Topics, topic: str) -> list[str]:
@@ -64,3 +66,35 @@ def test_micro_batches_of_several_topics_are_written_once_by_name(
     assert start().awaitTermination(60)
     assert values(topics, evens) == ["0", "2", "4", "6", "8"]
     assert values(topics, odds) == ["1", "3", "5", "7", "9"]
+
+
+POINTS = ["after OpenWith", "after WriteOn", "before Decide", "after Decide", "after EndHanded"]
+"""Where a process is killed: in the midst of a task, before and after the decision, and when all is done but not told."""
+
+
+@pytest.mark.timeout(600)
+def test_a_query_whose_processes_are_killed_at_every_point_writes_once(
+    spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
+) -> None:
+    source, target = topics.make(), topics.make()
+    armed = Path(os.environ[FILE])
+
+    def run() -> str | None:
+        """What the query ended with, if it failed."""
+        given = {"kafka.bootstrap.servers": topics.address, "subscribe": source, "startingOffsets": "earliest"}
+        rows = spark.readStream.format("ottla").options(**given).load().select("value")
+        writer = rows.writeStream.format("ottla").options(**options, topic=target)
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(300)
+        except Exception as error:
+            return str(error)
+        return None
+
+    for number, point in enumerate(POINTS):
+        topics.produce(source, [{"value": f"{number}-{index}", "partition": index % 2} for index in range(4)])
+        armed.write_text(point)
+        assert run() is not None, point
+        assert not armed.exists(), f"nobody came to {point}"
+    assert run() is None
+    assert values(topics, target) == sorted(f"{number}-{index}" for number in range(len(POINTS)) for index in range(4))
