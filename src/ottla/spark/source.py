@@ -27,7 +27,8 @@ class OttlaDataSource(DataSource):
     """`format("ottla")`. Options are those of Spark's Kafka connector; `columns` (such as "key,value") narrows the rows.
 
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
-    `.schema("key STRING, value STRING")` reads fewer columns, and text as text. Rows written have value and may have key,
+    `.schema("key STRING, value STRING")` reads fewer columns, and text as text; `valueFormat` and `keyFormat` read and write typed
+    columns, see `ottla.spark.formats`. Rows written have value and may have key,
     headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writing`.
     `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; `groupId` is where a stream shows how far it is.
     """

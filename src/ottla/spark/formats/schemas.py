@@ -19,7 +19,6 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
-from ottla.spark.formats.registry import registry_of, subject_of
 from ottla.spark.options import ReadOptions, WriteOptions
 
 _LOADED = "base64:"
@@ -80,6 +79,8 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
         raise OptionError(f"Option {option} is missing: give the columns in the values, such as carrier STRING, delay INT.")
     if not topics:
         raise OptionError(f"Option {option} is missing: with subscribePattern no one topic says which schema its registry has.")
+    from ottla.spark.formats.registry import registry_of, subject_of  # an HTTP client takes long to import, and few jobs need one
+
     found = registry_of(chosen.registry).latest(subject_of(topics[0], column))
     if found is None:
         subject = subject_of(topics[0], column)
