@@ -148,6 +148,8 @@ class SimPipelineProcess:
         match step:
             case LookUp():
                 self._ask(brokers.last_decision, told)
+            case TakeLead() if decider_id_of(work.name) in self._identities:
+                self._ask(brokers.last_decision, told)  # whoever leads by now has fenced this one: its decision will fail
             case TakeLead():
                 init = partial(self._init, decider_id_of(work.name), DECIDER_TIMEOUT_MS)
                 self._in_turn((init, brokers.last_decision), told)
