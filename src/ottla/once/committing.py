@@ -13,7 +13,7 @@ from ottla.client.errors import KafkaError
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import Fate, fate_of
 from ottla.once.names import Work, prefix_of, run_prefix_of
-from ottla.once.steps import Decide, DescribeIds, EndHanded, FenceWriter, ListOpen, SeenId, Steps, TakeLead
+from ottla.once.steps import Decide, DescribeIds, EndHanded, FenceWriter, ListOpen, LookUp, SeenId, Steps, TakeLead
 
 MOST_MARGIN_MS: Final = 60_000
 """So much of the timeouts is to be left when a batch is decided, or a quarter of them: who decided may need to start again."""
@@ -206,4 +206,7 @@ def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: b
     seen: list[SeenId | None] = yield DescribeIds(tuple(of_others))
     for name, found in zip(of_others, seen, strict=True):
         if found is not None and found.state == "Ongoing" and found.started_ms is not None and found.started_ms < started_ms:
+            decided: BatchDecision | None = yield LookUp()
+            if decided is not None and decided.batch_id > work.batch_id:
+                return  # another run has gone on: what is open may be its own by now
             yield FenceWriter(name)
