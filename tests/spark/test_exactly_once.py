@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # what needs pyarrow comes after the look for it
+from ottla import Admin  # noqa: E402  # what needs pyarrow comes after the look for it
+from ottla.client.errors import NotSupported  # noqa: E402  # as above
+from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # as above
 from ottla.once.names import Work, prefix_of  # noqa: E402  # as above
 from ottla.once.writing import TaskResult  # noqa: E402  # as above
+from ottla.spark.errors import OptionError  # noqa: E402  # as above
 from ottla.spark.exactly_once.carrying import OnceCluster  # noqa: E402  # as above
 from ottla.spark.exactly_once.commits import OnceCommitter  # noqa: E402  # as above
 from ottla.spark.exactly_once.tasks import OnceWriter  # noqa: E402  # as above
-from ottla.spark.options import write_options  # noqa: E402  # as above
+from ottla.spark.options import WriteOptions, write_options  # noqa: E402  # as above
 from tests.spark.conftest import Topics  # noqa: E402  # as above
+from tests.support.peers import Peer, start_peer  # noqa: E402  # as above
 
 
 def rows(*values: str) -> list[Any]:
     return [pa.record_batch({"value": [value.encode() for value in values]})] if values else []
+
+
+class OnceBroker(NamedTuple):
+    """A broker at one of the levels that transactions have."""
+
+    transaction_version: int
+    settings: tuple[tuple[str, object], ...] = ()
+
+
+BROKERS = {"level 2": OnceBroker(2), "level 1": OnceBroker(1), "level 0": OnceBroker(0)}
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def broker(request: pytest.FixtureRequest, peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """One for all tests here: at every level, whatever is killed, repeated or decided twice, a row is visible once."""
+    wanted = BROKERS[request.param]
+    if peer_name != "ottla" and wanted != BROKERS["level 2"]:
+        pytest.skip("other brokers are as they are started")
+    with start_peer(peer_name, tmp_path_factory.mktemp("once"), dict(wanted.settings)) as peer:
+        with Admin(peer.address) as admin:
+            if wanted.transaction_version < 2:
+                admin.update_features({"transaction.version": wanted.transaction_version}, downgrade=True, unsafe=True)
+        yield peer
 
 
 class OnceSink:
@@ -30,16 +58,15 @@ class OnceSink:
         self.name = unique("query")
         self.topics = topics
         self.topic = topics.make(2)
-        self.options = write_options(
-            {"kafka.bootstrap.servers": topics.address, "topic": self.topic, "decisionTopic": unique("decisions")}
-        )
+        self.given = {"kafka.bootstrap.servers": topics.address, "topic": self.topic, "decisionTopic": unique("decisions")}
+        self.options = write_options(self.given)
         self.open: list[Any] = []
 
     def work(self, batch_id: int, run_id: str = "run1") -> Work:
         return Work(self.name, run_id, batch_id)
 
-    def worker(self, run_id: str = "run1") -> OnceWriter:
-        made = OnceWriter(self.options, self.work(0, run_id))
+    def worker(self, run_id: str = "run1", options: WriteOptions | None = None) -> OnceWriter:
+        made = OnceWriter(options or self.options, self.work(0, run_id))
         self.open.append(made)
         return made
 
@@ -196,3 +223,17 @@ def test_a_process_uses_its_producers_again(sink: OnceSink) -> None:
         committer.commit(work, written, found_decided=False, recorded=True)
     assert len(seen) <= 3  # one whose markers are still being written is not free yet
     assert sink.seen() == ["a"] * 8
+
+
+def test_a_timeout_above_the_brokers_longest_is_refused_by_name(sink: OnceSink) -> None:
+    options = write_options({**sink.given, "transactionTimeout": "20m"})
+    with pytest.raises(OptionError, match=r"transactionTimeout is 1200000 ms, .* allow 900000 ms: .*transaction\.max\.timeout\.ms"):
+        sink.worker(options=options).write(sink.work(0), rows("a"), recorded=True)
+    assert sink.seen() == []
+
+
+def test_brokers_that_tell_nothing_of_transactions_are_refused_before_anything_is_written(sink: OnceSink) -> None:
+    options = replace(sink.options, client=replace(sink.options.client, api_version="2.8"))
+    with pytest.raises(NotSupported, match=r'before Kafka 3\.0 .* deliveryGuarantee "at-least-once"'):
+        sink.worker(options=options).write(sink.work(0), rows("a"), recorded=True)
+    assert sink.seen() == []

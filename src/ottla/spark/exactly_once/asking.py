@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 
 from ottla.client.admin import ConfigResource, describe_configs_request, read_configs
-from ottla.client.errors import KafkaError
+from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.transaction_admin import ANY_DURATION
 from ottla.client.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
-from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN
+from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, LIST_TRANSACTIONS
 from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.coordinator import TRANSACTION, Coordinator
@@ -37,7 +37,7 @@ USUAL_MAX_TIMEOUT_MS: Final = 900_000
 
 
 class HandedCoordinators:
-    """HandedCoordinators of many transactional ids, each looked for once. For one event loop."""
+    """The coordinators of many transactional ids, each looked for once. For one event loop."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -54,6 +54,18 @@ class HandedCoordinators:
         """These will not be asked about again."""
         for each in transactional_ids:
             self._known.pop(each, None)
+
+    async def check_told(self, transactional_id: str) -> None:
+        """Raises `NotSupported` before Kafka 3.0, and other `KafkaError`s.
+
+        Of brokers that do not describe transactions, nobody could hear whether all of a batch is open, or was committed before.
+        """
+        link = await self._cluster.retried(self._of(transactional_id).link)
+        if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
+            raise NotSupported(
+                "Brokers before Kafka 3.0 can't tell what has become of a transaction (KIP-664), so nothing is written exactly "
+                'once with them: give option deliveryGuarantee "at-least-once", or use newer brokers.'
+            )
 
     async def describe(self, transactional_ids: Iterable[str]) -> list[SeenId | None]:
         """Raises `KafkaError`; `NotSupported` before Kafka 3.0."""

@@ -21,9 +21,12 @@ from ottla.once.decisions import Handed
 from ottla.once.names import Work
 from ottla.once.steps import BeginId, GiveUp, OpenWith, TakeBack, WriteOn
 from ottla.once.writing import OwnIds, TaskResult, writing
+from ottla.spark.errors import OptionError
+from ottla.spark.exactly_once.asking import MAX_TIMEOUT_SETTING
 from ottla.spark.exactly_once.carrying import OnceCluster, run
 from ottla.spark.options import WriteOptions
 from ottla.spark.sending import TaskProducer, encoding, gathered, send_rows
+from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 
 class OnceWriter:
@@ -97,11 +100,19 @@ class _TaskSteps:
 
     def _begin_id(self, name: str) -> None:
         loop = self._cluster.loop
+        coordinators = self._cluster.coordinators
         if name not in self._producers:
-            timeout_ms = self._options.transaction_timeout_ms or loop.run(self._cluster.coordinators.max_timeout_ms())
+            loop.run(coordinators.check_told(name))
+            timeout_ms = self._options.transaction_timeout_ms or loop.run(coordinators.max_timeout_ms())
             self._producers[name] = HandingProducer(transactional(self._options.client, name, timeout_ms))
             loop.run(self._producers[name].start())
-        loop.run(self._producers[name].initialize())
+        try:
+            loop.run(self._producers[name].initialize())
+        except KafkaError as error:
+            if error.code != INVALID_TRANSACTION_TIMEOUT:
+                raise
+            given, most_ms = self._options.transaction_timeout_ms, loop.run(coordinators.max_timeout_ms())
+            raise OptionError(_too_long(given, most_ms)) from error
 
     def _open(self, name: str) -> bool:
         first = next(self._arriving, None)
@@ -143,6 +154,18 @@ def transactional(settings: ProducerSettings, transactional_id: str, timeout_ms:
     """A sink's settings as those of a producer with transactions."""
     return replace(
         settings, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, acks="all", enable_idempotence=True
+    )
+
+
+def _too_long(timeout_ms: int | None, most_ms: int) -> str:
+    if timeout_ms is None:
+        return (
+            "The brokers do not tell how long a transaction may be: give option transactionTimeout, at most their "
+            f"{MAX_TIMEOUT_SETTING}."
+        )
+    return (
+        f"Option transactionTimeout is {timeout_ms} ms, and the brokers allow {most_ms} ms: make it shorter, or raise their "
+        f"{MAX_TIMEOUT_SETTING}."
     )
 
 
