@@ -11,7 +11,7 @@ import ottla
 from ottla.net.logs import LIMITED, MOST_CAUSES, Limiter
 from tests.tree.source import ROOT
 
-PEERS = {"ottla.client", "ottla.spark"}
+PEERS = {"ottla.client", "ottla.pipelines", "ottla.spark"}
 """Loggers of programs that use a broker."""
 
 
