@@ -77,6 +77,10 @@ def look_nowhere(work: Any) -> Iterator[Any]:
     yield from ()
 
 
+def keep_the_timeouts(process: SimPipelineProcess, transactions: Any, told: Any) -> None:
+    told(list(transactions))
+
+
 class PlantedMistake(NamedTuple):
     """What is wrong instead of what, and the name of what is not true then. `seed`: one of the first that show it."""
 
@@ -93,13 +97,14 @@ MISTAKES = {
         "nothing twice", SimPipelineProcess, "_carry_out", commit_before_it_is_kept
     ),
     "does not finish what was decided": PlantedMistake("nothing lost", committing, "_finished", end_nothing_of_before),
-    "takes any transaction for open": PlantedMistake("stops only after a timeout", committing, "fate_of", any_is_open),
+    "takes any transaction for open": PlantedMistake("is torn", committing, "fate_of", any_is_open),
     "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
     "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
     "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 577),
     "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
-    "clears nothing away": PlantedMistake("nobody waits for a timeout", committing, "_cleared", clear_nothing),
+    "clears nothing away": PlantedMistake("nothing hangs", committing, "_cleared", clear_nothing),
     "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writing, "_is_decided", look_nowhere),
+    "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 8700),
     "aborts what was decided": PlantedMistake(
         "stops only after a timeout", pipeline_life, "aborting", abort_what_was_decided, 1600
     ),

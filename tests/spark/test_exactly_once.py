@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from ottla import Admin  # noqa: E402  # what needs pyarrow comes after the look
 from ottla.client.errors import NotSupported  # noqa: E402  # as above
 from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # as above
 from ottla.once.names import Work, prefix_of  # noqa: E402  # as above
+from ottla.once.steps import ENDLESS_MS  # noqa: E402  # as above
 from ottla.once.writing import TaskResult  # noqa: E402  # as above
 from ottla.spark.errors import OptionError  # noqa: E402  # as above
 from ottla.spark.exactly_once.carrying import OnceCluster  # noqa: E402  # as above
@@ -35,10 +37,22 @@ class OnceBroker(NamedTuple):
     settings: tuple[tuple[str, object], ...] = ()
 
 
-BROKERS = {"level 2": OnceBroker(2), "level 1": OnceBroker(1), "level 0": OnceBroker(0)}
+TWO_PHASES = (
+    ("transaction.two.phase.commit.enable", True),
+    ("transaction.abort.timed.out.transaction.cleanup.interval.ms", 200),
+)
+BROKERS = {
+    "level 2": OnceBroker(2),
+    "level 1": OnceBroker(1),
+    "level 0": OnceBroker(0),
+    "two phases": OnceBroker(2, TWO_PHASES),
+    "two phases at level 1": OnceBroker(1, TWO_PHASES),
+}
+in_one_phase = pytest.mark.parametrize("broker", ["level 2"], indirect=True)
+in_two_phases = pytest.mark.parametrize("broker", ["two phases", "two phases at level 1"], indirect=True)
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+@pytest.fixture(scope="module", params=list(BROKERS)[:4])
 def broker(request: pytest.FixtureRequest, peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """One for all tests here: at every level, whatever is killed, repeated or decided twice, a row is visible once."""
     wanted = BROKERS[request.param]
@@ -49,6 +63,10 @@ def broker(request: pytest.FixtureRequest, peer_name: str, tmp_path_factory: pyt
             if wanted.transaction_version < 2:
                 admin.update_features({"transaction.version": wanted.transaction_version}, downgrade=True, unsafe=True)
         yield peer
+
+
+class Died(Exception):
+    """A process is no more."""
 
 
 class OnceSink:
@@ -70,15 +88,36 @@ class OnceSink:
         self.open.append(made)
         return made
 
-    def committer(self) -> OnceCommitter:
-        made = OnceCommitter(self.options, self.name)
+    def committer(self, options: WriteOptions | None = None) -> OnceCommitter:
+        made = OnceCommitter(options or self.options, self.name)
+        self.open.append(made)
+        return made
+
+    def dying_committer(self, point: str) -> OnceCommitter:
+        """One that is dead as soon as it gets to a step."""
+        made = self.committer()
+        carry_out = made._carry_out
+
+        def die(step: Any) -> Any:
+            if type(step).__name__ == point:
+                raise Died(point)
+            return carry_out(step)
+
+        made._carry_out = die  # type: ignore[method-assign]  # a process that is killed there would take the test along
+        return made
+
+    def cluster(self) -> OnceCluster:
+        made = OnceCluster(self.options.client, self.options.decision_topic)
         self.open.append(made)
         return made
 
     def open_ids(self) -> list[str]:
-        cluster = OnceCluster(self.options.client, self.options.decision_topic)
-        self.open.append(cluster)
+        cluster = self.cluster()
         return list(cluster.loop.run(cluster.coordinators.open_ids(prefix_of(self.name))))
+
+    def timeouts_ms(self, *transactional_ids: str) -> list[int]:
+        cluster = self.cluster()
+        return [each.timeout_ms for each in cluster.loop.run(cluster.coordinators.describe(transactional_ids)) if each is not None]
 
     def seen(self) -> list[str]:
         from confluent_kafka import Consumer, TopicPartition
@@ -172,12 +211,11 @@ def test_an_example_of_a_reader_comes_to_the_end_of_what_is_committed(sink: Once
 def test_a_batch_with_a_transaction_that_is_open_no_more_is_not_decided(sink: OnceSink) -> None:
     work = sink.work(0)
     written = handed(sink.worker().write(work, rows("a"), recorded=True), sink.worker().write(work, rows("b"), recorded=True))
-    cluster = OnceCluster(sink.options.client, sink.options.decision_topic)
+    cluster = sink.cluster()
     cluster.loop.run(cluster.coordinators.fence(written[0].transactional_id))
     with pytest.raises(NotCommitted, match="Batch 0 of"):
         sink.committer().commit(work, written, found_decided=False, recorded=True)
     sink.committer().abort(work, written, recorded=True)
-    cluster.close()
     assert sink.seen() == []
     assert sink.open_ids() == []
 
@@ -225,6 +263,7 @@ def test_a_process_uses_its_producers_again(sink: OnceSink) -> None:
     assert sink.seen() == ["a"] * 8
 
 
+@in_one_phase
 def test_a_timeout_above_the_brokers_longest_is_refused_by_name(sink: OnceSink) -> None:
     options = write_options({**sink.given, "transactionTimeout": "20m"})
     with pytest.raises(OptionError, match=r"transactionTimeout is 1200000 ms, .* allow 900000 ms: .*transaction\.max\.timeout\.ms"):
@@ -232,8 +271,94 @@ def test_a_timeout_above_the_brokers_longest_is_refused_by_name(sink: OnceSink) 
     assert sink.seen() == []
 
 
+@in_one_phase
 def test_brokers_that_tell_nothing_of_transactions_are_refused_before_anything_is_written(sink: OnceSink) -> None:
     options = replace(sink.options, client=replace(sink.options.client, api_version="2.8"))
     with pytest.raises(NotSupported, match=r'before Kafka 3\.0 .* deliveryGuarantee "at-least-once"'):
         sink.worker(options=options).write(sink.work(0), rows("a"), recorded=True)
     assert sink.seen() == []
+
+
+@in_two_phases
+def test_what_was_decided_outlives_its_timeout_in_two_phases(sink: OnceSink) -> None:
+    options = write_options({**sink.given, "transactionTimeout": "1s"})
+    work = sink.work(0)
+    written = handed(*(sink.worker(options=options).write(work, rows(each), recorded=True) for each in "ab"))
+    with pytest.raises(Died):
+        sink.dying_committer("EndHanded").commit(work, written, found_decided=False, recorded=True)
+    later = handed(sink.worker("run0", options).write(sink.work(0, "run0"), rows("late"), recorded=False))
+    for _ in range(600):  # until the timeout of what began later is over
+        if later[0].transactional_id not in (left := sink.open_ids()):
+            break
+        time.sleep(0.1)
+    assert sorted(left) == sorted(each.transactional_id for each in written)
+    assert sink.timeouts_ms(*left) == [ENDLESS_MS] * 2
+    again = sink.work(0, "run2")
+    assert sink.worker("run2").write(again, rows("a"), recorded=True).found_decided
+    sink.committer().commit(again, [], found_decided=True, recorded=True)
+    assert sink.open_ids() == []
+    assert sink.seen() == ["a", "b"]
+
+
+@in_two_phases
+@pytest.mark.parametrize("who", ["Spark", "an operator", "the next run"])
+def test_what_was_prepared_and_never_decided_is_cleared_away(sink: OnceSink, who: str) -> None:
+    work = sink.work(0)
+    written = handed(sink.worker().write(work, rows("a"), recorded=True))
+    with pytest.raises(Died):
+        sink.dying_committer("Decide").commit(work, written, found_decided=False, recorded=True)
+    assert len(sink.open_ids()) == 1
+    if who == "Spark":
+        sink.committer().abort(work, written, recorded=True)
+    elif who == "an operator":
+        with Admin(sink.topics.address) as admin:
+            admin.fence_producers(*sink.open_ids())
+    assert len(sink.open_ids()) == (who == "the next run")
+    again = sink.work(0, "run2")
+    sink.committer().commit(
+        again, handed(sink.worker("run2").write(again, rows("a"), recorded=True)), found_decided=False, recorded=True
+    )
+    assert sink.open_ids() == []
+    assert sink.seen() == ["a"]
+
+
+@in_two_phases
+def test_until_it_is_decided_about_a_transaction_has_its_timeout_in_two_phases_too(sink: OnceSink) -> None:
+    worker, committer = sink.worker(), sink.committer()
+    names = []
+    for batch_id in range(8):
+        work = sink.work(batch_id)
+        written = handed(worker.write(work, rows("a"), recorded=True))
+        names.append(written[0].transactional_id)
+        assert sink.timeouts_ms(names[-1]) == [900_000]
+        committer.commit(work, written, found_decided=False, recorded=True)
+    assert len(set(names)) < 8
+    assert sink.seen() == ["a"] * 8
+
+
+@in_two_phases
+def test_two_phases_can_be_switched_off(sink: OnceSink) -> None:
+    work = sink.work(0)
+    written = handed(sink.worker().write(work, rows("a"), recorded=True))
+    committer = sink.committer(write_options({**sink.given, "twoPhaseCommit": "false"}))
+    committer.commit(work, written, found_decided=False, recorded=True)
+    assert sink.timeouts_ms(written[0].transactional_id) == [900_000]
+    assert sink.seen() == ["a"]
+
+
+@in_one_phase
+def test_brokers_that_refuse_two_phases_are_told_of_or_refused(sink: OnceSink, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.spark")
+    worker, committer = sink.worker(), sink.committer()
+    for batch_id in range(2):
+        work = sink.work(batch_id)
+        committer.commit(work, handed(worker.write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
+    assert sum("transaction.two.phase.commit.enable" in each for each in caplog.messages) == 1
+    options = write_options({**sink.given, "twoPhaseCommit": "true"})
+    work = sink.work(2)
+    written = handed(worker.write(work, rows("b"), recorded=True))
+    with pytest.raises(OptionError, match=r"transaction\.two\.phase\.commit\.enable.*Leave out option twoPhaseCommit"):
+        sink.committer(options).commit(work, written, found_decided=False, recorded=True)
+    sink.committer(options).abort(work, written, recorded=True)
+    assert sink.open_ids() == []
+    assert sink.seen() == ["a", "a"]

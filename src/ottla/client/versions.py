@@ -38,7 +38,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     CREATE_TOPICS: (0, 7),
     DELETE_TOPICS: (0, 5),
     DELETE_RECORDS: (0, 2),
-    INIT_PRODUCER_ID: (0, 5),
+    INIT_PRODUCER_ID: (0, 6),
     ADD_PARTITIONS_TO_TXN: (0, 3),
     ADD_OFFSETS_TO_TXN: (0, 4),
     END_TXN: (0, 5),

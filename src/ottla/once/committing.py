@@ -13,7 +13,19 @@ from ottla.client.errors import KafkaError
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import Fate, fate_of
 from ottla.once.names import Work, prefix_of, run_prefix_of
-from ottla.once.steps import Decide, DescribeIds, EndHanded, FenceWriter, ListOpen, LookUp, SeenId, Steps, TakeLead
+from ottla.once.steps import (
+    ENDLESS_MS,
+    Decide,
+    DescribeIds,
+    EndHanded,
+    FenceWriter,
+    ListOpen,
+    LookUp,
+    PrepareHanded,
+    SeenId,
+    Steps,
+    TakeLead,
+)
 
 MOST_MARGIN_MS: Final = 60_000
 """So much of the timeouts is to be left when a batch is decided, or a quarter of them: who decided may need to start again."""
@@ -57,19 +69,23 @@ def committing(work: Work, handed: Sequence[Handed], clock: Clock, *, found_deci
     if decided is not None and decided.batch_id > work.batch_id:
         raise _set_back(work, decided)
     if decided is not None and decided.covers(work.batch_id):
-        yield from _dropped(tuple(each for each in handed if each not in decided.transactions))
+        yield from _dropped(_undecided(handed, decided))
         yield from _finished(work, decided, clock)
         # What began before the decision and is none of it was of a dead run, or lost a race.
         yield from _cleared(work, decided.transactions, decided.decided_ms, others=True)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
         raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it is to be written again.")
-    started_ms = yield from _all_open(work, handed, clock)
-    decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, tuple(handed), clock())
+    seen = yield from _all_open(work, handed)
+    prepared = yield from _prepared(work, handed)
+    _check_margins(work, prepared, seen, clock())
+    decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, prepared, clock())
     yield Decide(decision)
-    if not all((yield EndHanded(tuple(handed), committed=True))):
+    if not all((yield EndHanded(prepared, committed=True))):
         yield from _finished(work, decision, clock)
-    yield from _cleared(work, handed, started_ms, others=is_first)
+    # No timeout ends what another run has prepared, and died before it was decided.
+    others = is_first or prepared != tuple(handed)
+    yield from _cleared(work, prepared, _begun_ms(seen, clock()), others=others)
     return CommitOutcome.WRITTEN
 
 
@@ -77,9 +93,10 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
     """Commit what no later attempt can ask about: a job without a name. Raises `NotCommitted`, `Torn`."""
     if not handed:
         return CommitOutcome.EMPTY
-    started_ms = yield from _all_open(work, handed, clock)
+    seen = yield from _all_open(work, handed)
+    _check_margins(work, handed, seen, clock())
     yield from _committed(work, tuple(handed))
-    yield from _cleared(work, handed, started_ms, others=False)
+    yield from _cleared(work, handed, _begun_ms(seen, clock()), others=False)
     return CommitOutcome.WRITTEN
 
 
@@ -87,40 +104,72 @@ def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bo
     """Abort what was handed over of a batch that failed; but what was decided meanwhile is committed. Raises `Torn`."""
     decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
     if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
-        yield from _dropped(tuple(each for each in handed if each not in decided.transactions))
+        yield from _dropped(_undecided(handed, decided))
         yield from _finished(work, decided, clock)
     else:
         yield from _dropped(tuple(handed))
 
 
+def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
+    """What is no part of the decision. Within a batch, each attempt has another transactional id."""
+    parts = {each.transactional_id for each in decided.transactions}
+    return tuple(each for each in handed if each.transactional_id not in parts)
+
+
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Abort what is no part of a batch. What is refused was ended or fenced by somebody else: it can't be visible."""
+    """Abort what is no part of a batch. What is refused was ended by somebody else, or prepared by one who failed then."""
     if transactions:
-        yield EndHanded(transactions, committed=False)
+        ended: list[bool] = yield EndHanded(transactions, committed=False)
+        for each, is_ended in zip(transactions, ended, strict=True):
+            if not is_ended:
+                yield FenceWriter(each.transactional_id)
 
 
-def _all_open(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[int]:
-    """When the first of these transactions began. Raises `NotCommitted` unless all are open, and will be for a while."""
+def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
+    """What is told of these transactions. Raises `NotCommitted` unless all are open."""
     seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in handed))
-    now_ms = clock()
-    started_ms = now_ms
     for each, found in zip(handed, seen, strict=True):
-        fate = fate_of(each, found)
-        if found is None or fate is not Fate.OPEN:
-            raise NotCommitted(
-                f"Batch {work.batch_id} of {work.name} is not committed: the transaction of {each.transactional_id} is "
-                f"{fate.value} before it was to be; its timeout may be too short for a batch. The batch is to be written again."
-            )
+        if (fate := fate_of(each, found)) is not Fate.OPEN:
+            raise _not_open(work, each, fate)
+    return [found for found in seen if found is not None]
+
+
+def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
+    """These without timeouts, where brokers allow that (KIP-939). Raises `NotCommitted` unless all are still open.
+
+    From now on their writers are fenced. Until they are prepared, timeouts end what nobody decides about.
+    """
+    answers: list[Handed | None] = yield PrepareHanded(tuple(handed))
+    for each, answer in zip(handed, answers, strict=True):
+        if answer is None:
+            raise _not_open(work, each, Fate.ABORTED)
+    return tuple(answer for answer in answers if answer is not None)
+
+
+def _not_open(work: Work, handed: Handed, fate: Fate) -> NotCommitted:
+    return NotCommitted(
+        f"Batch {work.batch_id} of {work.name} is not committed: the transaction of {handed.transactional_id} is "
+        f"{fate.value} before it was to be; its timeout may be too short for a batch. The batch is to be written again."
+    )
+
+
+def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
+    """When the first of these transactions began."""
+    return min((each.started_ms for each in seen if each.started_ms is not None), default=now_ms)
+
+
+def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], now_ms: int) -> None:
+    """Raise `NotCommitted` if one with a timeout is too near to it."""
+    for each, found in zip(handed, seen, strict=True):
         began_ms = now_ms if found.started_ms is None else found.started_ms
-        started_ms = min(started_ms, began_ms)
         margin_ms = min(MOST_MARGIN_MS, found.timeout_ms // 4)
-        if found.timeout_ms < 2**31 - 1 and began_ms + found.timeout_ms - now_ms < margin_ms:
+        is_endless = each.prepared is not None or found.timeout_ms == ENDLESS_MS
+        if not is_endless and began_ms + found.timeout_ms - now_ms < margin_ms:
             raise NotCommitted(
                 f"Batch {work.batch_id} of {work.name} took {(now_ms - began_ms) / 1000:.0f} s, too near to the timeout of its "
                 f"transactions, {found.timeout_ms / 1000:.0f} s: write smaller batches, or raise transaction.max.timeout.ms "
                 "of the brokers."
             )
-    return started_ms
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
@@ -209,4 +258,7 @@ def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: b
             decided: BatchDecision | None = yield LookUp()
             if decided is not None and decided.batch_id > work.batch_id:
                 return  # another run has gone on: what is open may be its own by now
-            yield FenceWriter(name)
+            # This transaction and no later one of the id, which a run that goes on beside this one may decide about.
+            is_ended: list[bool] = yield EndHanded((Handed(name, found.producer_id, found.producer_epoch, 0, ()),), committed=False)
+            if is_ended == [False] and found.timeout_ms == ENDLESS_MS:
+                yield FenceWriter(name)  # it was prepared, so it is the last one

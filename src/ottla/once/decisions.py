@@ -16,13 +16,22 @@ VERSION: Final = 1
 
 
 class Handed(NamedTuple):
-    """An open transaction that its writer has handed over: nothing more is written in it. `rows` were."""
+    """An open transaction that its writer has handed over: nothing more is written in it. `rows` were.
+
+    One that is `prepared` has no timeout, and is ended under that producer id and epoch in place of its own (KIP-939).
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     rows: int
     partitions: tuple[TopicPartition, ...]
+    prepared: tuple[int, int] | None = None
+
+    @property
+    def ends_as(self) -> tuple[int, int]:
+        """The producer id and epoch under which it is ended."""
+        return self.prepared or (self.producer_id, self.producer_epoch)
 
 
 class BatchVerdict(Enum):
@@ -60,6 +69,7 @@ def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
             "producerEpoch": each.producer_epoch,
             "rows": each.rows,
             "partitions": [list(where) for where in each.partitions],
+            **({"prepared": list(each.prepared)} if each.prepared else {}),
         }
         for each in decision.transactions
     ]
@@ -95,4 +105,12 @@ def decode(key: bytes, value: bytes) -> BatchDecision:
 
 def _handed(found: dict[str, Any]) -> Handed:
     partitions = tuple(TopicPartition(topic, index) for topic, index in found["partitions"])
-    return Handed(found["transactionalId"], found["producerId"], found["producerEpoch"], found["rows"], partitions)
+    prepared = found.get("prepared")
+    return Handed(
+        found["transactionalId"],
+        found["producerId"],
+        found["producerEpoch"],
+        found["rows"],
+        partitions,
+        (int(prepared[0]), int(prepared[1])) if prepared else None,
+    )

@@ -29,12 +29,17 @@ def fate_of(handed: Handed, seen: SeenId | None) -> Fate:
     """An end may raise the epoch by one (KIP-890), and where epochs have run out it brings another producer id."""
     if seen is None:
         return Fate.FORGOTTEN
-    same = seen.producer_id == handed.producer_id
+    written_as = (handed.producer_id, handed.producer_epoch)
     if seen.state == "Ongoing":
-        return Fate.OPEN if same and seen.producer_epoch == handed.producer_epoch else Fate.MOVED_ON
-    rotated = handed.producer_epoch >= LAST_EPOCH and seen.producer_epoch == 0
-    if not rotated and not (same and 0 <= seen.producer_epoch - handed.producer_epoch <= 1):
+        return Fate.OPEN if (seen.producer_id, seen.producer_epoch) == written_as else Fate.MOVED_ON
+    # While the markers of a prepared one are written, it is told under the id that wrote it, and then under that of its end.
+    if not any(_has_ended(seen, *each) for each in {written_as, handed.ends_as}):
         return Fate.MOVED_ON
     if seen.state in _COMMITTED:
         return Fate.COMMITTED
     return Fate.ABORTED if seen.state in _ABORTED else Fate.MOVED_ON
+
+
+def _has_ended(seen: SeenId, producer_id: int, producer_epoch: int) -> bool:
+    rotated = producer_epoch >= LAST_EPOCH and seen.producer_epoch == 0
+    return rotated or (seen.producer_id == producer_id and 0 <= seen.producer_epoch - producer_epoch <= 1)

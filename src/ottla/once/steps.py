@@ -6,13 +6,17 @@ A step that fails is raised where it was asked for; those that brokers may do at
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.once.decisions import BatchDecision, Handed
 
 Result = TypeVar("Result")
 Steps = Generator[Any, Any, Result]
 """Yields the steps below, is sent their answers, and returns its result."""
+
+
+ENDLESS_MS: Final = 2**31 - 1
+"""The timeout of transactions that have none (KIP-939)."""
 
 
 class SeenId(NamedTuple):
@@ -50,6 +54,15 @@ class DescribeIds(NamedTuple):
     """Ask coordinators about transactional ids. The answer has a `SeenId` for each; None for one that is not known."""
 
     transactional_ids: tuple[str, ...]
+
+
+class PrepareHanded(NamedTuple):
+    """Take the timeouts from transactions that were handed over. The answer has each as it is to be ended from now on.
+
+    That is unchanged where brokers allow no two-phase commit, and None for one that is open no more.
+    """
+
+    transactions: tuple[Handed, ...]
 
 
 class EndHanded(NamedTuple):

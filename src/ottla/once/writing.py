@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.once.decisions import BatchDecision, Handed
 from ottla.once.names import Work, transactional_id_of
 from ottla.once.steps import (
+    ENDLESS_MS,
     BeginId,
     DescribeIds,
     GiveUp,
@@ -60,8 +61,7 @@ def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool
         ids.free.append(own)
         return TaskResult(None)
     if recorded and (yield from _is_decided(work)):
-        yield GiveUp(own)
-        ids.free.append(own)
+        yield GiveUp(own)  # where an abort keeps the epoch, whoever clears away could not tell its next transaction from this one
         return TaskResult(None, found_decided=True)
     handed: Handed = yield WriteOn(own)
     ids.handed[own] = work.batch_id, handed
@@ -85,10 +85,12 @@ def _taken(work: Work, ids: OwnIds) -> Steps[str]:
     for name, each in zip(names, seen, strict=True):
         if each is not None and each.state == "CompleteCommit":
             _, handed = ids.handed.pop(name)
-            if (each.producer_id, each.producer_epoch) != (handed.producer_id, handed.producer_epoch):
+            keeps_epoch = (each.producer_id, each.producer_epoch) == (handed.producer_id, handed.producer_epoch)
+            if not keeps_epoch:
                 yield TakeBack(name, Identified(each.producer_id, each.producer_epoch))
-            else:
-                # Where an end keeps the epoch, the next transaction would look like this one to whoever is to end it.
+            if keeps_epoch or each.timeout_ms == ENDLESS_MS:
+                # Where an end keeps the epoch, the next transaction would look like this one to whoever is to end it. And what was
+                # prepared is to have its timeout again.
                 yield BeginId(name)
             return name
         if each is None or each.state not in _MAY_STILL_COMMIT:

@@ -26,7 +26,7 @@ from ottla.coord.transactions.inputs import (
 )
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import NO_TIMESTAMP, Status
-from ottla.once.decisions import BatchDecision
+from ottla.once.decisions import BatchDecision, Handed
 from ottla.once.steps import Identified, SeenId
 from ottla.sim.world import World
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -51,8 +51,9 @@ class StoredRow:
 class PipelineBrokers:
     """Answers at once; who asks sees to it that time passes, and that answers are lost."""
 
-    def __init__(self, world: World, transaction_version: int) -> None:
+    def __init__(self, world: World, transaction_version: int, *, two_phase: bool) -> None:
         self._world = world
+        self.two_phase = two_phase
         self._version = transaction_version
         ids = count(1)
         self.coordinator = TransactionMachine(TransactionSettings(transaction_version=transaction_version), lambda: next(ids))
@@ -90,6 +91,23 @@ class PipelineBrokers:
         assert isinstance(answer, InitProducerIdResponse)
         _check(answer.error_code)
         return Identified(answer.producer_id, answer.producer_epoch)
+
+    def prepare(self, handed: Handed) -> Handed | None:
+        """Without its timeout; None if it is open no more. Raises `BrokerError`."""
+        written_as = (handed.producer_id, handed.producer_epoch)
+        body = InitProducerIdRequest(
+            transactional_id=handed.transactional_id,
+            producer_id=handed.producer_id,
+            producer_epoch=handed.producer_epoch,
+            enable_2pc=True,
+            keep_prepared_txn=True,
+        )
+        answer = self._ask(body)
+        assert isinstance(answer, InitProducerIdResponse)
+        _check(answer.error_code)
+        if (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) != written_as:
+            return None
+        return handed._replace(prepared=(answer.producer_id, answer.producer_epoch))
 
     def produce(self, transactional_id: str, identity: Identified, place: Place, values: list[Row] | list[BatchDecision]) -> None:
         """Raises `BrokerError`."""

@@ -2,7 +2,9 @@
 
 It plans as Spark does: a batch's rows are the same whenever it is run again, of the attempts of a partition one is taken, a batch
 that was committed is not run again, and two drivers may run a batch at once where one is taken for dead. Everything comes from the
-seed. What must be true: every row of the input is visible exactly once, and no transaction is open for longer than its timeout.
+seed. What must be true: every row of the input is visible exactly once, and no transaction is open for longer than its timeout. In
+every third seed, brokers allow two-phase commit: then nothing that was decided is torn, and what dead runs have prepared is open
+until the query writes its next batch.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class PipelinePlan(NamedTuple):
     rows: tuple[tuple[int, ...], ...]
     workers: int
     transaction_version: int
+    two_phase: bool
     timeout_ms: int
     trouble_ms: int
     away_ms: int
@@ -203,9 +206,9 @@ class PipelineLife:
 
     def __init__(self, seed: int, *, tell: Callable[[str], None] | None = None) -> None:
         self.world = World(seed)
-        self.plan = _plan(self.world)
+        self.plan = _plan(self.world, two_phase=seed % 3 == 2)
         self.tell = tell or (lambda sentence: None)
-        self.brokers = PipelineBrokers(self.world, self.plan.transaction_version)
+        self.brokers = PipelineBrokers(self.world, self.plan.transaction_version, two_phase=self.plan.two_phase)
         self.trouble = True
         self.run: SimQueryRun | None = None
         self.stopped: KafkaError | None = None
@@ -260,10 +263,22 @@ class PipelineLife:
         if not self.world.run(PATIENCE_MS, lambda: self.is_done):
             raise Violation(f"done in time: batch {self._committed + 1} is not written after {PATIENCE_MS} ms of peace")
         self.world.run(self.plan.timeout_ms * 2 + 10_000)
+        if self.plan.two_phase and self.stopped is None:
+            self._write_on()
         self._check()
         voided = sum(isinstance(each.value, BatchDecision) and not each.value.transactions for each in self.brokers.logs[DECISIONS])
         torn = self.stopped is not None
         return PipelineResult(self.world.seed, self.plan, self.world.happened, self._runs, self.attempts, voided, torn)
+
+    def _write_on(self) -> None:
+        """Start the query again for one more batch, in peace."""
+        self.plan = self.plan._replace(rows=(*self.plan.rows, (1,)))
+        if self.run is not None:
+            self.run.end(None)
+        self.start()
+        if not self.world.run(PATIENCE_MS, lambda: self.is_done):
+            raise Violation("done in time: the last batch is not written")
+        self.world.run(self.plan.timeout_ms * 2 + 10_000)
 
     def _check(self) -> None:
         stored = [row for place, log in self.brokers.logs.items() if place != DECISIONS for row in log]
@@ -275,6 +290,8 @@ class PipelineLife:
         if twice := sorted(value for value, count in seen.items() if count > 1):
             raise Violation(f"nothing twice: {twice}")
         if self.stopped is not None:
+            if self.plan.two_phase:
+                raise Violation(f"nothing prepared is torn: {self.stopped}")
             if not self.brokers.timed_out:
                 raise Violation(f"stops only after a timeout: {self.stopped}")
             return
@@ -284,7 +301,7 @@ class PipelineLife:
             raise Violation(f"nothing lost: {lost}")
 
 
-def _plan(world: World) -> PipelinePlan:
+def _plan(world: World, *, two_phase: bool) -> PipelinePlan:
     random = world.random
     partitions = random.randint(1, 4)
     bad = random.choice((0.0, 0.1, 0.3))
@@ -292,6 +309,7 @@ def _plan(world: World) -> PipelinePlan:
         rows=tuple(tuple(random.randint(0, 3) for _ in range(partitions)) for _ in range(random.randint(2, 5))),
         workers=random.randint(1, 4),
         transaction_version=random.choice((0, 1, 2, 2)),
+        two_phase=two_phase,
         timeout_ms=random.choice((8_000, 30_000)),
         trouble_ms=60_000,
         away_ms=random.choice((1_000, 20_000, 90_000)),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ottla.client.errors import BrokerError, KafkaError, TimedOut
 from ottla.client.types import TopicPartition
-from ottla.once.decisions import BatchDecision, Handed
+from ottla.once.decisions import BatchDecision, Handed, decode, encode
 from ottla.once.names import Work, decider_id_of, prefix_of
 from ottla.once.steps import (
     BeginId,
@@ -24,6 +24,7 @@ from ottla.once.steps import (
     ListOpen,
     LookUp,
     OpenWith,
+    PrepareHanded,
     Steps,
     TakeBack,
     TakeLead,
@@ -157,6 +158,8 @@ class SimPipelineProcess:
                 self._decide(work, decision, told)
             case DescribeIds(names):
                 self._ask_all([partial(brokers.describe, name) for name in names], told)
+            case PrepareHanded(transactions):
+                self._prepare(transactions, told)
             case EndHanded(transactions, committed):
                 self._end(transactions, committed, told)
             case ListOpen(prefix):
@@ -172,12 +175,13 @@ class SimPipelineProcess:
     def _decide(self, work: Work, decision: BatchDecision, told: Told) -> None:
         name = decider_id_of(work.name)
         identity = self._identities[name]
+        kept_as = decode(*encode(work.name, decision))
         kept = False
 
         def keep() -> None:
             nonlocal kept
             if not kept:  # the sequence of a batch that comes again tells that it is there already
-                self._brokers.produce(name, identity, DECISIONS, [decision])
+                self._brokers.produce(name, identity, DECISIONS, [kept_as])
                 kept = True
 
         def end() -> None:
@@ -185,9 +189,23 @@ class SimPipelineProcess:
 
         self._in_turn((keep, end), told)
 
+    def _prepare(self, transactions: Sequence[Handed], told: Told) -> None:
+        def call(handed: Handed) -> Handed | None:
+            try:
+                return self._brokers.prepare(handed)
+            except BrokerError as error:
+                if error.retriable:
+                    raise
+                return None
+
+        if self._brokers.two_phase:
+            self._ask_all([partial(call, each) for each in transactions], told)
+        else:
+            told(list(transactions))
+
     def _end(self, transactions: Sequence[Handed], committed: bool, told: Told) -> None:
         def call(handed: Handed) -> bool:
-            identity = Identified(handed.producer_id, handed.producer_epoch)
+            identity = Identified(*handed.ends_as)
             try:
                 self._brokers.end(handed.transactional_id, identity, committed=committed)
             except BrokerError as error:

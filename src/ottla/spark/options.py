@@ -81,7 +81,8 @@ class WriteOptions:
     With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing. A record of more than
     `max_request_size` bytes stops the job; None leaves that to the brokers. A job that is run again under the same `job_id` and
     `batch_id` writes once, as the micro-batches of a stream do, unless `exactly_once` is switched off: `decision_topic` keeps what
-    is written. Without `transaction_timeout_ms`, transactions have the brokers' longest.
+    is written. Without `transaction_timeout_ms`, transactions have the brokers' longest. What is about to be decided is prepared
+    without one if `two_phase_commit` (KIP-939), or if that is None where brokers allow it.
     """
 
     client: ProducerSettings
@@ -96,6 +97,7 @@ class WriteOptions:
     run_id: str | None = None
     decision_topic: str = "ottla-decisions"
     transaction_timeout_ms: int | None = None
+    two_phase_commit: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ _ALL = (
     Option("runId", texts.text, (SINK,)),
     Option("decisionTopic", texts.text, (SINK,)),
     Option("transactionTimeout", texts.duration_ms, (SINK,)),
+    Option("twoPhaseCommit", texts.boolean_or_auto, (SINK,)),
     Option("groupIdPrefix", texts.text),
     Option("columns", texts.columns),
     Option("topic", texts.text, (SINK,)),
@@ -356,6 +359,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         run_id=parsed.values.get("runId"),
         decision_topic=parsed.values.get("decisionTopic", "ottla-decisions"),
         transaction_timeout_ms=parsed.values.get("transactionTimeout"),
+        two_phase_commit=parsed.values.get("twoPhaseCommit"),
     )
 
 
@@ -369,7 +373,8 @@ def _is_exactly_once(parsed: _Parsed) -> bool:
         raise OptionError(f"deliveryGuarantee exactly-once needs acks=all and idempotence: leave out {' and '.join(against)}.")
     if wanted is None and against:
         logger.warning("acks or idempotence are given, so rows are written at least once, not exactly once")
-    if not wanted and wanted is not None and (idle := parsed.given("jobId", "batchId", "decisionTopic", "transactionTimeout")):
+    of_it = ("jobId", "batchId", "decisionTopic", "transactionTimeout", "twoPhaseCommit")
+    if not wanted and wanted is not None and (idle := parsed.given(*of_it)):
         raise OptionError(f"{idle[0]} is for deliveryGuarantee exactly-once: leave out one of them.")
     if "jobId" not in parsed.values and (counted := parsed.given("batchId", "runId")):
         raise OptionError(f"{counted[0]} is for a job that names itself: give jobId as well.")

@@ -31,6 +31,13 @@ def boolean(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
+def boolean_or_auto(name: str, text: str) -> bool | None:
+    """None for auto."""
+    if text.lower() not in ("auto", "true", "false"):
+        raise OptionError(f"Option {name} must be auto, true or false, not {text!r}.")
+    return None if text.lower() == "auto" else text.lower() == "true"
+
+
 def no_asynchrony(name: str, text: str) -> bool:
     if boolean(name, text):
         raise OptionError(f"Option {name} must be false: offsets are told, and transactions end, when a micro-batch has finished.")

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.errors import KafkaError
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
+from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once import work
 from ottla.spark.exactly_once.commits import committer_for, drop_committer
 from ottla.spark.options import WriteOptions
@@ -94,6 +95,8 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
         self._recorded = options.job_id is not None
+        if options.two_phase_commit and not self._recorded:
+            raise OptionError("twoPhaseCommit is for jobs that can be started again: give jobId as well.")
         job_id, run_id = options.job_id or uuid.uuid4().hex, options.run_id or uuid.uuid4().hex
         self._work = work.of_job(job_id, run_id, options.batch_id) if options.exactly_once else None
 

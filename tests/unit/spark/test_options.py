@@ -179,6 +179,15 @@ def test_the_sink_takes_its_topic_and_what_spark_adds() -> None:
             write_options({**SERVERS, name: "x"})
 
 
+def test_two_phases_are_tried_asked_for_or_left_out() -> None:
+    for given, wanted in (("auto", None), ("true", True), ("False", False)):
+        assert write_options({**SERVERS, "twoPhaseCommit": given}).two_phase_commit is wanted
+    with pytest.raises(OptionError, match="twoPhaseCommit must be auto, true or false, not 'yes'"):
+        write_options({**SERVERS, "twoPhaseCommit": "yes"})
+    with pytest.raises(OptionError, match="twoPhaseCommit is for deliveryGuarantee exactly-once"):
+        write_options({**SERVERS, "twoPhaseCommit": "auto", "deliveryGuarantee": "at-least-once"})
+
+
 def test_a_path_is_refused_with_what_to_do_in_its_place() -> None:
     with pytest.raises(OptionError, match=r"The sink has no option path: .* option topic, .* without a path"):
         write_options({**SERVERS, "topic": "delays", "path": "/somewhere"})

@@ -12,7 +12,7 @@ from ottla.client.admin import ConfigResource, describe_configs_request, read_co
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.transaction_admin import ANY_DURATION
 from ottla.client.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
-from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, LIST_TRANSACTIONS
+from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.coordinator import TRANSACTION, Coordinator
@@ -21,6 +21,7 @@ from ottla.once.steps import SeenId
 from ottla.wire import errors as codes
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.end_txn import EndTxnRequest
+from ottla.wire.api.init_producer_id import InitProducerIdRequest
 
 REFUSED: Final = frozenset(
     {
@@ -32,6 +33,10 @@ REFUSED: Final = frozenset(
     }
 )
 """Answers to an end that say that the transaction was ended by somebody else, or is known no more."""
+NO_TWO_PHASES: Final = frozenset({codes.UNSUPPORTED_VERSION, codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+"""Answers of brokers that allow no two-phase commit, or not to this user."""
+TWO_PHASE_FROM: Final = 6
+"""The version of InitProducerId that can ask for it (KIP-939)."""
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 USUAL_MAX_TIMEOUT_MS: Final = 900_000
 
@@ -87,6 +92,34 @@ class HandedCoordinators:
             started_ms if started_ms > 0 else None,
         )
 
+    async def prepare(self, transactions: Iterable[Handed]) -> list[Handed | None]:
+        """Each without its timeout, unchanged where brokers refuse that, None if it is open no more. Raises `KafkaError`."""
+        return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
+
+    async def _prepared(self, handed: Handed) -> Handed | None:
+        coordinator = self._of(handed.transactional_id)
+        if (await coordinator.link()).version(INIT_PRODUCER_ID) < TWO_PHASE_FROM:
+            return handed
+        # With the epoch that it has, a question that comes again is answered as before.
+        request = InitProducerIdRequest(
+            transactional_id=handed.transactional_id,
+            transaction_timeout_ms=USUAL_MAX_TIMEOUT_MS,
+            producer_id=handed.producer_id,
+            producer_epoch=handed.producer_epoch,
+            enable_2pc=True,
+            keep_prepared_txn=True,
+        )
+        answer = await coordinator.ask(INIT_PRODUCER_ID, request)
+        if answer.error_code in NO_TWO_PHASES:
+            return handed
+        if answer.error_code in REFUSED:
+            return None
+        coordinator.check(answer.error_code, f"Preparing the transaction of {handed.transactional_id}")
+        kept = (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        if kept != (handed.producer_id, handed.producer_epoch):
+            return None
+        return handed._replace(prepared=(answer.producer_id, answer.producer_epoch))
+
     async def end(self, transactions: Iterable[Handed], *, committed: bool) -> list[bool]:
         """Whether each ended so, or was refused. Raises other `KafkaError`s once all were asked."""
         asked = (self._cluster.retried(partial(self._ended, each, committed)) for each in transactions)
@@ -100,10 +133,11 @@ class HandedCoordinators:
         coordinator = self._of(handed.transactional_id)
         link = await coordinator.link()
         most = None if link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM else EXPLICIT_END_TXN
+        producer_id, producer_epoch = handed.ends_as
         request = EndTxnRequest(
             transactional_id=handed.transactional_id,
-            producer_id=handed.producer_id,
-            producer_epoch=handed.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             committed=committed,
         )
         answer = await coordinator.ask(END_TXN, request, most)

@@ -9,13 +9,14 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
-from ottla.once.steps import Decide, TakeLead
+from ottla.once.steps import Decide, PrepareHanded, TakeLead
+from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.carrying import OnceCluster, run
 from ottla.spark.options import WriteOptions
 
@@ -23,6 +24,9 @@ logger = logging.getLogger("ottla.spark")
 
 DECIDER_TIMEOUT_MS = 10_000
 """How long a decision may take: others that are kept in the same topic are not seen behind it."""
+
+
+NOT_ALLOWED: Final = "The brokers allow no two-phase commit (transaction.two.phase.commit.enable)."
 
 
 def wall_ms() -> int:
@@ -37,6 +41,7 @@ class OnceCommitter:
         self._cluster = OnceCluster(options.client, options.decision_topic)
         self._decider: AsyncProducer | None = None
         self._committed_run: str | None = None
+        self._has_told = False
 
     def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
         """Make what was handed over visible, all of it. Raises `KafkaError`: then Spark is to run the batch again."""
@@ -62,6 +67,8 @@ class OnceCommitter:
             case Decide(decision):
                 self._decide(decision)
                 return None
+            case PrepareHanded(transactions):
+                return self._prepare(transactions)
         return self._cluster.carry_out(self._name, step)
 
     def _take_lead(self) -> None:
@@ -82,6 +89,20 @@ class OnceCommitter:
             self._cluster.loop.run(decider.start())
             self._decider = decider
             self._cluster.loop.run(decider.init_transactions())
+
+    def _prepare(self, transactions: tuple[Handed, ...]) -> list[Handed | None]:
+        """Raises `OptionError` where it is asked for by name, and brokers refuse it."""
+        wanted = self._options.two_phase_commit
+        if wanted is False:
+            return list(transactions)
+        prepared = self._cluster.loop.run(self._cluster.coordinators.prepare(transactions))
+        if any(each is not None and each.prepared is None for each in prepared):
+            if wanted:
+                raise OptionError(f"{NOT_ALLOWED} Leave out option twoPhaseCommit, or switch that on.")
+            if not self._has_told:
+                logger.info("%s Transactions keep their timeouts.", NOT_ALLOWED)
+            self._has_told = True
+        return prepared
 
     def _decide(self, decision: BatchDecision) -> None:
         assert self._decider is not None, "the lead was taken"

@@ -93,7 +93,7 @@ class _TaskSteps:
             case WriteOn(name):
                 return self._write_on(name)
             case GiveUp(name):
-                self._cluster.loop.run(self._producers[name].abort())
+                self._give_up(name)
             case _:
                 return self._cluster.carry_out(self._work.name, step)
         return None
@@ -136,6 +136,13 @@ class _TaskSteps:
         sender = TaskProducer(producer, self._cluster.loop)
         send_rows(sender, self._encode(batch), self._options)
         sender.hand_over()
+
+    def _give_up(self, name: str) -> None:
+        producer = self._producers.pop(name)
+        try:
+            self._cluster.loop.run(producer.abort())
+        finally:
+            self._cluster.loop.run(producer.close())
 
     def discard(self) -> None:
         """After an error: abort what is open, as far as that is possible, and use the producer no more."""
