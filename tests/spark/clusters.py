@@ -40,7 +40,9 @@ class StandaloneCluster:
         self._home = home
         self._settings = settings
         self._stack = ExitStack()
-        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "OTTLA_"))}
+        self._environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "OTTLA_"))
+        }
         self._environment |= {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
         self.bare_python = home / "bare-python"
         self.remote = f"sc://127.0.0.1:{free_port()}"
