@@ -108,8 +108,7 @@ class TorturedQuery:
         pids = self._pids(part)
         if not pids:
             return False
-        os.kill(random.choice(pids), signal.SIGKILL)
-        return True
+        return _killed(random.choice(pids))
 
     def end(self) -> bool:
         """Let the query write what is left. Whether it says so."""
@@ -120,8 +119,17 @@ class TorturedQuery:
         """Kill what is left of it."""
         for pid in self._pids(""):
             if pid != os.getpid():
-                os.kill(pid, signal.SIGKILL)
+                _killed(pid)
         self._process.wait()
+
+
+def _killed(pid: int) -> bool:
+    """Kill a process, unless it has come to its end by itself meanwhile."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class Numbers(threading.Thread):
