@@ -96,7 +96,7 @@ class TorturedQuery:
                 try:
                     marked = f"{MARK}={self._mark}".encode() in (entry / "environ").read_bytes()
                     command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                except OSError:
+                except OSError:  # it has come to its end meanwhile
                     continue
                 if marked and part in command:
                     found.append(int(entry.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 import pytest
 
@@ -60,7 +59,14 @@ def test_what_is_no_pattern_of_java_is_told_with_its_place(java: str, why: str) 
 
 def test_a_pattern_in_pieces_is_refused_or_translated_and_never_breaks() -> None:
     whole = r"(?x)[a-c&&[^b]]\p{Lower}*+(?<n>\d{2,3}?)\k<n>\Q.x\E(?i:y)(?!z)\b\x41\u0042\0101\cA|\N{FULL STOP}[\Q-\E\w]$"
-    for start in range(len(whole)):
-        for end in range(start + 1, len(whole) + 1):
-            with suppress(NotJava):
-                re.compile(translate(whole[start:end]))
+    pieces = [whole[start:end] for start in range(len(whole)) for end in range(start + 1, len(whole) + 1)]
+    reasons = []
+    for piece in pieces:
+        try:
+            made = translate(piece)
+        except NotJava as refused:
+            reasons.append(str(refused))
+        else:
+            assert re.compile(made).groups <= piece.count("("), piece
+    assert all(reasons)
+    assert 0 < len(reasons) < len(pieces)

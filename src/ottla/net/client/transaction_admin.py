@@ -70,8 +70,8 @@ async def _some_described(
     async def ask_for_rest() -> None:
         await cluster.refresh([])
         refused = []
-        todo = [name for name in transactional_ids if name not in answered]
-        for node_id, group in (await find_coordinators(cluster, todo, TRANSACTION)).items():
+        unanswered = [name for name in transactional_ids if name not in answered]
+        for node_id, group in (await find_coordinators(cluster, unanswered, TRANSACTION)).items():
             answer = await cluster.ask(node_id, DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=group))
             for error_code, description in asked.read_descriptions(answer, node_id):
                 name = description.transactional_id

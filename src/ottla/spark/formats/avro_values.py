@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import numpy
 import pyarrow as pa
 
 from ottla.spark.formats.avro_schema import Avro
-from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
-from ottla.spark.formats.cursors import TOO_SHORT, Cursors, Ints, listed, scattered
+from ottla.spark.formats.bulk import Misfit
+from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed, scattered
 
-_FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 _UNITS = {
     "timestamp-millis": pa.timestamp("ms", "UTC"),
     "timestamp-micros": pa.timestamp("us", "UTC"),
@@ -26,34 +24,17 @@ _UNITS = {
 }
 
 
-class AvroDecoder:
+class AvroDecoder(CursorDecoder):
     """A `Decoder` of values that were all written with `written`."""
 
     def __init__(self, kind: pa.DataType, written: Avro) -> None:
-        self._kind = kind
+        super().__init__(kind)
         self._written = written
 
-    def decode(self, values: pa.Array) -> Decoded:
-        return decode_many(values, self._kind, self._many, self._one)
-
-    def _many(self, values: pa.Array) -> pa.Array | None:
-        try:
-            return self._rows(values)
-        except (Misfit, *_FAILURES):
-            return None
-
-    def _one(self, raw: bytes) -> Any:
-        try:
-            return self._rows(pa.array([raw], pa.binary()))[0].as_py()
-        except _FAILURES as error:
-            raise Misfit(str(error)) from None
-
-    def _rows(self, values: pa.Array) -> pa.Array:
-        (rows,) = numpy.nonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        cursors = Cursors.over(values if len(rows) == len(values) else values.drop_null())
+    def _made(self, cursors: Cursors) -> pa.Array:
         made = _read(self._written, self._kind, cursors)
         cursors.check_finished()
-        return scattered(made, rows, len(values))
+        return made
 
 
 def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:

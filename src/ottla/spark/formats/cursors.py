@@ -6,16 +6,20 @@ that a number takes. Anything that does not fit raises `Misfit` for all: `bulk` 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import Any
+
 import numpy
 import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.records import kernel_arrow
-from ottla.spark.formats.bulk import Misfit
+from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
 
 Ints = npt.NDArray[numpy.int64]
 MOST_VARINT_BYTES = 10
 TOO_SHORT = "it ends too early"
+_FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 
 class Cursors:
@@ -125,3 +129,34 @@ def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataTyp
     together = pa.concat_arrays(items) if items else pa.array([], kind)
     order = numpy.argsort(owners, kind="stable")
     return (together if (order[1:] > order[:-1]).all() else together.take(pa.array(order))), offsets
+
+
+class CursorDecoder(ABC):
+    """A `Decoder` of values that are read side by side into an array of `kind`."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+
+    @abstractmethod
+    def _made(self, cursors: Cursors) -> pa.Array:
+        """What is read from all cursors, to their ends. Raises `Misfit`, and what Arrow raises of values that do not fit."""
+
+    def decode(self, values: pa.Array) -> Decoded:
+        return decode_many(values, self._kind, self._many, self._one)
+
+    def _many(self, values: pa.Array) -> pa.Array | None:
+        try:
+            return self._rows(values)
+        except (Misfit, *_FAILURES):
+            return None
+
+    def _one(self, raw: bytes) -> Any:
+        try:
+            return self._rows(pa.array([raw], pa.binary()))[0].as_py()
+        except _FAILURES as error:
+            raise Misfit(str(error)) from None
+
+    def _rows(self, values: pa.Array) -> pa.Array:
+        (rows,) = numpy.nonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        cursors = Cursors.over(values if len(rows) == len(values) else values.drop_null())
+        return scattered(self._made(cursors), rows, len(values))

@@ -13,8 +13,8 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
-from ottla.spark.formats.cursors import TOO_SHORT, Cursors, Ints, listed, scattered
+from ottla.spark.formats.bulk import Misfit
+from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed
 from ottla.spark.formats.protobuf_schema import (
     ENUM,
     FIXED32,
@@ -29,37 +29,19 @@ from ottla.spark.formats.protobuf_schema import (
     ProtobufSchema,
 )  # fmt: skip
 
-_FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 Found = dict[int, tuple[list[pa.Array], list[Ints]]]
 """By field, the values found so far and the rows that they belong to."""
 
 
-class ProtobufDecoder:
+class ProtobufDecoder(CursorDecoder):
     """A `Decoder` of one type of message."""
 
     def __init__(self, kind: pa.StructType, schema: ProtobufSchema) -> None:
-        self._kind = kind
+        super().__init__(kind)
         self._schema = schema
 
-    def decode(self, values: pa.Array) -> Decoded:
-        return decode_many(values, self._kind, self._many, self._one)
-
-    def _many(self, values: pa.Array) -> pa.Array | None:
-        try:
-            return self._rows(values)
-        except (Misfit, *_FAILURES):
-            return None
-
-    def _one(self, raw: bytes) -> Any:
-        try:
-            return self._rows(pa.array([raw], pa.binary()))[0].as_py()
-        except _FAILURES as error:
-            raise Misfit(str(error)) from None
-
-    def _rows(self, values: pa.Array) -> pa.Array:
-        (rows,) = numpy.nonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        cursors = Cursors.over(values if len(rows) == len(values) else values.drop_null())
-        return scattered(_message(self._schema, self._schema.root, self._kind, cursors), rows, len(values))
+    def _made(self, cursors: Cursors) -> pa.Array:
+        return _message(self._schema, self._schema.root, self._kind, cursors)
 
 
 def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType, cursors: Cursors) -> pa.Array:

@@ -85,7 +85,7 @@ def _maker(kind: pa.DataType) -> Maker:
     for test, make in _SIMPLE.items():
         if test(kind):
             return make
-    raise NotImplementedError(f"no values of type {kind} are made")
+    raise TypeError(f"No format holds values of type {kind}: it is to be refused when the query is planned.")
 
 
 def _of(wanted: type, value: Any, kind: pa.DataType) -> Any:
