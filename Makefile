@@ -77,6 +77,7 @@ torture-pipelines: .venv/ready
 # A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
 torture-spark: .venv/ready
 	$(BIN)/python -m tests.torture.spark --kills 100
+	$(BIN)/python -m tests.torture.spark --kills 30 --two-phase
 	$(BIN)/python -m tests.torture.spark --kills 30 --peer apache-kafka
 
 # What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.spark import write_once
 from tests.spark.conftest import Topics
+from tests.support.peers import start_peer
 from tests.support.spark_points import FILE
 
 
@@ -72,29 +74,61 @@ POINTS = ["after OpenWith", "after WriteOn", "before Decide", "after Decide", "a
 """Where a process is killed: in the midst of a task, before and after the decision, and when all is done but not told."""
 
 
-@pytest.mark.timeout(600)
-def test_a_query_whose_processes_are_killed_at_every_point_writes_once(
-    spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
-) -> None:
-    source, target = topics.make(), topics.make()
-    armed = Path(os.environ[FILE])
+class KilledQuery:
+    """Copies one topic into another, in one run after the other; in each, somebody is killed."""
 
-    def run() -> str | None:
+    def __init__(self, spark: Any, topics: Topics, checkpoint: Path, **options: str) -> None:
+        self._spark, self._topics, self._checkpoint = spark, topics, checkpoint
+        self._options = options
+        self.source, self.target = topics.make(), topics.make()
+        self.written: list[str] = []
+
+    def run(self) -> str | None:
         """What the query ended with, if it failed."""
-        given = {"kafka.bootstrap.servers": topics.address, "subscribe": source, "startingOffsets": "earliest"}
-        rows = spark.readStream.format("ottla").options(**given).load().select("value")
-        writer = rows.writeStream.format("ottla").options(**options, topic=target)
-        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        servers = {"kafka.bootstrap.servers": self._topics.address}
+        rows = self._spark.readStream.format("ottla").options(**servers, subscribe=self.source, startingOffsets="earliest").load()
+        writer = rows.select("value").writeStream.format("ottla").options(**servers, **self._options)
+        writer = writer.option("topic", self.target).option("checkpointLocation", str(self._checkpoint))
+        query = writer.trigger(availableNow=True).start()
         try:
             query.awaitTermination(300)
         except Exception as error:
             return str(error)
         return None
 
-    for number, point in enumerate(POINTS):
-        topics.produce(source, [{"value": f"{number}-{index}", "partition": index % 2} for index in range(4)])
+    def killed_at(self, point: str) -> None:
+        """Four more rows, and a run in which whoever comes to this point first is killed there."""
+        armed = Path(os.environ[FILE])
+        more = [f"{len(self.written)}-{index}" for index in range(4)]
+        self._topics.produce(self.source, [{"value": each, "partition": index % 2} for index, each in enumerate(more)])
+        self.written += more
         armed.write_text(point)
-        assert run() is not None, point
+        assert self.run() is not None, point
         assert not armed.exists(), f"nobody came to {point}"
-    assert run() is None
-    assert values(topics, target) == sorted(f"{number}-{index}" for number in range(len(POINTS)) for index in range(4))
+
+    def finish(self) -> None:
+        assert self.run() is None
+        assert values(self._topics, self.target) == sorted(self.written)
+
+
+@pytest.mark.timeout(600)
+def test_a_query_whose_processes_are_killed_at_every_point_writes_once(
+    spark: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    query = KilledQuery(spark, topics, tmp_path, decisionTopic=unique("decisions"))
+    for point in POINTS:
+        query.killed_at(point)
+    query.finish()
+
+
+@pytest.mark.timeout(600)
+def test_a_query_whose_processes_are_killed_in_two_phases_writes_once_and_leaves_nothing_open(
+    spark: Any, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    with start_peer("ottla", tmp_path / "broker", {"transaction.two.phase.commit.enable": "true"}) as broker:
+        query = KilledQuery(spark, Topics(broker.address, unique), tmp_path / "checkpoint", twoPhaseCommit="true")
+        query.killed_at("after PrepareHanded")
+        query.killed_at("after Decide")
+        query.finish()
+        with ottla.Admin(broker.address) as admin:
+            assert not admin.list_transactions(states=["Ongoing"])

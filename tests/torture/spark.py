@@ -1,6 +1,6 @@
 """`make torture-spark`: a query on a cluster of executors, killed again and again at random; its rows must be there exactly once.
 
-    python -m tests.torture.spark --kills 100 [--peer apache-kafka]
+    python -m tests.torture.spark --kills 100 [--two-phase] [--peer apache-kafka]
 
 Victims are the driver, an executor, a Python worker and the broker, each by SIGKILL, and one in three kills comes at a named point
 of the exactly-once sink. Speculation is on. Numbers are written into a topic all the time; at the end, what a reader with
@@ -38,6 +38,7 @@ STEPS = (
 )  # fmt: skip
 POINTS = [f"{when} {step}" for step in STEPS for when in ("before", "after")]
 SETTINGS: dict[str, object] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 2_000}
+TWO_PHASES: dict[str, object] = {"transaction.two.phase.commit.enable": "true"}
 PATIENCE_S = 300
 
 
@@ -166,12 +167,12 @@ def read_committed(address: str) -> Counter[int]:
     return found
 
 
-def torture(kills: int, peer: str, home: Path, tell: bool = True) -> SparkTortured:
+def torture(kills: int, peer: str, home: Path, *, two_phase: bool = False, tell: bool = True) -> SparkTortured:
     """Kill so often, then let the query end in peace, and judge what it wrote."""
     random.seed(int(time.time()))
     faults: list[str] = []
     counted = Counter[str]()
-    with start_peer(peer, home, SETTINGS) as broker:
+    with start_peer(peer, home, SETTINGS | (TWO_PHASES if two_phase else {})) as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
         for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, TARGET)]).values():
             made.result(30)
@@ -243,10 +244,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture.spark", description="Kill a query of Spark's at random.")
     parser.add_argument("--kills", type=int, default=100, help="how often")
     parser.add_argument("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="whose broker")
+    parser.add_argument("--two-phase", action="store_true", help="brokers allow two-phase commit: what is decided has no timeout")
     chosen = parser.parse_args(arguments)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-spark-") as home:
-        found = torture(chosen.kills, chosen.peer, Path(home))
+        found = torture(chosen.kills, chosen.peer, Path(home), two_phase=chosen.two_phase)
     for fault in found.faults:
         print(fault)
     killed = ", ".join(f"{name} {count}" for name, count in sorted(found.kills.items()))
