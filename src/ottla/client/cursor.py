@@ -1,61 +1,58 @@
 """Which records of a chunk were handed out, and which of those are processed: what commits and positions rest on.
 
 A record in hand (the one that a loop works on, or those that a poll returned) counts as processed once more records are asked for.
-Records are opened only when needed.
+Records are opened only when needed, and a part at a time where all of them would take too much memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ottla.client.errors import broker_error
 from ottla.client.fetcher import Chunk
+from ottla.client.parts import open_part
 from ottla.client.types import ConsumerRecord
-from ottla.records.batch import BadBatch
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, open_batches
-from ottla.wire.errors import CORRUPT_MESSAGE
-
-
-def open_chunk(chunk: Chunk, from_offset: int = 0) -> list[Columns]:
-    """The chunk's records as columns. Raises `BrokerError` (CORRUPT_MESSAGE) for batches that cannot be opened."""
-    try:
-        opened = [open_batches(piece, from_offset=max(from_offset, chunk.from_offset)) for piece in chunk.pieces]
-    except (BadBatch, CodecFailed) as error:
-        raise broker_error(CORRUPT_MESSAGE, f"Opening {chunk.where.topic}-{chunk.where.partition}", str(error)) from error
-    return [columns for columns in opened if columns.record_count]
-
-
-def open_records(chunk: Chunk) -> list[ConsumerRecord]:
-    """The chunk's records as objects."""
-    records: list[ConsumerRecord] = []
-    for columns in open_chunk(chunk):
-        records += columns.records(chunk.where)
-    return records
+from ottla.records.columns import Columns
 
 
 class Cursor:
-    """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet."""
+    """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet.
 
-    __slots__ = ("_chunk", "_dropped", "_stop", "_whole", "in_hand", "records", "taken", "where")
+    All of it is about the part of the chunk that is open; once that is processed, `settle` turns to the next one.
+    """
+
+    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "in_hand", "records", "taken", "where")
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where
+        self._dropped = self._one_by_one = False
+        self._begin(chunk)
+
+    def _begin(self, chunk: Chunk) -> None:
         self.records: list[ConsumerRecord] | None = None
         self.taken = self.in_hand = 0
         self._chunk = chunk
+        self._rest: Chunk | None = None
         self._stop = chunk.next_offset
-        self._whole = self._dropped = False
+        self._whole = False
 
     @property
     def exhausted(self) -> bool:
-        opened = self.records is not None and self.taken >= len(self.records)
-        return self._whole or self._dropped or opened
+        return self._dropped or (self._rest is None and self._has_ended())
+
+    def _has_ended(self) -> bool:
+        """Whether all of the part that is open was handed out."""
+        return self._whole or (self.records is not None and self.taken >= len(self.records))
+
+    def _opened(self) -> list[Columns]:
+        part = open_part(self._chunk, one_by_one=self._one_by_one)
+        if part.rest is not None and not self._dropped:
+            self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
+        return part.columns
 
     def open(self) -> list[ConsumerRecord]:
         """The records, as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
         if self.records is None:
-            opened = open_records(self._chunk)
+            opened = [record for columns in self._opened() for record in columns.records(self.where)]
             self.records = [] if self._dropped else opened
         return self.records
 
@@ -67,8 +64,10 @@ class Cursor:
         return part
 
     def take_columns(self) -> list[Columns]:
-        """Hand out the rest at once, as columns."""
-        columns = [] if self._dropped else open_chunk(self._chunk, self.position())
+        """Hand out the rest of the part at once, as columns."""
+        if not self._dropped and self.taken:
+            self._chunk = self._chunk._replace(from_offset=self.position())
+        columns = [] if self._dropped else self._opened()
         self._whole = True
         return columns
 
@@ -93,11 +92,14 @@ class Cursor:
     def settle(self) -> None:
         """Everything handed out is processed."""
         self.in_hand = 0
+        if self._rest is not None and self._has_ended():
+            self._begin(self._rest)
 
     def drop(self) -> int:
         """Hand out nothing more; return the offset where this ends. The partition has moved, or is read from elsewhere."""
         self._stop = self.position()
         self._dropped = True
+        self._rest = None
         if self.records is not None:
             del self.records[self.taken :]
         return self._stop

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.cursor import Cursor, open_records
+from ottla.client.cursor import Cursor
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
 from ottla.client.fetcher import Chunk, Fetch, Fetcher
 from ottla.client.fetching import FetchedPartition, FetchLimits, holds_nothing_more
@@ -75,7 +75,7 @@ def answer(parts: dict[TopicPartition, Buffer | int]) -> FetchResponse:
 
 def values(chunk: Chunk | None) -> list[bytes | None]:
     assert chunk is not None
-    return [record.value for record in open_records(chunk)]
+    return [record.value for record in Cursor(chunk).open()]
 
 
 def test_one_request_asks_a_broker_for_all_its_partitions() -> None:
@@ -322,7 +322,7 @@ def in_transaction(base_offset: int, producer_id: int, size: int = 1) -> bytes:
 def offsets(buffer: bytes, aborted: Sequence[AbortedTransaction] = ()) -> list[int]:
     seen = visible(memoryview(buffer), aborted)
     chunk = Chunk(A, seen.pieces, 0, seen.next_offset or 0)
-    return [record.offset for record in open_records(chunk)]
+    return [record.offset for record in Cursor(chunk).open()]
 
 
 def test_control_batches_are_never_seen() -> None:

@@ -366,6 +366,8 @@ class AsyncConsumer:
                 if not records:
                     raise
                 break  # what is in hand must not get lost: the position is behind it
+            if not cursor.exhausted:
+                break
             chunk = self._reader.more() if len(records) < wanted else None
             cursor = self._progress.begin(chunk) if chunk is not None else None
         return records

@@ -1,0 +1,82 @@
+"""What a chunk opens to, a part at a time where all of it is too much for memory, or something in it cannot be opened. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.client.errors import BrokerError, broker_error
+from ottla.client.fetcher import Chunk
+from ottla.client.types import TopicPartition
+from ottla.records.batch import BadBatch, BatchHeader, batches
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import Columns, open_batches
+from ottla.wire.errors import CORRUPT_MESSAGE
+
+TOGETHER_BYTES: Final = 64 * 1024 * 1024
+"""What compressed batches may open to together. One that opens to more is opened alone."""
+
+
+class OpenedPart(NamedTuple):
+    """The first records of a chunk, and what is left of it, if anything."""
+
+    columns: list[Columns]
+    rest: Chunk | None
+
+
+def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
+    """The chunk's records as columns, all of them where that works; `one_by_one` tells that it does not.
+
+    Raises `BrokerError` (CORRUPT_MESSAGE) for a first batch that cannot be opened; a later one is left for the next part.
+    """
+    if not one_by_one:
+        left_bytes, opened = TOGETHER_BYTES, []
+        try:
+            for piece in chunk.pieces:
+                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes)
+                left_bytes -= _new_bytes(columns)
+                opened.append(columns)
+        except (BadBatch, CodecFailed):
+            pass  # together it is too much, or one of them is damaged: that shows below
+        else:
+            return OpenedPart([columns for columns in opened if columns.record_count], None)
+    return _first_batches(chunk)
+
+
+def _first_batches(chunk: Chunk) -> OpenedPart:
+    """As many batches as open to little enough together, and that can be opened; the first one at least."""
+    opened: list[Columns] = []
+    sum_bytes = 0
+    for index, piece in enumerate(chunk.pieces):
+        for position, header in batches(piece):
+            if sum_bytes >= TOGETHER_BYTES:
+                return OpenedPart(opened, _from(chunk, index, position, header))
+            try:
+                columns = open_batches(piece[position : position + header.size], from_offset=chunk.from_offset)
+            except (BadBatch, CodecFailed) as error:
+                if not opened:
+                    raise _unreadable(chunk.where, header, error) from error
+                return OpenedPart(opened, _from(chunk, index, position, header))
+            sum_bytes += _new_bytes(columns)
+            if columns.record_count:
+                opened.append(columns)
+    return OpenedPart(opened, None)
+
+
+def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
+    """What is left of a chunk from a batch on."""
+    pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
+    return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
+
+
+def _new_bytes(columns: Columns) -> int:
+    """What was opened; batches without a codec are views of what was fetched."""
+    return sum(len(run.data) for run in columns.runs if run.header.codec)
+
+
+def _unreadable(where: TopicPartition, header: BatchHeader, error: BadBatch | CodecFailed) -> BrokerError:
+    which = f"The batch of offsets {header.base_offset} to {header.last_offset} cannot be opened"
+    return broker_error(
+        CORRUPT_MESSAGE,
+        f"Opening {where.topic}-{where.partition}",
+        f"{which} ({str(error).rstrip('.')}): seek to offset {header.next_offset} to read on.",
+    )
