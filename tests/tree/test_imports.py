@@ -13,7 +13,7 @@ import pytest
 
 from tests.tree.source import Source, sources
 
-PURE = ("ports", "wire", "records", "log", "coord", "cluster", "registry", "broker", "client", "once")
+PURE = ("ports", "wire", "records", "log", "coord", "cluster", "registry", "broker", "client", "once", "sasl")
 WORLD = {
     "asyncio", "concurrent", "ctypes", "fcntl", "glob", "mmap", "multiprocessing", "os", "pathlib", "random", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",
@@ -21,6 +21,7 @@ WORLD = {
 }  # fmt: skip
 RANDOM_CALLS = {"uuid.uuid1", "uuid.uuid4", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "datetime.today"}
 SIBLINGS = {
+    "sasl": {"wire", "records", "ports", "log", "coord", "cluster", "registry", "broker", "client"},
     "log": {"coord", "cluster", "registry", "broker"},
     "coord": {"log", "cluster", "registry", "broker"},
     "cluster": {"log", "coord", "registry", "broker"},

@@ -1,0 +1,40 @@
+"""Which mechanisms a client with a name and a password can use, by the names of `sasl.mechanism`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from ottla.sasl import plain
+from ottla.sasl.mechanism import ClientMechanism, SaslFailed
+from ottla.sasl.plain import PlainClient
+from ottla.sasl.scram import ALGORITHMS, Algorithm, nonce
+from ottla.sasl.scram_client import ScramClient
+
+Random = Callable[[int], bytes]
+
+
+def _plain(username: str, password: str, random_bytes: Random, token: bool) -> ClientMechanism:
+    return PlainClient(username, password)
+
+
+def _scram(algorithm: Algorithm, username: str, password: str, random_bytes: Random, token: bool) -> ClientMechanism:
+    return ScramClient(algorithm, username, password, nonce(random_bytes), token=token)
+
+
+CLIENTS: Final[dict[str, Callable[[str, str, Random, bool], ClientMechanism]]] = {
+    plain.NAME: _plain,
+    **{name: partial(_scram, algorithm) for name, algorithm in ALGORITHMS.items()},
+}
+
+
+def client_mechanism(name: str, username: str, password: str, random_bytes: Random, *, token: bool = False) -> ClientMechanism:
+    """Return the machine of one login. With `token`, username and password are a delegation token's id and HMAC (SCRAM only).
+
+    Raises `SaslFailed` for a mechanism that takes no name and password, and for names and passwords that it can't send.
+    """
+    if name not in CLIENTS:
+        *others, last = CLIENTS
+        raise SaslFailed(f"{name} takes no name and password, or is no mechanism: choose {', '.join(others)} or {last}.")
+    return CLIENTS[name](username, password, random_bytes, token)

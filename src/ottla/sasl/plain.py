@@ -1,0 +1,46 @@
+"""PLAIN (RFC 4616): a name and a password in the clear, which is why it belongs on connections with TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.sasl.mechanism import Authenticated, Rejected, SaslFailed, Step
+
+NAME = "PLAIN"
+
+
+class PlainServer:
+    """`verify` tells whether a password is that of a name, and takes as long for names that nobody has."""
+
+    def __init__(self, verify: Callable[[str, str], bool]) -> None:
+        self._verify = verify
+
+    def step(self, data: bytes, wall_ms: int) -> Step:
+        try:
+            acts_as, name, password = data.decode().split("\0")
+        except UnicodeDecodeError:
+            return Rejected("its PLAIN message is no UTF-8")
+        except ValueError:
+            return Rejected("its PLAIN message is not an identity, a name and a password with a zero byte between each")
+        if not name or not password:
+            return Rejected("its PLAIN message has no name or no password", "The name or the password is empty: give both.")
+        if not self._verify(name, password):
+            return Rejected("the name or the password is wrong", "The name or the password is wrong.")
+        if acts_as not in ("", name):
+            return Rejected(
+                "it asked to act as somebody else", "Nobody can act as somebody else: leave the authorization id empty."
+            )
+        return Authenticated(name)
+
+
+class PlainClient:
+    """Sends a name and a password. Raises `SaslFailed` if a zero byte is in one of them, or one is empty."""
+
+    def __init__(self, username: str, password: str) -> None:
+        if not username or not password or "\0" in username + password:
+            raise SaslFailed("PLAIN needs a name and a password without zero bytes: set sasl_username and sasl_password.")
+        self._message: bytes | None = f"\0{username}\0{password}".encode()
+
+    def step(self, challenge: bytes) -> bytes | None:
+        message, self._message = self._message, None
+        return message

@@ -1,0 +1,38 @@
+"""SASLprep (RFC 4013): which names and passwords are the same bytes to everybody.
+
+Some clients prepare passwords and some do not (Kafka's do not), so what is new should be left as it is by it.
+"""
+
+from __future__ import annotations
+
+import stringprep
+import unicodedata
+
+FORBIDDEN = (
+    stringprep.in_table_c12,
+    stringprep.in_table_c21_c22,
+    stringprep.in_table_c3,
+    stringprep.in_table_c4,
+    stringprep.in_table_c5,
+    stringprep.in_table_c6,
+    stringprep.in_table_c7,
+    stringprep.in_table_c8,
+    stringprep.in_table_c9,
+    stringprep.in_table_a1,
+)
+
+
+def saslprep(text: str) -> str | None:
+    """Return the prepared form of a text; None if it has letters that none may have."""
+    mapped = "".join(" " if stringprep.in_table_c12(c) else c for c in text if not stringprep.in_table_b1(c))
+    prepared = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
+    if any(within(c) for c in prepared for within in FORBIDDEN) or not _reads_one_way(prepared):
+        return None
+    return prepared
+
+
+def _reads_one_way(text: str) -> bool:
+    """Whether a text is written from right to left throughout, or nowhere (RFC 3454, section 6)."""
+    if not any(map(stringprep.in_table_d1, text)):
+        return True
+    return stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]) and not any(map(stringprep.in_table_d2, text))

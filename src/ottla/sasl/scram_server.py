@@ -1,0 +1,124 @@
+"""The server's side of SCRAM (RFC 5802; KIP-84, and KIP-48 for delegation tokens).
+
+Somebody who does not exist is led through the whole exchange: with a salt of his own, the same each time, and refused at its end.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, Step
+from ottla.sasl.scram import (
+    LEAST_ITERATIONS,
+    NONCE_BYTES,
+    Algorithm,
+    Credential,
+    NotScram,
+    attributes,
+    checked_nonce,
+    decoded,
+    encoded,
+    expect,
+    letters,
+    text_of,
+    unescaped,
+    xor,
+)
+
+TOKEN: str = "tokenauth"
+"""The extension of a client that logs in with a delegation token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who has a credential. `name` is that of the user, which is not what he logged in with if it was a token's id."""
+
+    name: str
+    credential: Credential
+    expires_ms: int | None = None
+    by_token: bool = False
+
+
+Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
+"""Finds an account by name, or by a token's id if the flag is set. What takes long to compute comes as a callable."""
+
+
+class ScramServer:
+    """`server_nonce` is what `nonce` returns.
+
+    `secret` is what the salts of unknown names are made from: the same for all exchanges, and known to nobody else.
+    """
+
+    def __init__(self, algorithm: Algorithm, lookup: Lookup, server_nonce: str, secret: bytes) -> None:
+        self._algorithm = algorithm
+        self._lookup = lookup
+        self._nonce = server_nonce
+        self._secret = secret
+        self._account: Account | None = None
+        self._credential: Credential | None = None
+        self._header = ""
+        self._said = ""
+
+    def step(self, data: bytes, wall_ms: int) -> Step:
+        try:
+            return self._first(text_of(data)) if self._credential is None else self._final(text_of(data), wall_ms)
+        except NotScram as unreadable:
+            return Rejected(f"its {self._algorithm.name} message can't be read: {unreadable}")
+
+    def _first(self, message: str) -> Step:
+        binding, _, rest = message.partition(",")
+        acts_as, comma, bare = rest.partition(",")
+        if binding != "n" or not comma or (acts_as and not acts_as.startswith("a=")):
+            raise NotScram("it asks for a channel binding, which there is none of, or has no header")
+        pairs = attributes(bare)
+        name, client_nonce = expect(pairs, "n", "r")
+        username = unescaped(name)
+        if acts_as and unescaped(acts_as[2:]) != username:
+            return Rejected(
+                "it asked to act as somebody else", "Nobody can act as somebody else: leave the authorization id empty."
+            )
+        self._header = f"{binding},{acts_as},"
+        self._nonce = checked_nonce(client_nonce) + self._nonce
+        found = self._lookup(username, (TOKEN, "true") in [(key, value.lower()) for key, value in pairs[2:]])
+        if found is None or isinstance(found, Account):
+            return self._challenge(bare, username, found)
+        return Computed(lambda: self._challenge(bare, username, found()))
+
+    def _challenge(self, bare: str, username: str, account: Account | None) -> Challenge:
+        self._account = account
+        self._credential = self._of_nobody(username) if account is None else account.credential
+        told = f"r={self._nonce},s={encoded(self._credential.salt)},i={self._credential.iterations}"
+        self._said = f"{bare},{told}"
+        return Challenge(told.encode())
+
+    def _of_nobody(self, username: str) -> Credential:
+        """A credential that no password fits."""
+        seed = hmac.digest(self._secret, f"{self._algorithm.name},{username}".encode(), "sha256")
+        size = self._algorithm.size
+        return Credential(letters(seed[:NONCE_BYTES]).encode(), bytes(size), bytes(size), LEAST_ITERATIONS)
+
+    def _final(self, message: str, wall_ms: int) -> Step:
+        without_proof, _, last = message.rpartition(",")
+        pairs = attributes(without_proof)
+        (proof,) = expect(attributes(last), "p")
+        header, answered = expect(pairs, "c", "r")
+        algorithm, account, credential = self._algorithm, self._account, self._credential
+        assert credential is not None, "there was a challenge"
+        if not hmac.compare_digest(decoded(header), self._header.encode()):
+            return Rejected("its channel binding is not that of its first message")
+        if not hmac.compare_digest(answered.encode(), self._nonce.encode()):
+            return Rejected("its nonce is not the one that it was given")
+        given = decoded(proof)
+        if len(given) != algorithm.size:
+            raise NotScram(f"its proof has {len(given)} bytes")
+        said = f"{self._said},{without_proof}".encode()
+        stored = algorithm.hash(xor(given, algorithm.hmac(credential.stored_key, said)))
+        fits = hmac.compare_digest(stored, credential.stored_key)
+        signature = algorithm.hmac(credential.server_key, said)
+        if not fits or account is None:
+            return Rejected("the name or the password is wrong")
+        if account.expires_ms is not None and account.expires_ms <= wall_ms:
+            return Rejected("its delegation token has expired")
+        return Authenticated(account.name, f"v={encoded(signature)}".encode(), account.expires_ms, by_token=account.by_token)
