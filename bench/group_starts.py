@@ -23,7 +23,8 @@ from ottla.coord.partitioning import partition_of
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
-from ottla.net.start import Listen, Running, start
+from ottla.net.listen import Listen
+from ottla.net.start import Running, start
 from ottla.ports import Disk, Now
 from ottla.records.batch import read_header
 from ottla.records.build import build

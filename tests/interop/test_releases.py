@@ -150,7 +150,11 @@ def test_an_unknown_release_is_one_sentence_for_python_and_on_the_command_line(t
     assert "choose one of 0.8.0" in refused(tmp_path, "--listen", "127.0.0.1:0,release=0.7")
     for listen in ("127.0.0.1:0,realease=0.9.0", "127.0.0.1:0,release=", "127.0.0.1:0,"):
         assert "may follow ,release=RELEASE" in refused(tmp_path, "--listen", listen)
-    assert "'SSL' can't be the name of a listener" in refused(tmp_path, "--listen", "127.0.0.1:0,name=SSL")
+    assert "'a/b' can't be the name of a listener" in refused(tmp_path, "--listen", "127.0.0.1:0,name=a/b")
+    assert "'TLS' is no security protocol" in refused(tmp_path, "--listen", "127.0.0.1:0,security=TLS")
+    assert "Listener SSL is to speak PLAINTEXT, but SSL by" in refused(
+        tmp_path, "--listen", "127.0.0.1:0,name=SSL,security=PLAINTEXT"
+    )
     assert "OLD, which is none of the listeners" in refused(tmp_path, "--set", "ottla.listener.releases=OLD:0.9.0")
 
 

@@ -13,9 +13,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--listen",
         action="append",
-        metavar="HOST:PORT[,release=RELEASE]",
-        help="where to listen, and which release of Kafka to be there; may be given several times (default: the setting listeners, "
-        "127.0.0.1:9092)",
+        metavar="HOST:PORT[,release=RELEASE][,security=PROTOCOL][,name=NAME]",
+        help="where to listen, which release of Kafka to be there, and which security protocol to speak (PLAINTEXT, SSL, "
+        "SASL_PLAINTEXT, SASL_SSL); may be given several times (default: the setting listeners, 127.0.0.1:9092)",
     )
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
@@ -30,8 +30,9 @@ def run(options: argparse.Namespace) -> int:
     from ottla.net import logs
     from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
+    from ottla.net.listen import Listen
     from ottla.net.serve import serve
-    from ottla.net.start import CannotListen, Listen
+    from ottla.net.start import CannotListen
 
     logs.set_up(options.log_format, options.log_level)
     try:
@@ -41,7 +42,11 @@ def run(options: argparse.Namespace) -> int:
         strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
         if strangers:
             raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
-        listen = listen or [Listen(host, port, name, settings.release_of(name)) for name, host, port in settings.listeners]
+        listen = listen or [
+            Listen(host, port, name, settings.release_of(name))
+            for name, host, port in settings.listeners
+            if name not in (settings.controller_listener_names or ())
+        ]
         if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
             settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     except UnicodeDecodeError:

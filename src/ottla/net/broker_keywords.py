@@ -18,6 +18,7 @@ class BrokerKeywords(TypedDict, total=False):
     compression_type: str
     compression_zstd_level: int
     connections_max_idle_ms: int
+    controller_listener_names: str
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
@@ -95,6 +96,21 @@ class BrokerKeywords(TypedDict, total=False):
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    ssl_cipher_suites: str
+    ssl_client_auth: str
+    ssl_enabled_protocols: str
+    ssl_key_password: str
+    ssl_keystore_certificate_chain: str
+    ssl_keystore_key: str
+    ssl_keystore_location: str
+    ssl_keystore_password: str
+    ssl_keystore_type: str
+    ssl_principal_mapping_rules: str
+    ssl_protocol: str
+    ssl_truststore_certificates: str
+    ssl_truststore_location: str
+    ssl_truststore_password: str
+    ssl_truststore_type: str
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool

@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Protocol, cast
 
-from ottla.broker.releases import Release
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.net.door import Door
+from ottla.net.listen import Listen
 from ottla.net.outbox import SENT_BYTES, Outbox
 from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
@@ -83,10 +83,9 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """Frames in, replies out. A request is not begun while an earlier reply of the same connection is blocking."""
 
-    def __init__(self, owner: Owner, door: Door, clock: Clock, listener: str, release: Release, host: str) -> None:
+    def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
         self.host = host
-        self.listener = listener
-        self.release = release
+        self.where = where
         self._owner = owner
         self._door = door
         self._clock = clock

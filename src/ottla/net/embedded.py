@@ -14,7 +14,8 @@ from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
-from ottla.net.start import Listen, Running, start
+from ottla.net.listen import Listen
+from ottla.net.start import Running, start
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ottla.broker.settings import BrokerSettings
 from ottla.net.collector import Collector
 from ottla.net.files import raise_limit
-from ottla.net.start import Listen, Running, start
+from ottla.net.listen import Listen
+from ottla.net.start import Running, start
 from ottla.records.uncompiled import say_once
 from ottla.version import VERSION
 

@@ -13,13 +13,13 @@ from contextlib import suppress
 from functools import partial
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.releases import TODAY, Release
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.net.acceptor import Acceptor, listening
 from ottla.net.connection import Connection
 from ottla.net.door import Door
 from ottla.net.limits import ConnectionLimits
+from ottla.net.listen import Listen
 from ottla.net.outbox import CHUNK_BYTES
 from ottla.net.pool import FramePool, Tally
 from ottla.net.turns import Turns
@@ -91,22 +91,22 @@ class Server:
         self.broker.start(clean=clean, was_killed=was_killed)
         self._arm(self.broker.clock.now())
 
-    async def listen(self, host: str, port: int, name: str = "PLAINTEXT", release: Release = TODAY) -> tuple[str, int]:
-        """Open a listener, speaking as `release`, and return its real address. Raises OSError.
+    async def listen(self, where: Listen) -> tuple[str, int]:
+        """Open a listener, and return its real address. Raises OSError.
 
         A host may have several addresses, and the empty host stands for all: one port serves them, also if any port will do.
         """
-        found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
         for tries_left in reversed(range(PORT_TRIES)):
             try:
                 listeners = _bound(addresses)
             except OSError as refused:
-                if port or refused.errno != errno.EADDRINUSE or not tries_left:
+                if where.port or refused.errno != errno.EADDRINUSE or not tries_left:
                     raise
             else:
                 break
-        connection = partial(Connection, self, self.door, self.broker.clock, name, release)
+        connection = partial(Connection, self, self.door, self.broker.clock, where)
         acceptors = [Acceptor(self._loop, listener, connection, self._limits) for listener in listeners]
         self._acceptors += acceptors
         return acceptors[0].address
@@ -118,7 +118,9 @@ class Server:
         self._size_buffers(transport)
         host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
-        return Peer(self._count, host, port, local_host, local_port, listener=connection.listener, release=connection.release)
+        where = connection.where
+        security = where.spoken
+        return Peer(self._count, host, port, local_host, local_port, where.name, release=where.release, security_protocol=security)
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
         """Forget a closed connection and the replies it was owed."""

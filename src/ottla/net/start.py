@@ -10,16 +10,13 @@ import errno
 import gc
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.releases import TODAY, Release, find
-from ottla.broker.settings import BrokerSettings, SettingError
-from ottla.broker.settings.broker_server import SECURE
+from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
 from ottla.net import logs
 from ottla.net.assignors import assignors as named
@@ -28,6 +25,7 @@ from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.door import BrokerFailed
 from ottla.net.files import MOST_CONNECTIONS, Shares, shares
+from ottla.net.listen import PLAINTEXT, Listen
 from ottla.net.old_registry import open_registry
 from ottla.net.server import Server
 from ottla.net.threads import RealWorkers
@@ -36,43 +34,11 @@ from ottla.registry.journal import JournalRegistry
 
 log = logging.getLogger("ottla.net")
 
-PLAINTEXT = "PLAINTEXT"
 RESERVE_EVERY_S = 1
 
 
 class CannotListen(Exception):
     """An address that cannot be listened on: one sentence that says which and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where to listen: host, port (0 takes a free one), the listener's name, and the release of Kafka it speaks as."""
-
-    host: str
-    port: int
-    name: str = PLAINTEXT
-    release: Release = TODAY
-
-    @classmethod
-    def parse(cls, text: str) -> Listen:
-        """Parse "host:port" or "[ipv6]:port", perhaps with ",release=0.9.0" and ",name=OLD". Raises ValueError with a sentence."""
-        address, *options = text.split(",")
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdecimal() or int(port) > 65535:
-            raise ValueError(f"{address!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
-        given = dict(option.partition("=")[::2] for option in options)
-        if not given.keys() <= {"release", "name"} or not all(given.values()):
-            raise ValueError(f"{text!r} is not understood: after HOST:PORT may follow ,release=RELEASE and ,name=NAME.")
-        release = find(given["release"]) if "release" in given else TODAY
-        if not re.fullmatch("[A-Za-z0-9_.-]+", given.get("name", PLAINTEXT)) or given.get("name", "").upper() in SECURE:
-            raise ValueError(
-                f"{given['name']!r} can't be the name of a listener: choose one of letters and digits, without TLS or SASL."
-            )
-        name = given.get("name", f"RELEASE_{release}".replace(".", "_") if release.name else PLAINTEXT)
-        return cls(host.removeprefix("[").removesuffix("]"), int(port), name.upper(), release)
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Running:
@@ -98,13 +64,13 @@ class Running:
     async def listen(self, where: Listen) -> None:
         """Open one more listener."""
         try:
-            host, port = await self.server.listen(where.host, where.port, where.name, where.release)
+            host, port = await self.server.listen(where)
         except OSError as error:
             code = error.errno or 0
             reason = os.strerror(code) if code > 0 else error.strerror or error  # asyncio replaces the system's message
             remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
-        self.addresses.append(Listen(host, port, where.name, where.release))
+        self.addresses.append(replace(where, host=host, port=port))
 
     def _keep_reserve(self) -> None:
         """Take back, now and then, what of the reserve was spent on a full disk."""
@@ -147,6 +113,7 @@ async def start(
     began = time.perf_counter()
     logs.limit()
     settings = matched(settings, [where.name for where in listen])
+    listen = [secured(where, settings) for where in listen]
     if settings.idle:
         log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
@@ -178,6 +145,20 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
         )
     addresses = [address._replace(name=min(left)) if address.name == PLAINTEXT else address for address in told]
     return BrokerSettings(settings.given | {"advertised.listeners": ",".join(map(str, addresses))})
+
+
+def secured(where: Listen, settings: BrokerSettings) -> Listen:
+    """Where to listen, with the security protocol: given, of the map, or none. Raises `SettingError` where those disagree."""
+    mapped = settings.security_of(where.name)
+    wanted = where.security or mapped or SecurityProtocol.PLAINTEXT
+    if mapped not in (None, wanted):
+        raise SettingError(
+            f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
+        )
+    settings.of_listener(where.name)  # what was given for it alone may not fit to the rest
+    if wanted.has_tls or wanted.has_sasl:
+        raise SettingError(f"Listener {where.name} cannot speak {wanted.value}: only PLAINTEXT listeners are supported.")
+    return replace(where, security=wanted)
 
 
 def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...]) -> Running:

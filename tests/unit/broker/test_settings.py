@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.settings import BrokerSettings, Listener, SettingError, TopicSettings, parse_properties, topic_config_error
+from ottla.broker.settings import (
+    BrokerSettings,
+    Listener,
+    SecurityProtocol,
+    SettingError,
+    TopicSettings,
+    parse_properties,
+    topic_config_error,
+)
 from ottla.broker.settings.kinds import show_double
 from ottla.broker.settings.others import OtherSettings
 from ottla.log.config import LogConfig
@@ -62,11 +70,30 @@ def test_every_value_is_an_attribute_of_its_type() -> None:
             "2",
             "Invalid value 2.0 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1.",
         ),
-        ("listeners", "SSL://a:1", "Invalid value SSL://a:1 for configuration listeners: Only PLAINTEXT listeners are supported."),
         (
-            "ssl.keystore.location",
+            "listeners",
+            "OLD://a:1",
+            "No security protocol is defined for listener OLD: add OLD:PLAINTEXT, or another protocol, to "
+            "listener.security.protocol.map.",
+        ),
+        (
+            "listener.security.protocol.map",
+            "A:SSL,A:PLAINTEXT",
+            "Invalid value A:SSL,A:PLAINTEXT for configuration listener.security.protocol.map: Name every listener once.",
+        ),
+        (
+            "listener.security.protocol.map",
+            "A:TLS",
+            "Invalid value A:TLS for configuration listener.security.protocol.map: Write listeners with their security "
+            "protocols, as INTERNAL:SSL, separated by commas; 'TLS' is no security protocol: choose one of PLAINTEXT, SSL, "
+            "SASL_PLAINTEXT, SASL_SSL.",
+        ),
+        ("listener.name.a.zzz", "3", "There is no broker setting 'listener.name.a.zzz'."),
+        ("listener.name.a.num.partitions", "x", f"Invalid value x for configuration num.partitions: {INT}."),
+        (
+            "ssl.engine.factory.class",
             "/x",
-            "ssl.keystore.location is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.",
+            "ssl.engine.factory.class is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.",
         ),
         (
             "offsets.topic.segment.bytes",
@@ -88,9 +115,9 @@ def test_what_cannot_be_is_refused_with_one_sentence_that_says_what_to_do(name: 
 
 
 def test_kafkas_settings_without_a_meaning_here_are_taken_and_known_as_such() -> None:
-    settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2", "ssl.protocol": "TLSv1.3"})
+    settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2", "security.inter.broker.protocol": "SSL"})
     assert settings.num_partitions == 2
-    assert settings.idle == ["num.io.threads", "ssl.protocol"]
+    assert settings.idle == ["num.io.threads", "security.inter.broker.protocol"]
 
 
 def test_what_has_an_effect_is_not_listed_among_what_has_none() -> None:
@@ -105,6 +132,35 @@ def test_listeners_are_read_and_written() -> None:
     assert settings.listeners == (Listener("PLAINTEXT", "::1", 9092),)
     assert settings.advertised_listeners == (Listener("PLAINTEXT", "kafka.example", 19092),)
     assert settings.shown("listeners") == "PLAINTEXT://[::1]:9092"
+
+
+def test_what_is_given_for_a_listener_goes_before_the_rest_there_and_what_is_given_for_a_mechanism_before_that() -> None:
+    settings = BrokerSettings.parse(
+        {
+            "ssl.client.auth": "none",
+            "listener.name.inside.ssl.client.auth": "required",
+            "listener.name.INSIDE.scram-sha-256.ssl.client.auth": "requested",
+            "listener.name.a.b.ssl.keystore.location": "/x",
+        }
+    ).changed({"ssl.client.auth": "requested"}, {"listener.name.inside.ssl.keystore.type": "PEM", "listener.name.inside.zzz": "?"})
+    assert settings.ssl_client_auth == "requested"
+    assert (settings.of_listener("INSIDE").ssl_client_auth, settings.of_listener("INSIDE").ssl_keystore_type) == ("required", "PEM")
+    assert settings.of_listener("INSIDE", "SCRAM-SHA-256").ssl_client_auth == "requested"
+    assert settings.of_listener("INSIDE", "PLAIN").ssl_client_auth == "required"
+    assert settings.of_listener("OUTSIDE") is settings
+    assert settings.of_listener("A.B").ssl_keystore_location == "/x"
+
+
+def test_a_listener_speaks_what_the_map_says_or_what_it_is_called_after() -> None:
+    settings = BrokerSettings.parse({"listener.security.protocol.map": "inside:ssl,PLAINTEXT:SASL_SSL"})
+    spoken = [settings.security_of(name) for name in ("INSIDE", "PLAINTEXT", "SASL_PLAINTEXT", "OTHER")]
+    assert spoken == [SecurityProtocol.SSL, SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT, None]
+    assert settings.shown("listener.security.protocol.map") == "INSIDE:SSL,PLAINTEXT:SASL_SSL"
+
+
+def test_listeners_of_controllers_need_no_protocol() -> None:
+    given = {"listeners": "PLAINTEXT://:1,CONTROLLER://:2", "controller.listener.names": "CONTROLLER"}
+    assert BrokerSettings.parse(given).controller_listener_names == ("CONTROLLER",)
 
 
 @pytest.mark.parametrize(

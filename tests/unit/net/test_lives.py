@@ -16,7 +16,8 @@ from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import server as server_module
 from ottla.net.datadir import DataDirectoryError
-from ottla.net.start import CannotListen, Listen, start
+from ottla.net.listen import Listen
+from ottla.net.start import CannotListen, start
 from ottla.ports import Now, StorageFailed
 from ottla.registry.generations import DIRECTORIES
 

@@ -5,7 +5,6 @@ The changes of a resource are all checked before any of them is made; each resou
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
+from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
 from ottla.broker.settings.described import MIN_INSYNC_REPLICAS
 from ottla.broker.settings.group import GroupConfigs, group_value
@@ -234,8 +234,8 @@ def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
 
 def _declared(name: str) -> tuple[Setting[object] | None, bool]:
     """The broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
-    prefixed = re.fullmatch(r"listener\.name\.[^.]+\.(.+)", name)
-    return BrokerSettings.DECLARED.get(prefixed[1] if prefixed else name), prefixed is not None
+    found = bare(name, BrokerSettings.DECLARED)
+    return BrokerSettings.DECLARED.get(found), found != name
 
 
 def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:

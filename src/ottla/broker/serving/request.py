@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
+from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
 from ottla.wire.codec.blocks import BlockReader
@@ -19,7 +20,7 @@ Body = TypeVar("Body", bound=Message, covariant=True)
 
 @dataclass(slots=True)
 class Peer:
-    """Who sent a request, the address at which it reached this broker, and the release that the listener there speaks as."""
+    """Who sent a request, the address at which it reached this broker, and what the listener there speaks."""
 
     id: int
     host: str
@@ -31,6 +32,7 @@ class Peer:
     release: Release = TODAY
     client_software_name: str = ""
     client_software_version: str = ""
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

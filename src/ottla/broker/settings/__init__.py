@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.settings.broker_security import SecurityProtocol
 from ottla.broker.settings.broker_server import Listener
 from ottla.broker.settings.in_force import SettingsInForce
 from ottla.broker.settings.properties import parse_properties
@@ -13,6 +14,7 @@ from ottla.errors import SettingError
 __all__ = [
     "BrokerSettings",
     "Listener",
+    "SecurityProtocol",
     "Setting",
     "SettingError",
     "SettingsInForce",

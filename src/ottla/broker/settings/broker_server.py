@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.broker.releases import UnknownRelease, find
-from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, STRING, BadValue, Check, Kind, at_least
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_INT, LIST, LONG, STRING, BadValue, Kind, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 LIST_CODE = 7
@@ -38,20 +38,6 @@ def _listeners(text: str) -> tuple[Listener, ...]:
 
 
 LISTENERS: Kind[tuple[Listener, ...]] = Kind("list", LIST_CODE, _listeners, lambda value: ",".join(map(str, value)))
-
-SECURE = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
-PLAIN: Check[tuple[Listener, ...]] = Check(
-    lambda value: all(listener.name not in SECURE for listener in value),
-    "Only PLAINTEXT listeners are supported",
-    "PLAINTEXT://host:port, or NAME://host:port for more of the kind",
-)
-PROTOCOLS: Kind[tuple[str, ...]] = Kind("string", 2, LIST.parse, LIST.show)
-_THEMSELVES = {f"{name}:{name}" for name in SECURE}
-PLAIN_PROTOCOLS: Check[tuple[str, ...]] = Check(
-    lambda value: all(pair.partition(":")[2] == "PLAINTEXT" or pair in _THEMSELVES for pair in value),
-    "Only PLAINTEXT listeners are supported",
-    "NAME:PLAINTEXT,…",
-)
 
 
 def _releases(text: str) -> tuple[tuple[str, str], ...]:
@@ -87,25 +73,17 @@ class ServerSettings(SettingsOf):
     advertised_listeners = unset(
         LISTENERS,
         "The address that clients are given; without it, the one that they connected to.",
-        check=PLAIN,
     )
     auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata creates the topic.")
     broker_id = Setting(INT, -1, "An older name of node.id.")
     broker_rack = unset(STRING, "The rack or availability zone of this broker.")
     connections_max_idle_ms = Setting(LONG, 600_000, "Idle connections are closed after this time.")
+    controller_listener_names = unset(LIST, "Listeners that are not opened: there are no controllers to be reached at them.")
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is created without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
     fetch_max_bytes = Setting(INT, 57_671_680, "Most bytes in the answer to one fetch.", check=at_least(1024))
     leader_imbalance_per_broker_percentage = Setting(INT, 10, "Of releases before 4.0.", hidden=True, idle=True)
-    listener_security_protocol_map = Setting(
-        PROTOCOLS,
-        ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
-        "The security protocol of each listener, by its name.",
-        check=PLAIN_PROTOCOLS,
-    )
-    listeners = Setting(
-        LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.", check=PLAIN
-    )
+    listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.")
     max_connections = Setting(
         INT,
         LARGEST_INT,

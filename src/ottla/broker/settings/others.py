@@ -44,7 +44,6 @@ config.providers list "" all
 connection.failed.authentication.delay.ms int 100 start
 connections.max.reauth.ms long 0 start
 controlled.shutdown.enable boolean true start
-controller.listener.names list - start
 controller.quorum.append.linger.ms int 25 start
 controller.quorum.auto.join.enable boolean false start
 controller.quorum.bootstrap.servers list "" start
@@ -220,27 +219,12 @@ socket.connection.setup.timeout.ms long 10000 start
 socket.listen.backlog.size int 50 start
 ssl.allow.dn.changes boolean false start
 ssl.allow.san.changes boolean false start
-ssl.cipher.suites list "" one
-ssl.client.auth string none one required,requested,none
-ssl.enabled.protocols list TLSv1.2,TLSv1.3 one
 ssl.endpoint.identification.algorithm string https one
 ssl.engine.factory.class class - one
-ssl.key.password password - listener
 ssl.keymanager.algorithm string SunX509 one
-ssl.keystore.certificate.chain password - listener
-ssl.keystore.key password - listener
-ssl.keystore.location string - listener
-ssl.keystore.password password - listener
-ssl.keystore.type string JKS listener
-ssl.principal.mapping.rules string DEFAULT start
-ssl.protocol string TLSv1.3 one
 ssl.provider string - one
 ssl.secure.random.implementation string - one
 ssl.trustmanager.algorithm string PKIX one
-ssl.truststore.certificates password - listener
-ssl.truststore.location string - listener
-ssl.truststore.password password - listener
-ssl.truststore.type string JKS listener
 telemetry.max.bytes int 1048576 start
 transaction.state.log.load.buffer.size int 5242880 start
 transaction.state.log.min.isr int 2 start
@@ -251,7 +235,7 @@ transaction.state.log.min.isr int 2 start
 RELIED_ON = (
     "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
     "delegation.token.", "early.start.", "max.connection.creation.", "principal.", "remote.log.storage.",
-    "sasl.", "security.", "ssl.",
+    "sasl.", "security.providers", "ssl.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
 

@@ -123,6 +123,7 @@ class Options(TypedDict, total=False):
     dynamic: bool
     falls_back: tuple[str, ...]
     hidden: bool
+    reach: Reach
 
 
 def unset(kind: Kind[T], sentence: str, *, check: Check[Never] | None = None, **options: Unpack[Options]) -> Setting[T | None]:
@@ -159,8 +160,10 @@ class SettingsOf:
     def _take(self, texts: Mapping[str, str]) -> None:
         for name, text in texts.items():
             setting = self.find(name)
-            # The descriptor has no __set__, so from here on the attribute is a plain one, as fast as any.
-            self.__dict__[setting.attribute] = setting.parse(text)
+            value = setting.parse(text)
+            if name == setting.name:
+                # The descriptor has no __set__, so from here on the attribute is a plain one, as fast as any.
+                self.__dict__[setting.attribute] = value
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
+from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, SecuritySettings, bare, own_name
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.group import broker_bounds_error
@@ -23,7 +24,7 @@ _LOG_FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogC
 """Setting -> the field of a log's configuration that it goes into."""
 
 
-class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
+class BrokerSettings(ServerSettings, SecuritySettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
     """Every setting of a broker as a typed attribute, made from the texts that were given for some of them.
 
     Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses. Unknown names that were
@@ -45,13 +46,19 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
     def _check_start(self) -> None:
         """Refuse settings that people rely on and that have no effect, unless they are defaults. Raises `SettingError`."""
         for name, text in self.given.items():
-            if is_relied_on(self.DECLARED[name], text):
+            if is_relied_on(self.find(name), text):
                 raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.")
+        for listener in self.listeners if "listeners" in self.given else ():
+            if self.security_of(listener.name) is None and listener.name not in (self.controller_listener_names or ()):
+                raise SettingError(
+                    f"No security protocol is defined for listener {listener.name}: add {listener.name}:PLAINTEXT, or another "
+                    "protocol, to listener.security.protocol.map."
+                )
 
     @property
     def idle(self) -> list[str]:
         """What was given at the start and has no effect."""
-        return sorted(name for name in self.given if self.DECLARED[name].idle)
+        return sorted(name for name in self.given if self.find(name).idle)
 
     def __init__(
         self,
@@ -66,15 +73,21 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         `found` are defaults that depend on the machine.
         """
         self.found = dict(found or {})
+        self._of_listeners: dict[tuple[str, str], Self] = {}
         self._take(self.found)
         super().__init__(given)
         self.of_all_brokers = dict(of_all_brokers or {})
         self.of_this_broker = dict(of_this_broker or {})
         for texts in (self.of_all_brokers, self.of_this_broker):
-            self._take({name: text for name, text in texts.items() if name in self.DECLARED})
+            self._take({name: text for name, text in texts.items() if bare(name, self.DECLARED) in self.DECLARED})
         refusal = broker_bounds_error(self)
         if refusal is not None:
             raise SettingError(refusal)
+
+    @classmethod
+    def find(cls, name: str) -> Setting[object]:
+        """The setting of this name, which may be one for a listener alone (`listener.name.NAME.SETTING`). Raises `SettingError`."""
+        return super().find(bare(name, cls.DECLARED))
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
         """The same settings with these set while the broker runs, instead of those set before. Raises `SettingError`."""
@@ -88,6 +101,31 @@ class BrokerSettings(ServerSettings, LogSettings, CoordinatorSettings, ShareStre
         """The release of Kafka that a listener behaves as."""
         name = dict(self.ottla_listener_releases).get(listener)
         return TODAY if name is None else find(name)
+
+    def security_of(self, listener: str) -> SecurityProtocol | None:
+        """The protocol that listener.security.protocol.map gives a listener, or that the listener is called after; None without."""
+        name = listener.upper()
+        return dict(self.listener_security_protocol_map).get(name) or SecurityProtocol.__members__.get(name)
+
+    def of_listener(self, name: str, mechanism: str = "") -> Self:
+        """The settings in force on a listener, and there for a SASL mechanism: what is given for it alone goes before all else.
+
+        `listener.name.NAME.MECHANISM.SETTING` goes before `listener.name.NAME.SETTING`, and that before `SETTING`, whenever
+        each was set.
+        """
+        found = self._of_listeners.get((name, mechanism))
+        if found is None:
+            prefixes = [f"{PREFIX}{name}.", f"{PREFIX}{name}.{mechanism}."][: 2 if mechanism else 1]
+            own = {
+                own_name(given, prefix): text
+                for prefix in prefixes
+                for texts in (self.given, self.of_all_brokers, self.of_this_broker)
+                for given, text in texts.items()
+                if own_name(given, prefix) in self.DECLARED
+            }
+            found = self.changed(self.of_all_brokers, self.of_this_broker | own) if own else self
+            self._of_listeners[name, mechanism] = found
+        return found
 
     @property
     def default_retention_ms(self) -> int:

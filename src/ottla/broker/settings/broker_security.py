@@ -1,0 +1,141 @@
+"""The broker's settings for who may connect and how: security protocols, TLS. Declarations, and the names for one listener only.
+
+A setting can be given for one listener (`listener.name.internal.ssl.keystore.location`), and for one SASL mechanism of it
+(`listener.name.internal.scram-sha-256.sasl.jaas.config`): `BrokerSettings.of_listener` has what is in force there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from enum import Enum
+
+from ottla.broker.settings.kinds import LIST, PASSWORD, STRING, BadValue, Kind, each_of, one_of
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf, unset
+
+PREFIX = "listener.name."
+
+
+class SecurityProtocol(Enum):
+    """What is spoken on a listener, by Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+    @classmethod
+    def find(cls, text: str) -> SecurityProtocol:
+        """By its name, in any case. Raises ValueError with a sentence."""
+        try:
+            return cls[text.strip().upper()]
+        except KeyError:
+            raise ValueError(f"{text!r} is no security protocol: choose one of {', '.join(cls.__members__)}.") from None
+
+
+def _protocols(text: str) -> tuple[tuple[str, SecurityProtocol], ...]:
+    pairs = [item.partition(":")[::2] for item in text.split(",")] if text.strip() else []
+    try:
+        found = {name.strip().upper(): SecurityProtocol.find(protocol) for name, protocol in pairs}
+    except ValueError as refused:
+        raise BadValue(
+            f"Write listeners with their security protocols, as INTERNAL:SSL, separated by commas; {refused}"[:-1]
+        ) from None
+    if len(found) < len(pairs) or "" in found:
+        raise BadValue("Name every listener once")
+    return tuple(found.items())
+
+
+PROTOCOLS: Kind[tuple[tuple[str, SecurityProtocol], ...]] = Kind(
+    "string", STRING.code, _protocols, lambda value: ",".join(f"{name}:{protocol.value}" for name, protocol in value)
+)
+
+
+def bare(name: str, declared: Container[str]) -> str:
+    """The setting that a name for one listener (and one mechanism) is about; any other name is returned as it is."""
+    found = name
+    while name.startswith(PREFIX) and "." in found:
+        found = found.partition(".")[2]
+        if found in declared:
+            return found
+    return name
+
+
+def own_name(name: str, prefix: str) -> str:
+    """What follows the prefix in a setting's name; "" if it does not begin so. Listeners and mechanisms are named in any case."""
+    return name[len(prefix) :] if name[: len(prefix)].lower() == prefix.lower() else ""
+
+
+class SecuritySettings(SettingsOf):
+    """Security protocols of listeners, and TLS. Those of `Reach.LISTENER` are changed under the name of a listener alone."""
+
+    listener_security_protocol_map = Setting(
+        PROTOCOLS,
+        tuple((name, SecurityProtocol[name]) for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
+        "The security protocol of each listener, by its name.",
+    )
+    ssl_cipher_suites = Setting(
+        LIST,
+        (),
+        "Cipher suites of TLS 1.2 that are offered, by their names in IANA's or OpenSSL's words; none: what the system allows.",
+        dynamic=True,
+        reach=Reach.ONE,
+    )
+    ssl_client_auth = Setting(
+        STRING,
+        "none",
+        "Whether clients show a certificate: they must (required), may (requested), or are not asked (none).",
+        check=one_of("required", "requested", "none"),
+        dynamic=True,
+        reach=Reach.ONE,
+    )
+    ssl_enabled_protocols = Setting(
+        LIST,
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that are spoken.",
+        check=each_of("TLSv1.2", "TLSv1.3"),
+        dynamic=True,
+        reach=Reach.ONE,
+    )
+    ssl_key_password = unset(PASSWORD, "The password of the private key.", dynamic=True, reach=Reach.LISTENER)
+    ssl_keystore_certificate_chain = unset(
+        PASSWORD, "The certificate and those that vouch for it, as PEM text.", dynamic=True, reach=Reach.LISTENER
+    )
+    ssl_keystore_key = unset(PASSWORD, "The private key, as PEM text (PKCS#8).", dynamic=True, reach=Reach.LISTENER)
+    ssl_keystore_location = unset(
+        STRING,
+        "The file with the private key and its certificates; it is read again when it changes.",
+        dynamic=True,
+        reach=Reach.LISTENER,
+    )
+    ssl_keystore_password = unset(PASSWORD, "The password of a key store of type PKCS12.", dynamic=True, reach=Reach.LISTENER)
+    ssl_keystore_type = Setting(
+        STRING,
+        "JKS",
+        "The type of the key store, PEM or PKCS12; JKS, the default of Kafka, cannot be read: its name or content decides then.",
+        dynamic=True,
+        reach=Reach.LISTENER,
+    )
+    ssl_principal_mapping_rules = Setting(
+        STRING, "DEFAULT", "How the name in a client's certificate becomes that of a user: RULE:pattern/replacement/L, or DEFAULT."
+    )
+    ssl_protocol = Setting(
+        STRING, "TLSv1.3", "The newest version of TLS that is spoken, of those enabled.", dynamic=True, reach=Reach.ONE
+    )
+    ssl_truststore_certificates = unset(
+        PASSWORD, "The certificates that vouch for clients, as PEM text.", dynamic=True, reach=Reach.LISTENER
+    )
+    ssl_truststore_location = unset(
+        STRING, "The file with the certificates that vouch for clients.", dynamic=True, reach=Reach.LISTENER
+    )
+    ssl_truststore_password = unset(PASSWORD, "The password of a trust store of type PKCS12.", dynamic=True, reach=Reach.LISTENER)
+    ssl_truststore_type = Setting(
+        STRING, "JKS", "The type of the trust store, as ssl.keystore.type.", dynamic=True, reach=Reach.LISTENER
+    )

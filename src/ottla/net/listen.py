@@ -1,0 +1,57 @@
+"""Where a broker listens, and what is spoken there. Knows no sockets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ottla.broker.releases import TODAY, Release, find
+from ottla.broker.settings import SecurityProtocol
+
+PLAINTEXT = SecurityProtocol.PLAINTEXT.value
+OPTIONS = ("release", "name", "security")
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen: host, port (0 takes a free one), the listener's name, the release of Kafka and the security protocol spoken.
+
+    Without a security protocol it is the one that `listener.security.protocol.map` has for the name.
+    """
+
+    host: str
+    port: int
+    name: str = PLAINTEXT
+    release: Release = TODAY
+    security: SecurityProtocol | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Listen:
+        """Parse "host:port" or "[ipv6]:port", perhaps with ",release=0.9.0", ",security=SASL_SSL" and ",name=OLD".
+
+        Raises ValueError with a sentence.
+        """
+        address, *options = text.split(",")
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(f"{address!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
+        given = dict(option.partition("=")[::2] for option in options)
+        if not given.keys() <= set(OPTIONS) or not all(given.values()):
+            raise ValueError(
+                f"{text!r} is not understood: after HOST:PORT may follow ,release=RELEASE, ,security=PROTOCOL and ,name=NAME."
+            )
+        release = find(given["release"]) if "release" in given else TODAY
+        security = SecurityProtocol.find(given["security"]) if "security" in given else None
+        if not re.fullmatch("[A-Za-z0-9_.-]+", given.get("name", PLAINTEXT)):
+            raise ValueError(f"{given['name']!r} can't be the name of a listener: choose one of letters and digits.")
+        old = f"RELEASE_{release}".replace(".", "_") if release.name else PLAINTEXT
+        name = given.get("name", old if security in (None, SecurityProtocol.PLAINTEXT) else security.value)
+        return cls(host.removeprefix("[").removesuffix("]"), int(port), name.upper(), release, security)
+
+    @property
+    def spoken(self) -> SecurityProtocol:
+        """The security protocol, where it is known by now."""
+        return self.security or SecurityProtocol.PLAINTEXT
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
