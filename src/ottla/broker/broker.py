@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
@@ -17,6 +18,8 @@ from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.security.logins import Logins
+from ottla.broker.security.mechanisms import Means, offered
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Authorizer, Everybody, Guard
@@ -95,10 +98,12 @@ class BrokerMachine:
         self._identity = BrokerIdentity(node_id, cluster_id)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
+        means = Means(random_bytes)
+        self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
         rooms = self._rooms(served) | {Authorizer: authorizer or Everybody()}
-        self._router = Router(served, rooms, self.changes, self.later, self._is_controller, guard)
+        self._router = Router(served, rooms, self.changes, self.later, self._is_controller, self.logins, guard)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
         self.forget = self.later.forget
@@ -180,6 +185,7 @@ class BrokerMachine:
             Endings: self.transactions.endings,
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
+            Logins: self.logins,
         }
 
     @property

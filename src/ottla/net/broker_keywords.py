@@ -17,7 +17,9 @@ class BrokerKeywords(TypedDict, total=False):
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
+    connections_max_reauth_ms: int
     controller_listener_names: str
     default_replication_factor: int
     delete_topic_enable: bool
@@ -93,6 +95,11 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_reserve_bytes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    sasl_enabled_mechanisms: str
+    sasl_jaas_config: str
+    sasl_mechanism_controller_protocol: str
+    sasl_mechanism_inter_broker_protocol: str
+    sasl_server_max_receive_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int

@@ -253,8 +253,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._blocked:
                 break
             (size,) = SIZE.unpack_from(view, position)
-            if not 0 <= size <= self._owner.max_request_bytes:
-                self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({self._owner.max_request_bytes})")
+            if not 0 <= size <= self._owner.max_request_bytes or (self.peer.authentication is not None and self._is_early(size)):
+                self._refuse(size)
                 return
             if end - position - 4 < size:
                 break
@@ -267,6 +267,19 @@ class Connection(asyncio.BufferedProtocol):
             position, done, pace = position + 4 + size, done + 1, pace - 1
         if position < end and not self._closing:
             self._keep(view[position:])
+
+    def _is_early(self, size: int) -> bool:
+        """Whether a frame is too large for somebody who has not logged in."""
+        authentication = self.peer.authentication
+        most = None if authentication is None else authentication.most_bytes
+        return most is not None and size > most
+
+    def _refuse(self, size: int) -> None:
+        most = self._owner.max_request_bytes
+        if 0 <= size <= most:
+            self.abort(f"a frame of {size} bytes came before it had logged in, where sasl.server.max.receive.size is the limit")
+        else:
+            self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({most})")
 
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind what comes first."""
@@ -404,6 +417,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _put(self, answer: Answer) -> None:
         if isinstance(answer, Close):
+            if answer.parts:
+                self._outbox.put(answer.parts)
             self.abort(answer.reason)
         elif answer is not None:
             self._outbox.put(answer)

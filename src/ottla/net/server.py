@@ -120,7 +120,9 @@ class Server:
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         where = connection.where
         security = where.spoken
-        return Peer(self._count, host, port, local_host, local_port, where.name, release=where.release, security_protocol=security)
+        peer = Peer(self._count, host, port, local_host, local_port, where.name, release=where.release, security_protocol=security)
+        peer.authentication = self.broker.logins.begin(where.name)
+        return peer
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
         """Forget a closed connection and the replies it was owed."""

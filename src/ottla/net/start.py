@@ -63,6 +63,8 @@ class Running:
 
     async def listen(self, where: Listen) -> None:
         """Open one more listener."""
+        if where.spoken.has_sasl:
+            self.broker.logins.open(where.name)
         try:
             host, port = await self.server.listen(where)
         except OSError as error:
@@ -156,7 +158,7 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
             f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
         )
     settings.of_listener(where.name)  # what was given for it alone may not fit to the rest
-    if wanted.has_tls or wanted.has_sasl:
+    if wanted.has_tls:
         raise SettingError(f"Listener {where.name} cannot speak {wanted.value}: only PLAINTEXT listeners are supported.")
     return replace(where, security=wanted)
 

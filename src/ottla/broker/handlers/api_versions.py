@@ -38,6 +38,8 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
         return ApiVersionsResponse(error_code=error_code)
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
+    if request.peer.authentication is not None:
+        request.peer.authentication.versions_told()
     return _features_told(ApiVersionsResponse(api_keys=told), request, features)
 
 

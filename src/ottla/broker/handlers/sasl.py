@@ -1,21 +1,47 @@
-"""SaslHandshake and SaslAuthenticate on a listener that asks nobody who he is: they come at a wrong time, and are told so."""
+"""SaslHandshake and SaslAuthenticate: a login begins, and goes on (KIP-43, KIP-152, KIP-368).
+
+On a listener that asks nobody who he is they come at a wrong time, and are told so; as does a second login where none ends.
+"""
 
 from __future__ import annotations
 
+from ottla.broker.security.logins import Logins, Outcome
 from ottla.broker.serving.later import Reply
-from ottla.broker.serving.request import Request
+from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
+from ottla.sasl.mechanism import Rejected
 from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ottla.wire.errors import ILLEGAL_SASL_STATE
+from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+
+PLAINTEXT = "This listener asks nobody to authenticate: connect with security.protocol=PLAINTEXT, or SSL where it has TLS."
+OPEN = "The login is over already: send SaslAuthenticate only after SaslHandshake."
 
 
 @serves(SaslHandshakeRequest)
-def sasl_handshake(request: Request[SaslHandshakeRequest]) -> Reply:
-    return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
+def sasl_handshake(request: Request[SaslHandshakeRequest], logins: Logins) -> Reply:
+    authentication = request.peer.authentication
+    if authentication is None or not authentication.may_begin(request.now):
+        return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
+    mechanisms = sorted(authentication.mechanisms)
+    rejected = authentication.handshake(request.body.mechanism, request.now, is_bare=request.version == 0)
+    if rejected is None:
+        return SaslHandshakeResponse(mechanisms=mechanisms)
+    last = SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
+    return logins.refused(request.peer, rejected, request.now, last)
 
 
 @serves(SaslAuthenticateRequest)
-def sasl_authenticate(request: Request[SaslAuthenticateRequest]) -> Reply:
-    sentence = "This listener asks nobody to authenticate: connect with security.protocol=PLAINTEXT."
-    return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=sentence)
+def sasl_authenticate(request: Request[SaslAuthenticateRequest], logins: Logins) -> Reply:
+    authentication = request.peer.authentication
+    if authentication is None or not authentication.is_under_way:
+        sentence = PLAINTEXT if authentication is None else OPEN
+        return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=sentence)
+
+    def tell(outcome: Outcome, lifetime_ms: int) -> Ready:
+        if isinstance(outcome, Rejected):
+            sentence = authentication.sentence(outcome)
+            return SaslAuthenticateResponse(error_code=SASL_AUTHENTICATION_FAILED, error_message=sentence)
+        return SaslAuthenticateResponse(error_message=None, auth_bytes=outcome.data, session_lifetime_ms=lifetime_ms)
+
+    return logins.token(request, bytes(request.body.auth_bytes), tell)

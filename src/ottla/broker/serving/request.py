@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
+from ottla.broker.security.authentication import Authentication
 from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
@@ -20,7 +21,10 @@ Body = TypeVar("Body", bound=Message, covariant=True)
 
 @dataclass(slots=True)
 class Peer:
-    """Who sent a request, the address at which it reached this broker, and what the listener there speaks."""
+    """Who sent a request, the address at which it reached this broker, and what the listener there speaks.
+
+    `authentication` is its login; None on listeners that ask for none.
+    """
 
     id: int
     host: str
@@ -32,6 +36,7 @@ class Peer:
     release: Release = TODAY
     client_software_name: str = ""
     client_software_version: str = ""
+    authentication: Authentication | None = None
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
@@ -92,9 +97,11 @@ NO_REPLY: Final = _NoReply.NO_REPLY
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection instead of answering; `reason` goes into one log line."""
+    """Close the connection; `reason` goes into one log line. `last` is what its peer hears before, `parts` the bytes of that."""
 
     reason: str
+    last: Message | None = None
+    parts: Sequence[Part] = ()
 
 
 @dataclass(frozen=True, slots=True)

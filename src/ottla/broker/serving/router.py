@@ -12,6 +12,7 @@ from struct import Struct
 
 from ottla.broker.failures import CONFLICTS, Changes, Mistake
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.refusals import refusal, told
@@ -53,12 +54,14 @@ class Router:
         changes: Changes,
         later: LaterReplies,
         is_controller: Callable[[], bool],
+        logins: Logins,
         guard: Guard | None = None,
     ) -> None:
         self._served = served
         self._changes = changes
         self._later = later
         self._is_controller = is_controller
+        self._logins = logins
         self._guard = guard
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
@@ -74,6 +77,8 @@ class Router:
         `changes.made` is false, and the end of this broker if it is true.
         """
         self._at_hand, self._changes.made = None, False
+        if peer.authentication is not None and (held := self._logins.hold(peer.authentication, frame, peer, now)) is not None:
+            return held
         if len(frame) < _ROUTE.size:
             return Close(f"a request of {len(frame)} bytes is shorter than any header")
         key, asked, correlation_id = _ROUTE.unpack_from(frame)
@@ -233,12 +238,16 @@ def _encode(request: Request[Message], reply: Answerable) -> Answer:
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):
-        return reply
+        return reply if reply.last is None else _with_last(request, reply, reply.last)
     if isinstance(reply, Encoded):
         return frame_response(request.correlation_id, request.api.key, request.version, reply.parts)
     if request.denied is not None or not request.release.is_today:
         reply = told(request, reply)
     return encode_response(request.correlation_id, request.api.key, request.version, reply)
+
+
+def _with_last(request: Request[Message], close: Close, last: Message) -> Close:
+    return Close(close.reason, parts=encode_response(request.correlation_id, request.api.key, request.version, last))
 
 
 def _with_version(frame: Buffer, version: int) -> bytearray:

@@ -41,8 +41,6 @@ broker.heartbeat.interval.ms int 2000 start
 broker.session.timeout.ms int 9000 start
 client.quota.callback.class class - start
 config.providers list "" all
-connection.failed.authentication.delay.ms int 100 start
-connections.max.reauth.ms long 0 start
 controlled.shutdown.enable boolean true start
 controller.quorum.append.linger.ms int 25 start
 controller.quorum.auto.join.enable boolean false start
@@ -152,8 +150,6 @@ replication.quota.window.num int 11 start
 replication.quota.window.size.seconds int 1 start
 request.timeout.ms int 30000 start
 sasl.client.callback.handler.class class - start
-sasl.enabled.mechanisms list GSSAPI one
-sasl.jaas.config password - one
 sasl.kerberos.kinit.cmd string /usr/bin/kinit one
 sasl.kerberos.min.time.before.relogin long 60000 one
 sasl.kerberos.principal.to.local.rules list DEFAULT one
@@ -170,8 +166,6 @@ sasl.login.refresh.window.factor double 0.8 one
 sasl.login.refresh.window.jitter double 0.05 one
 sasl.login.retry.backoff.max.ms long 10000 start
 sasl.login.retry.backoff.ms long 100 start
-sasl.mechanism.controller.protocol string GSSAPI start
-sasl.mechanism.inter.broker.protocol string GSSAPI one
 sasl.oauthbearer.assertion.algorithm string RS256 start
 sasl.oauthbearer.assertion.claim.aud string - start
 sasl.oauthbearer.assertion.claim.exp.seconds int 300 start
@@ -199,7 +193,6 @@ sasl.oauthbearer.scope.claim.name string scope start
 sasl.oauthbearer.sub.claim.name string sub start
 sasl.oauthbearer.token.endpoint.url string - start
 sasl.server.callback.handler.class class - start
-sasl.server.max.receive.size int 524288 start
 security.inter.broker.protocol string PLAINTEXT start
 security.providers string - start
 share.coordinator.append.linger.ms int -1 start
@@ -233,9 +226,9 @@ transaction.state.log.min.isr int 2 start
 (start: nobody), and for those the least value or the values allowed."""
 
 RELIED_ON = (
-    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "connections.max.reauth.", "create.topic.policy.",
+    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "create.topic.policy.",
     "delegation.token.", "early.start.", "max.connection.creation.", "principal.", "remote.log.storage.",
-    "sasl.", "security.providers", "ssl.",
+    "sasl.client.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "sasl.server.callback.", "security.providers", "ssl.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
+from ottla.broker.settings.broker_sasl import SaslSettings
 from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, SecuritySettings, bare, own_name
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
@@ -24,7 +25,9 @@ _LOG_FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogC
 """Setting -> the field of a log's configuration that it goes into."""
 
 
-class BrokerSettings(ServerSettings, SecuritySettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings):
+class BrokerSettings(
+    ServerSettings, SecuritySettings, SaslSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings
+):
     """Every setting of a broker as a typed attribute, made from the texts that were given for some of them.
 
     Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses. Unknown names that were

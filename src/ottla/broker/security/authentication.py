@@ -1,0 +1,172 @@
+"""Whether one connection on a listener with SASL may be served: the machine of its login, and of each login after that (KIP-368).
+
+Handshake, then the mechanism's steps; before them one ApiVersions. Anything else at these times ends the connection, as in Kafka.
+Tokens come as SaslAuthenticate requests (KIP-152), or, after a handshake of version 0, as bare frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ottla.ports import Now
+from ottla.sasl.mechanism import Authenticated, Challenge, Rejected, ServerMechanism, Step
+from ottla.wire.api.api_versions import ApiVersionsRequest
+from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.api.sasl_handshake import SaslHandshakeRequest
+
+API_VERSIONS: Final = ApiVersionsRequest.WIRE.key
+HANDSHAKE: Final = SaslHandshakeRequest.WIRE.key
+AUTHENTICATE: Final = SaslAuthenticateRequest.WIRE.key
+GSSAPI: Final = "GSSAPI"
+MOST_BYTES: Final = 64 * 1024
+"""No frame before a login is longer."""
+LEAST_APART_MS: Final = 1000
+"""Nobody logs in again sooner, as in Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One mechanism as a listener offers it: its machine for each login, and how long a login counts (0: for ever)."""
+
+    begin: Callable[[], ServerMechanism]
+    max_reauth_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What all connections of a listener with SASL have in common."""
+
+    offers: Mapping[str, Offer]
+    most_bytes: int = MOST_BYTES
+    failed_delay_ms: int = 0
+
+
+class LoginPhase(Enum):
+    """How far a connection has come."""
+
+    BEGINNING = auto()
+    HANDSHAKE = auto()
+    STEPS = auto()
+    OPEN = auto()
+    OVER = auto()
+
+
+class Authentication:
+    """The login of one connection.
+
+    `user` is who has logged in, `by_token` whether with a delegation token. `is_bare`: tokens are frames of their own.
+    """
+
+    __slots__ = ("_again_ms", "_ends_ms", "_mechanism", "_name", "_phase", "_sasl", "by_token", "is_bare", "user")
+
+    def __init__(self, sasl: SaslListener) -> None:
+        self._sasl = sasl
+        self._phase = LoginPhase.BEGINNING
+        self._name = ""
+        self._mechanism: ServerMechanism | None = None
+        self._ends_ms: int | None = None
+        self._again_ms = 0
+        self.user: str | None = None
+        self.by_token = False
+        self.is_bare = False
+
+    @property
+    def sasl(self) -> SaslListener:
+        return self._sasl
+
+    @property
+    def mechanisms(self) -> Collection[str]:
+        return self._sasl.offers
+
+    @property
+    def most_bytes(self) -> int | None:
+        """The longest frame that is read now; None: as long as any."""
+        return None if self._phase is LoginPhase.OPEN else self._sasl.most_bytes
+
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """Whether the next frame is a token, and no request."""
+        return self.is_bare and self.is_under_way
+
+    @property
+    def takes_first_tokens(self) -> bool:
+        """Whether the next frame may be a token though there was no handshake, as clients of 0.9 send it."""
+        return self._phase is LoginPhase.BEGINNING and GSSAPI in self._sasl.offers
+
+    def is_open(self, mono_ms: int) -> bool:
+        """Whether any request may be served."""
+        return self._phase is LoginPhase.OPEN and (self._ends_ms is None or mono_ms < self._ends_ms)
+
+    def objection(self, key: int, now: Now) -> str | None:
+        """Why a request of this API ends a connection that is not open; None: it may be served."""
+        phase = self._phase
+        if (key == HANDSHAKE and self.may_begin(now)) or (key == API_VERSIONS and phase is LoginPhase.BEGINNING):
+            return None
+        if key == AUTHENTICATE and phase is LoginPhase.STEPS:
+            return None
+        if phase is LoginPhase.OPEN:
+            return "its session is over, and it did not log in again in time"
+        return f"API {key} came before it had logged in" if self.user is None else f"API {key} came while it logged in again"
+
+    def may_begin(self, now: Now) -> bool:
+        """Whether a handshake begins a login now: the first, or another one where sessions end."""
+        if self._phase is LoginPhase.OPEN:
+            return self._ends_ms is not None and now.mono_ms >= self._again_ms
+        return self._phase in (LoginPhase.BEGINNING, LoginPhase.HANDSHAKE)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a token is awaited."""
+        return self._phase is LoginPhase.STEPS
+
+    def versions_told(self) -> None:
+        """ApiVersions was answered: a handshake must follow."""
+        if self._phase is LoginPhase.BEGINNING:
+            self._phase = LoginPhase.HANDSHAKE
+
+    def handshake(self, name: str, now: Now, *, is_bare: bool) -> Rejected | None:
+        """Begin a login with a mechanism. Why it can't, if so; then the connection ends."""
+        if name not in self._sasl.offers:
+            return self._over(Rejected(f"{name[:40]!r} is none of its listener's mechanisms"))
+        if self.user is not None and name != self._name:
+            again = f"Log in again with {self._name}, as before: a connection keeps its mechanism."
+            return self._over(Rejected(f"it wanted to log in again with {name}, not {self._name}", again))
+        self._name, self.is_bare, self._again_ms = name, is_bare, now.mono_ms + LEAST_APART_MS
+        self._mechanism, self._phase = self._sasl.offers[name].begin(), LoginPhase.STEPS
+        return None
+
+    def step(self, data: bytes, now: Now) -> Step:
+        """Take a token. What is computed elsewhere is handed to `settle` when it is there."""
+        mechanism, self._mechanism = self._mechanism, None
+        assert mechanism is not None, "there was a handshake, and no step has failed"
+        step = mechanism.step(data, now.wall_ms)
+        self._mechanism = mechanism
+        return step
+
+    def settle(self, step: Challenge | Authenticated | Rejected, now: Now) -> tuple[Challenge | Authenticated | Rejected, int]:
+        """Take what came of a token. Returns what to say, and for how many milliseconds the login counts (0: for ever)."""
+        if isinstance(step, Challenge):
+            return step, 0
+        self._mechanism = None
+        if isinstance(step, Rejected):
+            return self._over(step), 0
+        if self.user is not None and step.name != self.user:
+            return self._over(Rejected("it wanted to log in again as somebody else", "Log in again as the same user.")), 0
+        self.user, self.by_token = step.name, step.by_token
+        self._phase = LoginPhase.OPEN
+        lifetimes = [self._sasl.offers[self._name].max_reauth_ms or None]
+        lifetimes.append(None if step.expires_ms is None else max(step.expires_ms - now.wall_ms, 0))
+        lifetime_ms = min((lifetime for lifetime in lifetimes if lifetime is not None), default=None)
+        self._ends_ms = None if lifetime_ms is None else now.mono_ms + lifetime_ms
+        return step, lifetime_ms or 0
+
+    def sentence(self, rejected: Rejected) -> str:
+        """What a client is told that is not let in."""
+        return rejected.sentence or f"Nobody is known by this name and proof to {self._name}: check both."
+
+    def _over(self, rejected: Rejected) -> Rejected:
+        self._phase, self._mechanism = LoginPhase.OVER, None
+        return rejected

@@ -1,0 +1,146 @@
+"""Runs the logins of all connections: tokens in, answers out, with work of the processor elsewhere and failures told late.
+
+Knows frames, promises and workers; knows no mechanism.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from struct import Struct
+
+from ottla.broker.scheduler import Steps
+from ottla.broker.security.authentication import GSSAPI, Authentication, SaslListener
+from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
+from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
+from ottla.ports import Buffer, Now
+from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+KEY = Struct(">h")
+SIZE = Struct(">i")
+MOST_API_KEY = 1000
+"""No API has a greater number, and no first token of GSSAPI a smaller one: it begins with 0x60."""
+
+Outcome = Challenge | Authenticated | Rejected
+Telling = Callable[[Outcome, int], Ready]
+"""What is answered to a token: from what came of it, and for how many milliseconds it counts."""
+
+
+class Logins:
+    """`offer` makes of a listener's name and the settings in force what is offered there; it raises `SettingError`."""
+
+    def __init__(
+        self,
+        settings: SettingsInForce,
+        offer: Callable[[BrokerSettings, str], SaslListener],
+        later: LaterReplies,
+        checks: LongChecks,
+    ) -> None:
+        self._settings = settings
+        self._offer = offer
+        self._later = later
+        self._checks = checks
+        self._listeners: dict[str, tuple[BrokerSettings, SaslListener]] = {}
+
+    def open(self, listener: str) -> None:
+        """Have a listener ask for logins. Raises `SettingError`: what is wrong with what is offered there."""
+        settings = self._settings.value
+        self._listeners[listener] = settings, self._offer(settings, listener)
+
+    def begin(self, listener: str) -> Authentication | None:
+        """The login of a new connection, by the settings in force; None on listeners that ask for none."""
+        found = self._listeners.get(listener)
+        if found is None:
+            return None
+        if found[0] is not self._settings.value:
+            self._renew(listener)
+        return Authentication(self._listeners[listener][1])
+
+    def _renew(self, listener: str) -> None:
+        """Take what is offered from changed settings; what they have wrong leaves things as they are."""
+        try:
+            self.open(listener)
+        except SettingError as error:
+            log.error("listener %s goes on with the logins that it had: %s", listener, error, extra={"cause": "bad logins"})
+            self._listeners[listener] = self._settings.value, self._listeners[listener][1]
+
+    def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
+        """Answer a frame that is no request, or comes at a wrong time; None: it may be served."""
+        if authentication.is_open(now.mono_ms):
+            return None
+        if authentication.takes_bare_tokens:
+            return self._bare(authentication, bytes(frame), peer, now)
+        (key,) = KEY.unpack_from(frame) if len(frame) >= KEY.size else (-1,)
+        if authentication.takes_first_tokens and not 0 <= key <= MOST_API_KEY:
+            authentication.handshake(GSSAPI, now, is_bare=True)
+            return self._bare(authentication, bytes(frame), peer, now)
+        objection = authentication.objection(key, now)
+        if objection is not None:
+            return self._kept(self.refused(peer, Rejected(objection), now))
+        return None
+
+    def token(self, request: Request[Message], data: bytes, tell: Telling) -> Reply:
+        """Answer the token of a request."""
+        return self._take(request.peer, data, request.now, tell)
+
+    def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Reply:
+        """The end of a connection, some time after now, so that guessing takes long. `last` is what it hears before."""
+        assert peer.authentication is not None, "others are not refused"
+        close = Close(f"it did not log in: {rejected.cause}", last=last)
+        delay_ms = peer.authentication.sasl.failed_delay_ms
+        return close if delay_ms <= 0 else Waiting((), now.mono_ms + delay_ms, lambda now, expired: close)
+
+    def _take(self, peer: Peer, data: bytes, now: Now, tell: Telling) -> Reply:
+        authentication = peer.authentication
+        assert authentication is not None, "others send no tokens"
+        step = authentication.step(data, now)
+        if isinstance(step, Computed):
+            return self._later.computed(self._computed(step, peer, tell))
+        return self._settle(step, peer, now, tell)
+
+    def _computed(self, step: Computed, peer: Peer, tell: Telling) -> Steps[Reply]:
+        outcome = yield from self._checks.run(_alone(step))
+        return self._settle(outcome, peer, self._later.now(), tell)
+
+    def _settle(self, step: Outcome, peer: Peer, now: Now, tell: Telling) -> Reply:
+        authentication = peer.authentication
+        assert authentication is not None, "others send no tokens"
+        outcome, lifetime_ms = authentication.settle(step, now)
+        answer = tell(outcome, lifetime_ms)
+        if isinstance(outcome, Rejected):
+            return self.refused(peer, outcome, now, answer if isinstance(answer, Message) else None)
+        if isinstance(outcome, Authenticated):
+            peer.principal = f"User:{outcome.name}"
+            log.debug("%s logged in as %s", peer, peer.principal)
+        return answer
+
+    def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | Promise:
+        """Answer a token that is a frame of its own."""
+        return self._kept(self._take(peer, data, now, _bare_answer))
+
+    def _kept(self, reply: Reply) -> Answer | Promise:
+        if isinstance(reply, Promise):
+            reply.keep(_as_it_is)
+            return reply
+        return self._later.keep(reply, _as_it_is) if isinstance(reply, Waiting) else _as_it_is(reply)
+
+
+def _alone(step: Computed) -> Generator[int, None, Outcome]:
+    """The work as one piece that needs no memory to speak of."""
+    yield 0
+    return step.work()
+
+
+def _bare_answer(outcome: Outcome, lifetime_ms: int) -> Ready:
+    return NO_REPLY if isinstance(outcome, Rejected) else Encoded([SIZE.pack(len(outcome.data)) + outcome.data])
+
+
+def _as_it_is(reply: Ready) -> Answer:
+    if isinstance(reply, Encoded):
+        return reply.parts
+    return reply if isinstance(reply, Close) else Close("its login could not be served")

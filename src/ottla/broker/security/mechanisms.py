@@ -1,0 +1,92 @@
+"""Which SASL mechanisms there are, and how a listener's settings make each. A new mechanism is one entry of `MECHANISMS`."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from ottla.broker.security.authentication import MOST_BYTES, Offer, SaslListener
+from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.sasl import jaas, plain
+from ottla.sasl.mechanism import ServerMechanism
+from ottla.sasl.plain import PlainServer
+
+PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+USER: Final = "user_"
+
+Begin = Callable[[], ServerMechanism]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What mechanisms take from the broker."""
+
+    random_bytes: Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedAt:
+    """Where a mechanism is offered: the settings in force for it there, and its name in them, for sentences."""
+
+    settings: BrokerSettings
+    listener: str
+    mechanism: str
+
+    def named(self, setting: str) -> str:
+        return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
+
+
+def _plain(at: OfferedAt, means: Means) -> Begin:
+    """Users and passwords are options of the login module, as in Kafka."""
+    name = at.named("sasl.jaas.config")
+    text = at.settings.sasl_jaas_config
+    example = f'{PLAIN_MODULE} required user_alice="PASSWORD";'
+    if not text:
+        raise SettingError(f"PLAIN has no users on listener {at.listener}: set {name}={example}")
+    try:
+        module = jaas.parse(text)
+    except ValueError as error:
+        raise SettingError(f"{name} {error}") from None
+    users = {option.removeprefix(USER): value for option, value in module.options.items() if option.startswith(USER)}
+    if module.name != PLAIN_MODULE or not users:
+        raise SettingError(f"{name} has no users of PLAIN: write it as {example}")
+    return partial(PlainServer, _verifier(users))
+
+
+def _verifier(users: Mapping[str, str]) -> Callable[[str, str], bool]:
+    digests = {name: _digest(password) for name, password in users.items()}
+    nobody = _digest("")
+
+    def verify(name: str, password: str) -> bool:
+        is_same = hmac.compare_digest(digests.get(name, nobody), _digest(password))
+        return is_same and name in digests
+
+    return verify
+
+
+def _digest(password: str) -> bytes:
+    return hashlib.sha256(password.encode()).digest()
+
+
+MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {plain.NAME: _plain}
+"""How each mechanism is made where it is offered. Raises `SettingError`."""
+
+
+def offered(means: Means, settings: BrokerSettings, listener: str) -> SaslListener:
+    """What a listener with SASL offers. Raises `SettingError`."""
+    own = settings.of_listener(listener)
+    if not own.sasl_enabled_mechanisms:
+        raise SettingError(f"Listener {listener} speaks SASL and has no mechanism: name some in sasl.enabled.mechanisms.")
+    offers = {}
+    for name in own.sasl_enabled_mechanisms:
+        if name not in MECHANISMS:
+            known = ", ".join(sorted(MECHANISMS))
+            raise SettingError(f"{name!r} in sasl.enabled.mechanisms is no SASL mechanism that Ottla has: choose of {known}.")
+        at = OfferedAt(settings.of_listener(listener, name), listener, name)
+        offers[name] = Offer(MECHANISMS[name](at, means), at.settings.connections_max_reauth_ms)
+    most_bytes = min(own.sasl_server_max_receive_size, MOST_BYTES)
+    return SaslListener(offers, most_bytes, own.connection_failed_authentication_delay_ms)

@@ -1,0 +1,36 @@
+"""The broker's settings for logins: which SASL mechanisms there are on a listener, how long a login counts. Declarations only."""
+
+from __future__ import annotations
+
+from ottla.broker.settings.kinds import INT, LIST, LONG, PASSWORD, STRING, at_least
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf, unset
+
+
+class SaslSettings(SettingsOf):
+    """Logins. Most are given for one listener, or one mechanism there: `listener.name.internal.plain.sasl.jaas.config`."""
+
+    connection_failed_authentication_delay_ms = Setting(
+        INT, 100, "How long a failed login waits for its answer, and for the end of its connection.", check=at_least(0)
+    )
+    connections_max_reauth_ms = Setting(
+        LONG, 0, "How long a login counts before the client has to log in again (KIP-368); 0: as long as the connection."
+    )
+    sasl_enabled_mechanisms = Setting(
+        LIST, ("GSSAPI",), "The SASL mechanisms of listeners that have SASL.", dynamic=True, reach=Reach.ONE
+    )
+    sasl_jaas_config = unset(
+        PASSWORD, "The login module of Kafka with its options, such as the users of PLAIN.", dynamic=True, reach=Reach.ONE
+    )
+    sasl_mechanism_controller_protocol = Setting(
+        STRING, "GSSAPI", "Accepted, and without effect: there are no controllers to log in to."
+    )
+    sasl_mechanism_inter_broker_protocol = Setting(
+        STRING,
+        "GSSAPI",
+        "Accepted, and without effect: there is no other broker to log in to.",
+        dynamic=True,
+        reach=Reach.ONE,
+    )
+    sasl_server_max_receive_size = Setting(
+        INT, 524288, "The longest frame that is read before a login, though never above 64 KB.", check=at_least(1)
+    )
