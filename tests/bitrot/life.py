@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.settings import BrokerSettings
 from ottla.net import start as starting
 from ottla.ports import StorageFailed
@@ -107,6 +107,7 @@ class Life:
             raise Stuck(f"API {key} version {version} was not answered in {PATIENCE_TURNS} ms")
         if answer is None or isinstance(answer, Close):
             return answer
+        assert not isinstance(answer, Throttled), "no quotas are set here"
         data = b"".join(bytes(part) if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in answer)
         return decode_response(key, version, data[4:])[1]
 

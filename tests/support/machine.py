@@ -9,7 +9,7 @@ from typing import Any
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.authorization import Authorizer
 from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.decision import Decision
@@ -41,6 +41,8 @@ class Machine:
         self.settings = BrokerSettings.parse(wanted)
         self._random = random.Random(1)
         self._correlation_id = 0
+        self.rest_ms = 0
+        """How long the last answer has its connection rest."""
         self.peer = Peer(1, "127.0.0.1", 50000, "127.0.0.1", 9092)
         self.broker = self._start(clean=True)
 
@@ -132,6 +134,9 @@ class Machine:
             self.broker.settle(self.clock.now())
 
     def _decoded(self, key: int, version: int, answer: Any) -> Outcome:
+        self.rest_ms = answer.throttle_ms if isinstance(answer, Throttled) else 0
+        if isinstance(answer, Throttled):
+            answer = answer.parts or None
         if answer is None or isinstance(answer, Close):
             return answer
         frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in answer)

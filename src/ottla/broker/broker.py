@@ -17,6 +17,9 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.quotas.altering import QuotaChanges
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.logins import Logins
 from ottla.broker.security.mechanisms import Means, offered
@@ -27,7 +30,7 @@ from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.router import Router
+from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.commits import Commits
@@ -87,6 +90,8 @@ class BrokerMachine:
         commits = Commits(registry, self.image, self.changes)
         self.features = Features(registry, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
+        self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
+        self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
         self.groups = self._groups(assignors)
@@ -104,6 +109,7 @@ class BrokerMachine:
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
         rooms = self._rooms(served) | {Authorizer: authorizer or Everybody()}
         self._router = Router(served, rooms, self.changes, self.later, self._is_controller, self.logins, guard)
+        self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
         self.forget = self.later.forget
@@ -173,6 +179,8 @@ class BrokerMachine:
             Topics: self.topics,
             LogReconciler: self.logs,
             DynamicConfigs: self.configs,
+            ClientQuotas: self.quotas,
+            QuotaChanges: self._quota_changes,
             Features: self.features,
             ProducerIds: self.producer_ids,
             Coordinators[GroupMachine]: self.groups.coordinators,
@@ -203,6 +211,7 @@ class BrokerMachine:
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
         new = registration.join(self.directories, now)
         self.configs.load()
+        self.quotas.load()
         self.logs.load(now, new, clean=clean)
         self.groups.load(now, self.deletions.names)
         self.transactions.load(now)
@@ -226,6 +235,10 @@ class BrokerMachine:
     def run_timers(self, now: Now) -> None:
         self.scheduler.run_due(now)
         self.settle(now)
+
+    def _throttle(self) -> None:
+        """Count what requests use where there are quotas, and nowhere else."""
+        self._router.encode_by(Throttling(self.quotas, encoded).answer if self.quotas.is_on else encoded)
 
     def _is_controller(self) -> bool:
         return self.image.controller_id == self.node_id

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ottla.cluster import features, layout
 from ottla.cluster.names import INTERNAL, collision_key
+from ottla.cluster.quotas import QuotaEntity, quotas_in
 from ottla.ports import Change, Entries, RegistryDamaged
 
 NO_LEADER = -1
@@ -72,6 +73,9 @@ class ClusterImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.user_configs: dict[str, dict[str, str]] = {}
+        """What is set for each user; the empty name is that of all who have nothing of their own."""
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.features = dict(features.NEWEST)
         """The level of each feature that is not off."""
         self.controller_id = -1
@@ -136,6 +140,8 @@ class ClusterImage:
                 self._apply_state(name, int(index), value)
             case ["config", kind, who]:
                 self._apply_configs(kind, who, value)
+            case ["config", "users", user, "clients", client_id]:
+                self._apply_quotas(QuotaEntity(layout.name_in(user), layout.name_in(client_id)), _configs(value))
             case ["brokers", "ids", node_id]:
                 self._apply_broker(int(node_id), value)
             case ["feature"]:
@@ -201,9 +207,23 @@ class ClusterImage:
         if kind == "topics" and who in self.topics:
             self.topics[who].configs = _configs(value)
         elif kind == "brokers":
-            self.broker_configs[None if who == layout.DEFAULT_BROKER else int(who)] = _configs(value)
+            self.broker_configs[None if who == layout.DEFAULT_ENTRY else int(who)] = _configs(value)
         elif kind == "groups":
-            self.group_configs[layout.group_of(who)] = _configs(value)
+            self.group_configs[layout.name_in(who)] = _configs(value)
+        elif kind == "users":
+            configs = self.user_configs[layout.name_in(who)] = _configs(value)
+            self._apply_quotas(QuotaEntity(layout.name_in(who)), configs)
+        elif kind == "clients":
+            self._apply_quotas(QuotaEntity(None, layout.name_in(who)), _configs(value))
+        elif kind == "ips":
+            self._apply_quotas(QuotaEntity(ip=layout.name_in(who)), _configs(value))
+
+    def _apply_quotas(self, entity: QuotaEntity, configs: Mapping[str, str]) -> None:
+        found = quotas_in(configs)
+        if found:
+            self.quotas[entity] = found
+        else:
+            self.quotas.pop(entity, None)
 
     def _apply_broker(self, node_id: int, value: bytes | None) -> None:
         if value is None:
@@ -215,7 +235,7 @@ class ClusterImage:
 
 
 def _configs(value: bytes | None) -> dict[str, str]:
-    return {} if value is None else {str(name): str(text) for name, text in layout.read(value)["config"].items()}
+    return {str(name): str(text) for name, text in layout.read(value)["config"].items()} if value else {}
 
 
 def _levels(value: bytes | None) -> dict[str, int]:
@@ -246,7 +266,11 @@ def _paths(registry: Entries) -> Iterator[str]:
     yield layout.FEATURES
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
-    yield from (f"{layout.GROUP_CONFIGS}/{entry}" for entry in registry.children(layout.GROUP_CONFIGS))
+    for kind in (layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS):
+        yield from (f"{kind}/{entry}" for entry in registry.children(kind))
+    for user in registry.children(layout.USER_CONFIGS):
+        clients = f"{layout.USER_CONFIGS}/{user}/clients"
+        yield from (f"{clients}/{entry}" for entry in registry.children(clients))
     for name in registry.children(layout.TOPICS):
         yield layout.topic_path(name)
         yield from (layout.state_path(name, int(index)) for index in registry.children(layout.partitions_path(name)))

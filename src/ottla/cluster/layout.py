@@ -15,7 +15,10 @@ TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
-DEFAULT_BROKER = "<default>"
+USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
+IP_CONFIGS = "/config/ips"
+DEFAULT_ENTRY = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
@@ -48,7 +51,7 @@ def topic_config_path(name: str) -> str:
 
 def broker_config_path(node_id: int | None) -> str:
     """For one broker, or with None for all of them."""
-    return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if node_id is None else node_id}"
+    return f"{BROKER_CONFIGS}/{DEFAULT_ENTRY if node_id is None else node_id}"
 
 
 def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
@@ -59,13 +62,40 @@ def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
 
 
 def group_config_path(group_id: str) -> str:
-    """Any text may be a group's id: bytes that a path can't hold, and a leading dot, are written as %XX."""
-    written = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in group_id.encode())
-    return f"{GROUP_CONFIGS}/{'%2E' + written[1:] if written.startswith('.') else written}"
+    return f"{GROUP_CONFIGS}/{_written(group_id)}"
 
 
-def group_of(entry: str) -> str:
-    """The group whose settings an entry of `GROUP_CONFIGS` holds. Raises `ValueError`."""
+def user_config_path(user: str) -> str:
+    """What is set for a user, quotas and credentials; the empty name is that of all who have nothing of their own."""
+    return f"{USER_CONFIGS}/{_entry(user)}"
+
+
+def user_client_config_path(user: str, client_id: str) -> str:
+    return f"{USER_CONFIGS}/{_entry(user)}/clients/{_entry(client_id)}"
+
+
+def client_config_path(client_id: str) -> str:
+    return f"{CLIENT_CONFIGS}/{_entry(client_id)}"
+
+
+def ip_config_path(ip: str) -> str:
+    return f"{IP_CONFIGS}/{_entry(ip)}"
+
+
+def _entry(name: str) -> str:
+    return _written(name) if name else DEFAULT_ENTRY
+
+
+def _written(name: str) -> str:
+    """Any text as the name of an entry: bytes that a path can't hold, and a leading dot, are written as %XX."""
+    written = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+    return "%2E" + written[1:] if written.startswith(".") else written
+
+
+def name_in(entry: str) -> str:
+    """The group, user or client whose settings an entry holds; the empty name for `DEFAULT_ENTRY`. Raises `ValueError`."""
+    if entry == DEFAULT_ENTRY:
+        return ""
     first, *others = entry.split("%")
     return (first.encode() + b"".join(bytes.fromhex(other[:2]) + other[2:].encode() for other in others)).decode()
 

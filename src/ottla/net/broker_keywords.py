@@ -21,6 +21,8 @@ class BrokerKeywords(TypedDict, total=False):
     connections_max_idle_ms: int
     connections_max_reauth_ms: int
     controller_listener_names: str
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
@@ -95,6 +97,8 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_reserve_bytes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     sasl_enabled_mechanisms: str
     sasl_jaas_config: str
     sasl_mechanism_controller_protocol: str

@@ -14,12 +14,13 @@ import mmap
 import re
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from struct import Struct
 from typing import Protocol, cast
 
 from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Answer, Close, Peer
+from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.net.door import Door
 from ottla.net.listen import Listen
 from ottla.net.outbox import SENT_BYTES, Outbox
@@ -50,8 +51,20 @@ class Answered:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        parts = () if answer is None or isinstance(answer, Close) else answer
+        parts = answer.parts if isinstance(answer, Throttled) else () if answer is None or isinstance(answer, Close) else answer
         self.size = sum(len(part) for part in parts if not isinstance(part, FileSlice))
+
+
+class Resting:
+    """Holds back what comes after the reply to a client that has used up its quota; `answer`, if any, leaves when it is over."""
+
+    __slots__ = ("answer", "done", "timer")
+    blocking = True
+    timer: asyncio.TimerHandle
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.done = False
 
 
 class Owner(Protocol):
@@ -75,6 +88,9 @@ class Owner(Protocol):
 
     def settle_soon(self) -> None:
         """Finish the bundle of requests once every connection that has input was read."""
+
+    def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call something after so long."""
 
     def resume_soon(self, connection: Connection) -> None:
         """Call `connection.resume()` when the bundle at hand is settled."""
@@ -100,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._copied: dict[Promise, int] = {}
         self._backlog = bytearray()
         self._counted = 0
-        self._owed: deque[Promise | Answered] = deque()
+        self._owed: deque[Promise | Answered | Resting] = deque()
         self._closing = False
         self._reading = True
         self._resuming = False
@@ -126,6 +142,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         owed = [reply for reply in self._owed if isinstance(reply, Promise)]
+        for reply in self._owed:
+            if isinstance(reply, Resting):
+                reply.timer.cancel()
         self._owed.clear()
         self._outbox.clear()
         self._drop_input()
@@ -200,7 +219,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_under_way(self) -> bool:
         """Whether something remains to be done before a peer that sends no more can be closed."""
-        return bool(self._owed) or self.waits or self._resuming or not self._outbox.is_empty
+        owes = any(not isinstance(reply, Resting) or reply.answer or self._backlog for reply in self._owed)
+        return owes or self.waits or self._resuming or not self._outbox.is_empty
 
     def close_if_done(self) -> None:
         """Close if the peer sends no more, and nothing is under way."""
@@ -416,12 +436,29 @@ class Connection(asyncio.BufferedProtocol):
             self.close_if_done()
 
     def _put(self, answer: Answer) -> None:
-        if isinstance(answer, Close):
+        if isinstance(answer, list):
+            self._outbox.put(answer)
+        elif isinstance(answer, Close):
             if answer.parts:
                 self._outbox.put(answer.parts)
             self.abort(answer.reason)
+        elif isinstance(answer, Throttled):
+            self._throttle(answer)
         elif answer is not None:
             self._outbox.put(answer)
+
+    def _throttle(self, answer: Throttled) -> None:
+        """Let the client rest: begin none of its requests for so long."""
+        if not answer.rests_first:
+            self._outbox.put(answer.parts)
+        rest = Resting(answer.parts if answer.rests_first else None)
+        rest.timer = self._owner.later(answer.throttle_ms, partial(self._rested, rest))
+        self._owed.append(rest)
+
+    def _rested(self, rest: Resting) -> None:
+        """The time of a rest is over."""
+        rest.done = True
+        self._ready()
 
     def _flush(self) -> bool:
         """Send what the peer takes. Whether it would take more, in a later turn."""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.quotas.client_quotas import Client
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.net.acceptor import Acceptor, listening
@@ -22,7 +23,7 @@ from ottla.net.limits import ConnectionLimits
 from ottla.net.listen import Listen
 from ottla.net.outbox import CHUNK_BYTES
 from ottla.net.pool import FramePool, Tally
-from ottla.net.turns import Turns
+from ottla.net.turns import Turns, TurnTaker
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.net")
@@ -84,6 +85,7 @@ class Server:
         self._left: deque[Connection] = deque()
         self._sweep = loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = loop.call_later(LOOK_S, self._look)
+        broker.quotas.told.append(self._measure)
         loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
@@ -136,6 +138,18 @@ class Server:
         """Close a connection whose peer has left, some of all each turn: thousands may leave at once."""
         self._left.append(connection)
         self.settle_soon()
+
+    def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call something after so long."""
+        return self._loop.call_later(ms / 1000, call)
+
+    def _measure(self) -> None:
+        """Have the time counted that connections use, where anybody's is limited."""
+        self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
+
+    def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
+        if isinstance(worker, Connection):
+            self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
     def resume_soon(self, connection: Connection) -> None:
         """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""

@@ -58,6 +58,8 @@ class Turns:
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._clock_ns = clock_ns
+        self.meter: Callable[[TurnTaker, int], None] | None = None
+        """Hears what each worker has used, where that is limited."""
         self.used_ns = 0
         self._began_ns = 0
         self._deadline_ns = 0
@@ -104,6 +106,8 @@ class Turns:
         worker.clear_ns = clear_ns if clear_ns - began_ns < LONGEST_DEBT_NS else began_ns + LONGEST_DEBT_NS
         if worker.waits:
             self._add(worker)
+        if self.meter is not None:
+            self.meter(worker, used_ns)
 
     def take(self) -> bool:
         """Begin a turn: those who come next in the queue go on, for one slice together, or longer while they are light.

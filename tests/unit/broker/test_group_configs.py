@@ -142,7 +142,7 @@ def test_settings_of_any_group_survive_a_restart(group_id: str) -> None:
     assert alter(machine, GROUP, group_id, (HEARTBEAT, SET, "7000")) == NONE
     machine.restart()
     assert entry(machine, GROUP, group_id, HEARTBEAT).value == "7000"
-    assert layout.group_of(layout.group_config_path(group_id).removeprefix(layout.GROUP_CONFIGS + "/")) == group_id
+    assert layout.name_in(layout.group_config_path(group_id).removeprefix(layout.GROUP_CONFIGS + "/")) == group_id
 
 
 def listed(machine: Machine, *kinds: int, version: int = 1) -> Sequence[tuple[int, str]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.down_conversion import OldFetch
@@ -77,6 +78,7 @@ class FetchRooms(NamedTuple):
     sessions: FetchSessions
     later: LaterReplies
     checks: LongChecks
+    quotas: ClientQuotas
 
 
 @serves(
@@ -87,7 +89,10 @@ class FetchRooms(NamedTuple):
 def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
     body = request.body
+    has_to_rest = rooms.quotas.is_on and rooms.quotas.has_to_rest(request.peer.principal, request.client_id)
     if request.whole is not None:
+        if has_to_rest and body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
+            return FetchResponse()
         return rooms.later.computed(_in_blocks(rooms, request, request.whole))
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = _Fetch(rooms, request)
@@ -96,6 +101,8 @@ def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
         if isinstance(begun, int):
             return FetchResponse(error_code=begun)
         reading = begun
+    if has_to_rest:
+        return FetchResponse(session_id=reading.session_id)
     reply = reading.attempt(request.now, body.max_wait_ms <= 0)
     if reply is not None:
         return reply
@@ -180,6 +187,8 @@ class _Fetch:
     A partition of which nobody knows does not end the wait, unless nothing else is asked for: as in Kafka.
     """
 
+    session_id = NO_SESSION
+    """Of the session that goes on."""
     __slots__ = (
         "_check_cost",
         "_left",
@@ -228,6 +237,8 @@ class _Fetch:
 
     def _begin(self) -> None:
         self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
+        if self.rooms.quotas.is_on:
+            self._left = self.rooms.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
         self.size = self._unknown = self._check_cost = 0
         self.enough = False
 
@@ -433,13 +444,14 @@ class _FullFetch(_Fetch):
 class _IncrementalFetch(_Fetch):
     """A fetch within a session: reads what may have changed, and answers what did."""
 
-    __slots__ = ("_epoch", "_session")
+    __slots__ = ("_epoch", "_session", "session_id")
 
     def __init__(self, rooms: FetchRooms, request: Request[FetchRequest], session: FetchSession) -> None:
         super().__init__(rooms, request)
         rooms.sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
         rooms.sessions.advance(session, request.now.mono_ms)
         self._session = session
+        self.session_id = session.id
         self._epoch = session.epoch
 
     def keys(self) -> tuple[Hashable, ...]:

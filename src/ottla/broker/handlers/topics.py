@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
@@ -24,20 +26,45 @@ from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsRespon
 from ottla.wire.errors import (
     INVALID_REQUEST,
     NONE,
+    THROTTLING_QUOTA_EXCEEDED,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from ottla.wire.schema import Message
 
 BY_DEFAULT = -1
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
 
+STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_GROWTH_FROM = 6, 5, 3
+"""The versions whose clients know that they can be refused for their quota (KIP-599)."""
+EXCEEDED = "The throttling quota has been exceeded: try again after the time that the answer tells."
+
 Created = CreateTopicsResponse.CreatableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 Deleted = DeleteTopicsResponse.DeletableTopicResult
 DeleteState = DeleteTopicsRequest.DeleteTopicState
+
+
+class CreateRooms(NamedTuple):
+    """What topics are created through."""
+
+    topics: Topics
+    logs: LogReconciler
+    settings: SettingsInForce
+    quotas: ClientQuotas
+
+
+class ChangeRooms(NamedTuple):
+    """What topics are deleted and grow through."""
+
+    topics: Topics
+    cluster: ClusterImage
+    logs: LogReconciler
+    settings: SettingsInForce
+    quotas: ClientQuotas
 
 
 @serves(
@@ -46,31 +73,47 @@ DeleteState = DeleteTopicsRequest.DeleteTopicState
     controller_only=True,
     slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_topics(
-    request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce, later: LaterReplies
-) -> Reply:
+def create_topics(request: Request[CreateTopicsRequest], rooms: CreateRooms, later: LaterReplies) -> Reply:
     """Create topics, each with its own result; they are visible to every API when the reply leaves."""
-    return later.computed(_create(request, topics, logs, settings), to_the_end=True)
+    return later.computed(_create(request, rooms), to_the_end=True)
 
 
-def _create(request: Request[CreateTopicsRequest], topics: Topics, logs: LogReconciler, settings: SettingsInForce) -> Steps[Reply]:
+def _create(request: Request[CreateTopicsRequest], rooms: CreateRooms) -> Steps[Reply]:
     """The same once the names are free: thousands of logs may be left of topics that were deleted a moment ago."""
-    body = request.body
+    body, settings = request.body, rooms.settings.value
     if not body.validate_only:
-        yield from logs.free_slowly([topic.name for topic in body.topics])
-    wanted = [_new_topic(settings.value, topic) for topic in body.topics if not request.repeats(topic.name)]
+        yield from rooms.logs.free_slowly([topic.name for topic in body.topics])
+    wanted = [_new_topic(settings, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
     room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
-    decided = yield from topics.create(wanted, request.now, validate_only=body.validate_only, room=room)
-    decisions = {one.name: one for one in decided}
+    throttled = list[Decision]()
+    if rooms.quotas.is_on:
+        would = yield from rooms.topics.create(wanted, request.now, validate_only=True, room=room)
+        throttled = [one for one in would if not _admitted(rooms.quotas, request, STRICT_CREATION_FROM, one, len(one.replicas))]
+    beyond = {one.name for one in throttled}
+    admitted = [topic for topic in wanted if topic.name not in beyond]
+    decided = yield from rooms.topics.create(admitted, request.now, validate_only=body.validate_only, room=room)
+    decisions = {one.name: one for one in decided} | {one.name: _throttled(one.name) for one in throttled}
     if whole is not None:
         whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)
     configs = {topic.name: topic.configs for topic in wanted}
-    told = as_told(settings.value, request.release)
+    told = as_told(settings, request.release)
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
     made = [name for name, decision in decisions.items() if not decision.error_code]
-    return logs.reply(response, made, request.now)
+    return rooms.logs.reply(response, made, request.now)
+
+
+def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int, decision: Decision, partitions: int) -> bool:
+    """Whether a client's quota allows what is decided; an error needs none. Versions before `strict_from` are never refused."""
+    if decision.error_code or not quotas.is_on:
+        return True
+    is_strict = request.version >= strict_from
+    return quotas.admits(request.peer.principal, request.client_id, partitions, is_strict=is_strict)
+
+
+def _throttled(name: str) -> Decision:
+    return Decision(name, THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
 
 
 def _repeated(name: str) -> Created:
@@ -127,37 +170,39 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
         unique=("name", "topic_id"),
     ),
 )
-def delete_topics(
-    request: Request[DeleteTopicsRequest],
-    topics: Topics,
-    cluster: ClusterImage,
-    logs: LogReconciler,
-    settings: SettingsInForce,
-    later: LaterReplies,
-) -> Reply:
+def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, later: LaterReplies) -> Reply:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
-    body = request.body
+    body, cluster = request.body, rooms.cluster
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
-    if not settings.value.delete_topic_enable:
+    if not rooms.settings.value.delete_topic_enable:
         error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
         return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
     times = Counter(_name(cluster, state) for state in states)
     times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
-    return later.computed(_delete(request, topics, cluster, logs, list(results.values())), to_the_end=True)
+    return later.computed(_delete(request, rooms, list(results.values())), to_the_end=True)
 
 
-def _delete(
-    request: Request[DeleteTopicsRequest], topics: Topics, cluster: ClusterImage, logs: LogReconciler, results: list[Deleted]
-) -> Steps[Reply]:
+def _delete(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, results: list[Deleted]) -> Steps[Reply]:
+    cluster, logs = rooms.cluster, rooms.logs
+    for result in results if rooms.quotas.is_on else ():
+        _count_deletion(request, rooms, result)
     found = [result for result in results if not result.error_code]
-    decisions = yield from topics.delete([_known_name(cluster, result) for result in found], request.now)
+    decisions = yield from rooms.topics.delete([_known_name(cluster, result) for result in found], request.now)
     for result, decision in zip(found, decisions, strict=True):
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
     return logs.reply(response, [decision.name for decision in decisions], request.now)
+
+
+def _count_deletion(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, result: Deleted) -> None:
+    """Say so in a result if the quota of the client does not allow it."""
+    if not result.error_code:
+        topic = rooms.cluster.topics[_known_name(rooms.cluster, result)]
+        if not _admitted(rooms.quotas, request, STRICT_DELETION_FROM, Decision(topic.name), len(topic.partitions)):
+            result.error_code, result.error_message = THROTTLING_QUOTA_EXCEEDED, EXCEEDED
 
 
 def _given(state: DeleteState, version: int) -> tuple[object, ...]:
@@ -205,18 +250,18 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     controller_only=True,
     slices=Slices(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_partitions(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler, later: LaterReplies) -> Reply:
+def create_partitions(request: Request[CreatePartitionsRequest], rooms: ChangeRooms, later: LaterReplies) -> Reply:
     """Add partitions to topics; one that is named twice is left as it is."""
-    return later.computed(_grow(request, topics, logs), to_the_end=True)
+    return later.computed(_grow(request, rooms), to_the_end=True)
 
 
-def _grow(request: Request[CreatePartitionsRequest], topics: Topics, logs: LogReconciler) -> Steps[Reply]:
+def _grow(request: Request[CreatePartitionsRequest], rooms: ChangeRooms) -> Steps[Reply]:
     times = Counter(topic.name for topic in request.body.topics)
     response = CreatePartitionsResponse()
     for topic in {topic.name: topic for topic in request.body.topics}.values():
         is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
-        response.results.append((yield from _grown(topics, topic, request)) if is_named_once else _twice(topic.name))
-    return logs.reply(response, list(times), request.now)
+        response.results.append((yield from _grown(rooms, topic, request)) if is_named_once else _twice(topic.name))
+    return rooms.logs.reply(response, list(times), request.now)
 
 
 def _twice(name: str) -> Grown:
@@ -224,8 +269,13 @@ def _twice(name: str) -> Grown:
 
 
 def _grown(
-    topics: Topics, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
+    rooms: ChangeRooms, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
 ) -> Steps[Grown]:
+    topics = rooms.topics
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
+    if rooms.quotas.is_on:
+        decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=True)
+        if not _admitted(rooms.quotas, request, STRICT_GROWTH_FROM, decision, len(decision.replicas)):
+            return Grown(name=topic.name, error_code=THROTTLING_QUOTA_EXCEEDED, error_message=EXCEEDED)
     decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
     return Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message)

@@ -43,6 +43,7 @@ class Release:
     commits_checked: CommitsChecked = CommitsChecked.PARTITIONS
     failed_generation: int = -1
     stable_offset_for_all: bool = True
+    rests_first: bool = False
     any_time: bool = False
     bad_batches_close: bool = False
     inside: Inside = Inside.OFFSETS
@@ -155,6 +156,7 @@ def _made(name: str) -> Release:
         commits_checked=_at(name, traits.COMMITS_CHECKED),
         failed_generation=_at(name, traits.FAILED_GENERATION),
         stable_offset_for_all=_at(name, traits.STABLE_OFFSET_FOR_ALL),
+        rests_first=_at(name, traits.RESTS_FIRST),
         any_time=_at(name, traits.ANY_TIME),
         bad_batches_close=_at(name, traits.BAD_BATCHES_CLOSE),
         inside=_at(name, traits.INSIDE),

@@ -109,6 +109,9 @@ FAILED_GENERATION: Final[Since[int]] = (("0.8.0", 0), ("2.2", -1))
 STABLE_OFFSET_FOR_ALL: Final[Since[bool]] = (("0.8.0", False), ("2.1", True))
 """Whether Fetch returns the last stable offset also to clients that read uncommitted records."""
 
+RESTS_FIRST: Final[Since[bool]] = (("0.8.0", True), ("2.0", False))
+"""Whether the answer to a client that has used up its quota leaves when it has rested, and not at once (KIP-219)."""
+
 ANY_TIME: Final[Since[bool]] = (("0.8.0", True), ("3.0", False))
 """Whether ListOffsets takes a negative timestamp without a meaning as a timestamp to look for."""
 

@@ -38,6 +38,8 @@ class Peer:
     client_software_version: str = ""
     authentication: Authentication | None = None
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    client_id: str = ""
+    """The client id of its last request; noted only where there are quotas."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -81,6 +83,8 @@ class Request(Generic[Body]):
     denied: Message | None = None
     whole: Whole | None = None
     is_owned: bool = False
+    size: int = 0
+    """Bytes of its frame."""
 
     def repeats(self, *name: object) -> bool:
         """Whether something is named in several parts of the request: all that make its name."""
@@ -111,11 +115,20 @@ class Encoded:
     parts: Sequence[Part]
 
 
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """Send these parts and take no further request of the connection for so long (KIP-219); with `rests_first` send them then."""
+
+    parts: Sequence[Part]
+    throttle_ms: int
+    rests_first: bool = False
+
+
 Answerable = Message | Encoded | _NoReply | Close
 """What becomes an answer as it is."""
 
 Ready = Answerable | Mistake
 """An answer that can leave now; a message is not yet encoded."""
 
-Answer = Sequence[Part] | Close | None
-"""What the network does with a request: send these parts, close the connection, or nothing."""
+Answer = Sequence[Part] | Throttled | Close | None
+"""What the network does with a request: send these parts, perhaps with a rest, close the connection, or nothing."""

@@ -38,6 +38,8 @@ API_VERSIONS = ApiVersionsRequest.WIRE.key
 MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
 
 Handler = Callable[[Request[Message]], Reply]
+Encode = Callable[[Request[Message], Answerable], Answer]
+"""How a reply becomes an answer."""
 
 
 class Router:
@@ -63,11 +65,16 @@ class Router:
         self._is_controller = is_controller
         self._logins = logins
         self._guard = guard
+        self._encode: Encode = encoded
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(rooms)
             self._handlers |= {(key, version): (handler, route, route.whole_bytes(version)) for version in route.versions}
         self._at_hand: Request[Message] | None = None
+
+    def encode_by(self, encode: Encode) -> None:
+        """Have replies made answers by `encode`, which goes on to `encoded`."""
+        self._encode = encode
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
         """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
@@ -94,6 +101,7 @@ class Router:
             header, position = decode_request_header(frame)
             if len(frame) > whole_bytes:
                 request = Request(route.api, version, asked, correlation_id, header.client_id, route.message(), peer, release, now)
+                request.size = len(frame)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
                     return self._kept(request, self._ask(request, handler, route))
@@ -103,6 +111,7 @@ class Router:
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
         request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
+        request.size = len(frame)
         if owned:
             request.is_owned = True
         self._at_hand = request
@@ -110,7 +119,7 @@ class Router:
         if isinstance(reply, KEPT):
             return self._kept(request, reply)
         self._changes.made = False  # what was changed is whole: a mistake from here on is one in telling it
-        return _encode(request, reply)
+        return self._encode(request, reply)
 
     def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
         """A reply as the network takes it."""
@@ -119,7 +128,7 @@ class Router:
             return reply
         if isinstance(reply, Waiting):
             return self._later.keep(reply, partial(self._told, request))
-        return self._told(request, reply) if isinstance(reply, Mistake) else _encode(request, reply)
+        return self._told(request, reply) if isinstance(reply, Mistake) else self._encode(request, reply)
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that may name many things."""
@@ -164,7 +173,7 @@ class Router:
         if request is None:
             return Close(sentence)
         try:
-            return _encode(request, _refusal(request, error_code, sentence))
+            return self._encode(request, _refusal(request, error_code, sentence))
         except Unencodable:
             return Close(sentence)
 
@@ -197,12 +206,12 @@ class Router:
     def _told(self, request: Request[Message], reply: Ready) -> Answer:
         """A promised reply as bytes. All that it tells of has happened: a mistake in telling it costs this, or the connection."""
         changes = self._changes
-        answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(_encode, request, reply))
+        answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))
         if not isinstance(answer, Mistake):
             return answer
         refused = changes.attempted(partial(self._mistaken, request, answer))
         if request.whole is None and not isinstance(refused, Mistake):
-            answer = changes.attempted(partial(_encode, request, refused))
+            answer = changes.attempted(partial(self._encode, request, refused))
             if not isinstance(answer, Mistake):
                 return answer
         # Of many things, what they are is in none of the request's parts, so no response can say it of them.
@@ -234,7 +243,8 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
-def _encode(request: Request[Message], reply: Answerable) -> Answer:
+def encoded(request: Request[Message], reply: Answerable) -> Answer:
+    """A reply as bytes."""
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):

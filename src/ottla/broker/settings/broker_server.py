@@ -77,6 +77,10 @@ class ServerSettings(SettingsOf):
     auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata creates the topic.")
     broker_id = Setting(INT, -1, "An older name of node.id.")
     broker_rack = unset(STRING, "The rack or availability zone of this broker.")
+    controller_quota_window_num = Setting(
+        INT, 11, "Windows in which a client may save up what it may create and delete under a quota.", check=at_least(1)
+    )
+    controller_quota_window_size_seconds = Setting(INT, 1, "The length of such a window.", check=at_least(1))
     connections_max_idle_ms = Setting(LONG, 600_000, "Idle connections are closed after this time.")
     controller_listener_names = unset(LIST, "Listeners that are not opened: there are no controllers to be reached at them.")
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is created without a number.", check=at_least(1))
@@ -113,6 +117,12 @@ class ServerSettings(SettingsOf):
         64 << 20,
         "Memory for requests that arrive in parts or are being served, over all connections: beyond it they are read later. A "
         "quarter is for those up to a megabyte; one larger than the rest has it alone. 0 or less sets no limit.",
+    )
+    quota_window_num = Setting(
+        INT, 11, "Windows in which an address may save up the connections that it may make under a quota.", check=at_least(1)
+    )
+    quota_window_size_seconds = Setting(
+        INT, 1, "The length of a window, in which a client may save up what it may use under a quota.", check=at_least(1)
     )
     socket_receive_buffer_bytes = Setting(INT, -1, "Size of the sockets' receive buffer; -1 leaves it to the system.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))

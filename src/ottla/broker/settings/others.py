@@ -53,8 +53,6 @@ controller.quorum.fetch.timeout.ms int 2000 start
 controller.quorum.request.timeout.ms int 2000 start
 controller.quorum.retry.backoff.ms int 20 start
 controller.quorum.voters list "" start
-controller.quota.window.num int 11 start
-controller.quota.window.size.seconds int 1 start
 controller.socket.timeout.ms int 30000 start
 cordoned.log.dirs list "" one
 create.topic.policy.class.name class - start
@@ -109,8 +107,6 @@ principal.builder.class class @common.security.authenticator.DefaultKafkaPrincip
 process.roles list - start
 producer.purgatory.purge.interval.requests int 1000 start
 queued.max.requests int 500 start
-quota.window.num int 11 start
-quota.window.size.seconds int 1 start
 remote.fetch.max.wait.ms int 500 all 1
 remote.list.offsets.request.timeout.ms long 30000 all 1
 remote.log.index.file.cache.total.size.bytes long 1073741824 all 1

@@ -1,0 +1,35 @@
+"""A bucket of tokens: what somebody may still do under a quota. Knows time as an argument, nothing of what is counted."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+MS: Final = 1000.0
+
+
+class TokenBucket:
+    """`per_second` tokens come in, up to `most`; taking more than there are leaves a debt. A new bucket is full."""
+
+    __slots__ = ("_at_ms", "_tokens", "most", "per_second")
+
+    def __init__(self, per_second: float, most: float, now_ms: int) -> None:
+        self.per_second = per_second
+        self.most = most
+        self._tokens = most
+        self._at_ms = now_ms
+
+    def take(self, amount: float, now_ms: int) -> None:
+        self._tokens = self.left(now_ms) - amount
+
+    def left(self, now_ms: int) -> float:
+        """The tokens that are there; below 0 it is a debt."""
+        if now_ms > self._at_ms:
+            self._tokens = min(self.most, self._tokens + self.per_second * (now_ms - self._at_ms) / MS)
+            self._at_ms = now_ms
+        return self._tokens
+
+    def debt_ms(self, now_ms: int) -> int:
+        """How long it takes until the debt is paid; 0 without a debt."""
+        left = self.left(now_ms)
+        return 0 if left >= 0 else ceil(-left / self.per_second * MS)

@@ -1,0 +1,159 @@
+"""The quotas of clients as they are enforced: who has used how much, and for how long he has to rest (KIP-13, 124, 599).
+
+A quota lets a client save up what it may do in one window (`quota.window.size.seconds`), so that the rate over any longer time is
+the quota's. Mutations of the controller may be saved up over all windows, as in Kafka. Knows the registry's image and settings;
+knows no requests and no connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.broker.quotas.buckets import TokenBucket
+from ottla.broker.quotas.precedence import bound_of
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, OF_CLIENTS, REQUEST_PERCENTAGE, QuotaEntity
+from ottla.ports import Now
+
+MOST_KNOWN: Final = 10_000
+"""So many clients are known by each quota: beyond, those are forgotten that owe nothing, and then those who came first."""
+
+LEAST_SHARE: Final = 10
+"""A reader gets what it has saved up, or at least what it may read in one part of so many of a window."""
+
+MS: Final = 1000
+PERCENT_OF_NS: Final = 100 / 1_000_000_000
+
+
+class KindOfQuota:
+    """All quotas of one kind. Clients of one owner share a bucket, which is full when the first of them comes."""
+
+    def __init__(self) -> None:
+        self.bounds: dict[QuotaEntity, float] = {}
+        self.window_s = 1.0
+        self._buckets: dict[QuotaEntity, TokenBucket] = {}
+        self._known: dict[tuple[str, str], TokenBucket | None] = {}
+
+    def load(self, quotas: Mapping[QuotaEntity, float], window_s: float) -> None:
+        """Let these be in force. Whoever's quota is as it was goes on with what he has saved or owes."""
+        self.bounds = dict(quotas)
+        self.window_s = window_s
+        self._known.clear()
+
+    @property
+    def known(self) -> int:
+        """How many clients it knows."""
+        return max(len(self._known), len(self._buckets))
+
+    def bucket(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
+        """The bucket of a client; None where he has no quota."""
+        if not self.bounds:
+            return None
+        try:
+            return self._known[user, client_id]
+        except KeyError:
+            if len(self._known) >= MOST_KNOWN:
+                self._forget(now_ms)
+            bucket = self._known[user, client_id] = self._find(user, client_id, now_ms)
+            return bucket
+
+    def _find(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
+        bound = bound_of(self.bounds, user, client_id)
+        if bound is None:
+            return None
+        most = bound.per_second * self.window_s
+        bucket = self._buckets.get(bound.owner)
+        if bucket is None or (bucket.per_second, bucket.most) != (bound.per_second, most):
+            bucket = self._buckets[bound.owner] = TokenBucket(bound.per_second, most, now_ms)
+        return bucket
+
+    def _forget(self, now_ms: int) -> None:
+        self._known.clear()
+        owing = [(owner, bucket) for owner, bucket in self._buckets.items() if bucket.left(now_ms) < bucket.most]
+        self._buckets = dict(owing[-MOST_KNOWN // 2 :])
+
+
+class Client(NamedTuple):
+    """Who uses something up: the principal of a connection, such as User:alice, and the client id of a request."""
+
+    principal: str
+    id: str
+
+    @property
+    def user(self) -> str:
+        return self.principal.partition(":")[2]
+
+
+class ClientQuotas:
+    """What clients have used of their quotas. `is_on`: whether there are any; `told` are called when they have changed."""
+
+    def __init__(self, image: ClusterImage, settings: SettingsInForce, now: Callable[[], Now]) -> None:
+        self.is_on = False
+        self.told: list[Callable[[], None]] = []
+        self._image = image
+        self._settings = settings
+        self._now = now
+        self._kinds = {key: KindOfQuota() for key in OF_CLIENTS}
+
+    def load(self) -> None:
+        """Put in force what the image says."""
+        for key, kind in self._kinds.items():
+            found = {entity: quotas[key] for entity, quotas in self._image.quotas.items() if key in quotas}
+            kind.load(found, self._saved_s(key))
+        self.is_on = any(kind.bounds for kind in self._kinds.values())
+        for tell in self.told:
+            tell()
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether anybody's use of the broker's thread is limited."""
+        return bool(self._kinds[REQUEST_PERCENTAGE].bounds)
+
+    def debt_ms(self, key: str, client: Client) -> int:
+        """How long a client has to rest for what he has used; 0 if he has not."""
+        bucket, now_ms = self._bucket(key, client)
+        return 0 if bucket is None else bucket.debt_ms(now_ms)
+
+    def request_debt_ms(self, client: Client) -> int:
+        """The same for the time of the broker's thread: one window at most, as in Kafka."""
+        kind = self._kinds[REQUEST_PERCENTAGE]
+        return min(self.debt_ms(REQUEST_PERCENTAGE, client), round(kind.window_s * MS)) if kind.bounds else 0
+
+    def use(self, key: str, client: Client, amount: float) -> None:
+        """Count what a client has used."""
+        bucket, now_ms = self._bucket(key, client)
+        if bucket is not None:
+            bucket.take(amount, now_ms)
+
+    def use_time(self, client: Client, used_ns: int) -> None:
+        """Count time of the broker's thread."""
+        self.use(REQUEST_PERCENTAGE, client, used_ns * PERCENT_OF_NS)
+
+    def has_to_rest(self, principal: str, client_id: str | None) -> bool:
+        """Whether a reader has read so much that it gets nothing now."""
+        return self.debt_ms(CONSUMER_BYTE_RATE, Client(principal, client_id or "")) > 0
+
+    def readable(self, principal: str, client_id: str | None, most: int) -> int:
+        """How many of so many bytes a reader may take at once."""
+        bucket, now_ms = self._bucket(CONSUMER_BYTE_RATE, Client(principal, client_id or ""))
+        return most if bucket is None else max(1, min(most, int(max(bucket.left(now_ms), bucket.most / LEAST_SHARE))))
+
+    def admits(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> bool:
+        """Whether so many partitions may be created or deleted; they are counted then. Only where it `is_strict` they may not."""
+        client = Client(principal, client_id or "")
+        if is_strict and self.debt_ms(CONTROLLER_MUTATION_RATE, client):
+            return False
+        self.use(CONTROLLER_MUTATION_RATE, client, partitions)
+        return True
+
+    def _bucket(self, key: str, client: Client) -> tuple[TokenBucket | None, int]:
+        now_ms = self._now().mono_ms
+        return self._kinds[key].bucket(client.user, client.id, now_ms), now_ms
+
+    def _saved_s(self, key: str) -> float:
+        settings = self._settings.value
+        if key == CONTROLLER_MUTATION_RATE:
+            return settings.controller_quota_window_num * settings.controller_quota_window_size_seconds
+        return settings.quota_window_size_seconds

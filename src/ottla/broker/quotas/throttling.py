@@ -1,0 +1,84 @@
+"""Where quotas meet requests: what each one used is counted when it is answered, and who has used too much is made to rest.
+
+The answer leaves at once and tells how long; the connection is muted then (KIP-219). Knows which APIs move records, and nothing of
+how they are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from ottla.broker.quotas.client_quotas import Client, ClientQuotas
+from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Request, Throttled
+from ottla.broker.serving.router import Encode
+from ottla.cluster.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
+from ottla.ports import FileSlice, Part
+from ottla.wire.api.create_partitions import CreatePartitionsRequest
+from ottla.wire.api.create_topics import CreateTopicsRequest
+from ottla.wire.api.delete_topics import DeleteTopicsRequest
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.schema import Message
+
+PRODUCE: Final = ProduceRequest.WIRE.key
+FETCH: Final = FetchRequest.WIRE.key
+BY_KEY: Final = {
+    PRODUCE: PRODUCER_BYTE_RATE,
+    FETCH: CONSUMER_BYTE_RATE,
+    CreateTopicsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
+    DeleteTopicsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
+    CreatePartitionsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
+}
+"""The quota that an API uses up, beside that of requests."""
+THROTTLE_TIME: Final = "throttle_time_ms"
+_INT32: Final = Struct(">i")
+
+
+class Throttling:
+    """Makes answers of replies where there are quotas. `encode` does so where there are none."""
+
+    def __init__(self, quotas: ClientQuotas, encode: Encode) -> None:
+        self._quotas = quotas
+        self._encode = encode
+
+    def answer(self, request: Request[Message], reply: Answerable) -> Answer:
+        """The answer to a request, and how long its connection has to rest after it."""
+        if isinstance(reply, Close):
+            return reply
+        client = Client(request.peer.principal, request.client_id or "")
+        request.peer.client_id = client.id
+        throttle_ms = self._debt_ms(request, reply, client)
+        if throttle_ms:
+            reply = told(request, reply, throttle_ms)
+        answer = self._encode(request, reply)
+        if isinstance(answer, (Close, Throttled)):
+            return answer
+        parts: Sequence[Part] = answer or ()
+        if request.api.key == FETCH and not (isinstance(reply, FetchResponse) and not reply.responses):
+            size = sum(part.size if isinstance(part, FileSlice) else len(part) for part in parts)
+            self._quotas.use(CONSUMER_BYTE_RATE, client, size)
+        return Throttled(parts, throttle_ms, rests_first=request.release.rests_first) if throttle_ms else answer
+
+    def _debt_ms(self, request: Request[Message], reply: Answerable, client: Client) -> int:
+        quotas, key = self._quotas, request.api.key
+        throttle_ms = 0 if reply is NO_REPLY else quotas.request_debt_ms(client)
+        if key == PRODUCE:
+            quotas.use(PRODUCER_BYTE_RATE, client, request.size)
+        by_key = BY_KEY.get(key)
+        return throttle_ms if by_key is None else max(throttle_ms, quotas.debt_ms(by_key, client))
+
+
+def told(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answerable:
+    """A reply that tells how long its client has to rest, where its version has a place for it."""
+    if isinstance(reply, Message):
+        if hasattr(reply, THROTTLE_TIME):
+            setattr(reply, THROTTLE_TIME, throttle_ms)
+        return reply
+    if isinstance(reply, Encoded):
+        here = [field.name for field in request.api.response.WIRE.fields if request.version in field.present]
+        first = reply.parts[0] if reply.parts else b""
+        if here and here[0] == THROTTLE_TIME and not isinstance(first, FileSlice):
+            return Encoded([_INT32.pack(throttle_ms) + bytes(first[_INT32.size :]), *reply.parts[1:]])
+    return reply

@@ -1,0 +1,141 @@
+"""Decisions about quotas: what clients may ask for, by user, client id and address (KIP-13, 55, 124, 546, 599, 612).
+
+Knows what can be set for whom, and where it stands in the registry; knows no requests, and enforces nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from math import isnan
+from typing import Final, NamedTuple
+
+from ottla.cluster import layout
+from ottla.cluster.decision import Decision
+from ottla.ports import Change
+from ottla.wire.errors import INVALID_REQUEST
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+WHOLE: Final = {PRODUCER_BYTE_RATE: "LONG", CONSUMER_BYTE_RATE: "LONG", CONNECTION_CREATION_RATE: "INT"}
+"""Quotas that are whole numbers, with Kafka's name of what must hold them."""
+LARGEST: Final = {"LONG": (1 << 63) - 1, "INT": (1 << 31) - 1}
+OF_CLIENTS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
+OF_ADDRESSES: Final = (CONNECTION_CREATION_RATE,)
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+TYPES: Final = (USER, CLIENT_ID, IP)
+DEFAULT: Final = ""
+"""The name that stands for all which have no quota of their own."""
+
+
+class QuotaEntity(NamedTuple):
+    """For whom quotas are: a user, a client id, both together, or an address. `DEFAULT` is all of the kind, None is not named."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+    @property
+    def names(self) -> dict[str, str | None]:
+        """Type -> name, as requests have them: None for all of the type."""
+        return {kind: name or None for kind, name in zip(TYPES, self, strict=True) if name is not None}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in self.names.items())
+
+
+class RefusedQuota(Exception):
+    """A quota that cannot be: one sentence."""
+
+
+def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
+    """The entity of these types and names (None: all of the type). Raises `RefusedQuota`."""
+    found: dict[str, str] = {}
+    for kind, name in named:
+        if kind not in TYPES:
+            raise RefusedQuota(f"Unhandled client quota entity type: {kind}; there are {', '.join(TYPES)}.")
+        if kind in found:
+            raise RefusedQuota(f"Invalid client quota entity, duplicate entity entry {kind}: name it once.")
+        if name == "":
+            raise RefusedQuota(f"Empty {kind} not supported: give a name, or none for all.")
+        found[kind] = DEFAULT if name is None else name
+    if not found:
+        raise RefusedQuota("Invalid empty client quota entity: name a user, a client-id or an ip.")
+    if IP in found and len(found) > 1:
+        raise RefusedQuota("Invalid quota entity combination, IP entity should not be combined with User or ClientId.")
+    if found.get(IP):
+        try:
+            found[IP] = str(ip_address(found[IP]))
+        except ValueError:
+            raise RefusedQuota(f"{found[IP]} is not a valid IP: give an address, not the name of a host.") from None
+    return QuotaEntity(found.get(USER), found.get(CLIENT_ID), found.get(IP))
+
+
+def altered(
+    entity: QuotaEntity, present: Mapping[QuotaEntity, Mapping[str, float]], ops: list[tuple[str, float | None]]
+) -> dict[str, float]:
+    """The quotas of an entity once these were set, or with None removed. Raises `RefusedQuota`."""
+    after = dict(present.get(entity, {}))
+    keys = [key for key, _ in ops]
+    for key, value in ops:
+        if keys.count(key) > 1:
+            raise RefusedQuota(f"Duplicate quota key {key} not updating quota for this entity {entity}: give it once.")
+        if value is None:
+            after.pop(key, None)
+        else:
+            _check(entity, key, value)
+            after[key] = value
+    return after
+
+
+def _check(entity: QuotaEntity, key: str, value: float) -> None:
+    allowed = OF_CLIENTS if entity.ip is None else OF_ADDRESSES
+    if key not in allowed:
+        raise RefusedQuota(f"Invalid configuration key {key}; for {entity} there are {', '.join(allowed)}.")
+    if isnan(value) or value <= 0:
+        raise RefusedQuota(f"Quota {key} must be greater than 0.")
+    kind = WHOLE.get(key)
+    if kind is None:
+        return
+    if value > LARGEST[kind]:
+        raise RefusedQuota(f"Proposed value for {key} is too large for a {kind}.")
+    if abs(value % 1) > 1e-6:
+        raise RefusedQuota(f"{key} cannot be a fractional value.")
+
+
+def decide(entity: QuotaEntity, quotas: Mapping[str, float], user_configs: Mapping[str, Mapping[str, str]]) -> Decision:
+    """Let an entity have these quotas, all that it has. `user_configs`: the texts of each user, of which others are kept."""
+    texts = {key: _text(key, value) for key, value in quotas.items()}
+    if entity.user is not None and entity.client_id is None:
+        kept = user_configs.get(entity.user, {})
+        texts = {name: text for name, text in kept.items() if name not in OF_CLIENTS} | texts
+    return Decision(str(entity), changes=(Change(_path(entity), layout.config_json(texts)),))
+
+
+def refused(name: str, why: RefusedQuota) -> Decision:
+    """The decision to change nothing, with the reason."""
+    return Decision(name, INVALID_REQUEST, str(why))
+
+
+def quotas_in(configs: Mapping[str, str]) -> dict[str, float]:
+    """The quotas of an entry: those of its settings that are quotas. Raises `ValueError`."""
+    return {key: float(configs[key]) for key in (*OF_CLIENTS, *OF_ADDRESSES) if key in configs}
+
+
+def _text(key: str, value: float) -> str:
+    return str(round(value)) if key in WHOLE else repr(float(value))
+
+
+def _path(entity: QuotaEntity) -> str:
+    if entity.ip is not None:
+        return layout.ip_config_path(entity.ip)
+    if entity.user is None:
+        return layout.client_config_path(entity.client_id or DEFAULT)
+    if entity.client_id is None:
+        return layout.user_config_path(entity.user)
+    return layout.user_client_config_path(entity.user, entity.client_id)

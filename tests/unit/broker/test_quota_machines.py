@@ -1,0 +1,137 @@
+"""Quotas as pure machines: whose quota holds, and that over time a client gets what it says, no more and no less."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+
+from ottla.broker.quotas.buckets import TokenBucket
+from ottla.broker.quotas.client_quotas import MOST_KNOWN, KindOfQuota
+from ottla.broker.quotas.precedence import bound_of
+from ottla.cluster.quotas import QuotaEntity
+
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+
+IN_ORDER = [
+    QuotaEntity("alice", "app"),
+    QuotaEntity("alice", ""),
+    QuotaEntity("alice"),
+    QuotaEntity("", "app"),
+    QuotaEntity("", ""),
+    QuotaEntity(""),
+    QuotaEntity(None, "app"),
+    QuotaEntity(None, ""),
+]
+"""As Kafka's documentation lists them, the first that is set counts."""
+
+
+@pytest.mark.parametrize(
+    "chosen", list(product((False, True), repeat=len(IN_ORDER))), ids=lambda bits: "".join("01"[b] for b in bits)
+)
+def test_the_most_precise_quota_that_is_set_counts(chosen: tuple[bool, ...]) -> None:
+    quotas = {entity: float(number + 1) for number, entity in enumerate(IN_ORDER) if chosen[number]}
+    bound = bound_of(quotas, "alice", "app")
+    assert (None if bound is None else bound.per_second) == (min(quotas.values()) if quotas else None)
+
+
+@pytest.mark.parametrize(
+    ("entity", "owner"),
+    [
+        (QuotaEntity("", ""), QuotaEntity("alice", "app")),
+        (QuotaEntity("alice", ""), QuotaEntity("alice", "app")),
+        (QuotaEntity("", "app"), QuotaEntity("alice", "app")),
+        (QuotaEntity(""), QuotaEntity("alice")),
+        (QuotaEntity(None, ""), QuotaEntity(None, "app")),
+    ],
+)
+def test_a_default_is_a_quota_of_its_own_for_each_whom_it_is_for(entity: QuotaEntity, owner: QuotaEntity) -> None:
+    bound = bound_of({entity: 1.0}, "alice", "app")
+    assert bound is not None
+    assert bound.owner == owner
+
+
+def test_who_gives_no_client_id_has_no_quota_of_client_ids() -> None:
+    assert bound_of({QuotaEntity(None, ""): 1.0, QuotaEntity("", ""): 1.0}, "alice", "") is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_rests_as_told_gets_his_quota_within_a_part_in_twenty_in_any_half_minute(seed: int) -> None:
+    rng = random.Random(seed)
+    rate = 10 ** rng.uniform(2, 9)
+    sizes = rng.choice([(0.001, 0.01), (0.01, 0.2), (0.3, 0.5)])  # parts of what a second allows
+    bucket, now_ms, log = TokenBucket(rate, rate, 0), 0, list[tuple[int, float]]()
+    while now_ms < 120_000:
+        size = rate * rng.uniform(*sizes)
+        bucket.take(size, now_ms)
+        log.append((now_ms, size))
+        now_ms += bucket.debt_ms(now_ms)
+    for start_ms in range(0, 90_000, 5_000):
+        used = sum(size for at_ms, size in log if start_ms <= at_ms < start_ms + 30_000)
+        assert used == pytest.approx(30 * rate, rel=0.05)
+
+
+def test_in_a_simulated_week_a_client_that_comes_and_goes_never_gets_more_than_its_quota_and_a_window() -> None:
+    rng = random.Random(1)
+    rate, window_s = 1_000_000.0, 1.0
+    bucket, now_ms, used = TokenBucket(rate, rate * window_s, 0), 0, 0.0
+    while now_ms < WEEK_MS:
+        size = rng.uniform(1, 50_000_000)
+        bucket.take(size, now_ms)
+        used += size
+        rest_ms = bucket.debt_ms(now_ms)
+        paid_by_ms = now_ms + rest_ms
+        assert used <= rate * (paid_by_ms / 1000 + window_s)
+        now_ms = paid_by_ms + rng.choice([0, 0, rng.randrange(HOUR_MS)])
+    assert used > 0
+
+
+def test_a_debt_is_paid_to_the_millisecond() -> None:
+    bucket = TokenBucket(1000.0, 1000.0, 0)
+    bucket.take(1000, 0)
+    assert bucket.debt_ms(0) == 0
+    bucket.take(250, 0)
+    assert [bucket.debt_ms(now_ms) for now_ms in (0, 100, 249, 250)] == [250, 150, 1, 0]
+
+
+def test_a_clock_that_goes_back_gives_nothing_away() -> None:
+    bucket = TokenBucket(1000.0, 1000.0, 5000)
+    bucket.take(1500, 5000)
+    assert bucket.debt_ms(4000) == 500
+
+
+def test_all_that_share_a_quota_share_what_is_left_of_it() -> None:
+    kind = KindOfQuota()
+    kind.load({QuotaEntity("alice"): 10.0}, 1.0)
+    one, other = kind.bucket("alice", "app", 0), kind.bucket("alice", "tool", 0)
+    assert one is other
+    assert one is not None
+    assert kind.bucket("bob", "app", 0) is None
+
+
+def test_a_quota_that_did_not_change_keeps_what_clients_owe() -> None:
+    kind = KindOfQuota()
+    kind.load({QuotaEntity("alice"): 10.0}, 1.0)
+    bucket = kind.bucket("alice", "app", 0)
+    assert bucket is not None
+    bucket.take(100, 0)
+    kind.load({QuotaEntity("alice"): 10.0, QuotaEntity("bob"): 5.0}, 1.0)
+    assert kind.bucket("alice", "app", 0) is bucket
+    kind.load({QuotaEntity("alice"): 20.0}, 1.0)
+    raised = kind.bucket("alice", "app", 0)
+    assert raised is not None
+    assert raised.debt_ms(0) == 0
+
+
+def test_made_up_client_ids_do_not_fill_the_memory_nor_free_those_who_owe_something() -> None:
+    kind = KindOfQuota()
+    kind.load({QuotaEntity("", ""): 1.0}, 1.0)
+    debtor = kind.bucket("alice", "app", 0)
+    assert debtor is not None
+    debtor.take(1000, 0)
+    for number in range(3 * MOST_KNOWN):
+        kind.bucket("mallory", str(number), 0)
+    assert kind.bucket("alice", "app", 0) is debtor
+    assert kind.known <= MOST_KNOWN
