@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # as type checkers know it, without the time that importi
 if TYPE_CHECKING:
     from ottla.client.admin import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
     from ottla.client.errors import (
+        AuthenticationFailed,
         BrokerError,
         Closed,
         CommitFailed,
@@ -64,6 +65,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AuthenticationFailed",
     "Broker",
     "BrokerError",
     "BrokerFailed",
@@ -112,8 +114,8 @@ __all__ = [
 
 _HOMES = {
     "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
-    "ottla.client.errors": "BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange ProducerFenced TimedOut "
-    "TransactionAbortable TransactionError TransactionFailed UnknownTopic",
+    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange "
+    "ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
     "ottla.client.metadata": "PartitionInfo TopicInfo",
     "ottla.client.transaction_admin": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",

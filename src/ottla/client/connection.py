@@ -65,6 +65,11 @@ class ClientConnection:
     def unanswered(self) -> Sequence[InFlight]:
         return self._sent
 
+    @property
+    def has_only_greeted(self) -> bool:
+        """Whether a first request after ApiVersions waits for its answer."""
+        return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
+
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
         """The first request on every connection. Its answer goes to `greeted`."""
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)

@@ -6,6 +6,7 @@
     │   └── UnknownTopic        … UNKNOWN_TOPIC_OR_PARTITION
     ├── ConnectionFailed        no broker could be reached, or the connection broke (retriable; also a ConnectionError)
     ├── TimedOut                no answer within the time allowed (retriable; also a TimeoutError)
+    ├── AuthenticationFailed    TLS or a login failed: broker and client do not trust each other
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has moved on: another member owns the partitions
@@ -25,6 +26,7 @@ from ottla.wire import errors as table
 
 __all__ = [
     "UNKNOWN_SERVER_ERROR",
+    "AuthenticationFailed",
     "BrokerError",
     "Closed",
     "CommitFailed",
@@ -77,6 +79,14 @@ class TimedOut(KafkaError, TimeoutError):
     """There was no answer within the time allowed."""
 
     retriable = True
+
+
+class AuthenticationFailed(KafkaError):
+    """The broker refused the login or the client's certificate, or the client refused the broker's; trying again does not help."""
+
+    def __init__(self, sentence: str, code: int = UNKNOWN_SERVER_ERROR) -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 class NotSupported(KafkaError):

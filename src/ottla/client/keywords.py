@@ -9,6 +9,44 @@ from typing import TypedDict
 class ClientKeywords(TypedDict, total=False):
     """Settings of every client."""
 
+    security_protocol: str
+    """How connections are secured: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    ssl_truststore_location: str | None
+    """The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."""
+    ssl_truststore_password: str | None
+    """The password of a PKCS#12 trust store."""
+    ssl_truststore_type: str | None
+    """PEM or PKCS12; the file itself says it where this does not."""
+    ssl_truststore_certificates: str | None
+    """The certificates to trust, as text in PEM."""
+    ssl_keystore_location: str | None
+    """The file of this client's private key and certificates, PEM or PKCS#12."""
+    ssl_keystore_password: str | None
+    """The password of a PKCS#12 key store."""
+    ssl_keystore_type: str | None
+    """PEM or PKCS12; the file itself says it where this does not."""
+    ssl_keystore_key: str | None
+    """This client's private key, as text in PEM."""
+    ssl_keystore_certificate_chain: str | None
+    """The certificates of that key, as text in PEM."""
+    ssl_key_password: str | None
+    """The password of an encrypted private key."""
+    ssl_endpoint_identification_algorithm: str
+    """https: a broker's certificate must be that of its host; "" accepts one of any host."""
+    ssl_enabled_protocols: str | Iterable[str]
+    """The versions of TLS to speak: TLSv1.2, TLSv1.3."""
+    ssl_cipher_suites: str | Iterable[str]
+    """The ciphers of TLS 1.2 to offer, by Java's or OpenSSL's names."""
+    ssl_context: object | None
+    """An `ssl.SSLContext` of one's own in place of all other ssl_* settings."""
+    sasl_mechanism: str
+    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."""
+    sasl_username: str | None
+    """The name of the user, for PLAIN and SCRAM."""
+    sasl_password: str | None
+    """The user's password."""
+    sasl_jaas_config: str | None
+    """Name and password as Java's clients have them, such as in a file for --command-config."""
     client_id: str | None
     """The name under which brokers log this client."""
     request_timeout_ms: int
@@ -25,8 +63,6 @@ class ClientKeywords(TypedDict, total=False):
     """How long a call may take, retries included."""
     api_version: str | None
     """The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."""
-    security_protocol: str
-    """How connections are secured; TLS and SASL are not supported yet."""
 
 
 class ProducerKeywords(ClientKeywords, total=False):

@@ -6,13 +6,15 @@ Knows names and values, not what a setting does. `ottla.client.keywords` is writ
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.assignors import STRATEGIES
+from ottla.client.checks import at_least, flag, named, one_of, setting, text, words
 from ottla.client.errors import SettingError
+from ottla.client.security import SecureSettings
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import releases
 
@@ -25,66 +27,13 @@ LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 
 CLIENT_ID: str | None = "ottla"
 
-T = TypeVar("T")
-Check = Callable[[str, object], T]
-"""From a setting's name and the value given to the value kept. Raises `SettingError`."""
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
-def setting(default: T, check: Check[T], sentence: str, *, given: str = "") -> T:
-    """Declare a setting. `given` is the type of what may be given for it, where that is more than the type of what is kept."""
-    return field(default=default, metadata={"check": check, "sentence": sentence, "given": given})
-
-
-def _at_least(least: int) -> Check[int]:
-    def check(name: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SettingError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-        return value
-
-    return check
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise SettingError(f"{name} must be True or False, not {value!r}.")
-    return value
-
-
-def _text(name: str, value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise SettingError(f"{name} must be a string, not {value!r}.")
-    return value
-
-
-def _name(name: str, value: object) -> str | None:
-    if value == "":
-        raise SettingError(f"{name} is empty: leave it out, or name one.")
-    return _text(name, value)
-
-
-def _one_of(choices: Iterable[str]) -> Check[str]:
-    allowed = list(choices)
-
-    def check(name: str, value: object) -> str:
-        if str(value) not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
-        return str(value)
-
-    return check
-
-
-def _words(name: str, value: object) -> tuple[str, ...]:
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, Iterable):
-        raise SettingError(f"{name} must be a string or several, not {value!r}.")
-    return tuple(str(word).strip() for word in words)
-
-
 def _strategies(name: str, value: object) -> tuple[str, ...]:
-    names = _words(name, value)
+    names = words(name, value)
     for word in names:
-        _one_of(STRATEGIES)(name, word)
+        one_of(STRATEGIES)(name, word)
     if not names:
         raise SettingError(f"{name} is empty: name at least one of {', '.join(STRATEGIES)}.")
     return names
@@ -100,13 +49,13 @@ def _release(name: str, value: object) -> str | None:
 
 
 def _servers(name: str, value: object) -> str:
-    joined = ",".join(_words(name, value))
+    joined = ",".join(words(name, value))
     parse_servers(joined)
     return joined
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(SecureSettings):
     """What every client needs. Times in ms, sizes in bytes."""
 
     bootstrap_servers: str = setting(
@@ -115,18 +64,15 @@ class ClientSettings:
         "The brokers to contact first, as host:port; several as a list, or separated by commas.",
         given="str | Iterable[str]",
     )
-    client_id: str | None = setting(CLIENT_ID, _text, "The name under which brokers log this client.")
-    request_timeout_ms: int = setting(30_000, _at_least(1), "How long one request may take.")
-    retry_backoff_ms: int = setting(100, _at_least(0), "The pause before a failed request is sent again.")
-    reconnect_backoff_ms: int = setting(50, _at_least(0), "The pause before connecting to a broker again.")
-    reconnect_backoff_max_ms: int = setting(1_000, _at_least(0), "The longest that pause grows while a broker stays unreachable.")
-    metadata_max_age_ms: int = setting(300_000, _at_least(1), "How old metadata may grow before it is refreshed.")
-    default_api_timeout_ms: int = setting(60_000, _at_least(1), "How long a call may take, retries included.")
+    client_id: str | None = setting(CLIENT_ID, text, "The name under which brokers log this client.")
+    request_timeout_ms: int = setting(30_000, at_least(1), "How long one request may take.")
+    retry_backoff_ms: int = setting(100, at_least(0), "The pause before a failed request is sent again.")
+    reconnect_backoff_ms: int = setting(50, at_least(0), "The pause before connecting to a broker again.")
+    reconnect_backoff_max_ms: int = setting(1_000, at_least(0), "The longest that pause grows while a broker stays unreachable.")
+    metadata_max_age_ms: int = setting(300_000, at_least(1), "How old metadata may grow before it is refreshed.")
+    default_api_timeout_ms: int = setting(60_000, at_least(1), "How long a call may take, retries included.")
     api_version: str | None = setting(
         None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."
-    )
-    security_protocol: str = setting(
-        "PLAINTEXT", _one_of(["PLAINTEXT"]), "How connections are secured; TLS and SASL are not supported yet."
     )
 
     def consistent(self, given: Collection[str]) -> Self:
@@ -140,27 +86,27 @@ class ProducerSettings(ClientSettings):
 
     acks: str = setting(
         "all",
-        _one_of(ACKS),
+        one_of(ACKS),
         "Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody).",
         given="str | int",
     )
-    enable_idempotence: bool = setting(True, _flag, "Write each batch once even if it is sent twice; needs acks=all.")
-    linger_ms: int = setting(5, _at_least(0), "How long a batch waits for more records.")
-    batch_size: int = setting(262_144, _at_least(1), "The size at which a batch is full.")
-    buffer_memory: int = setting(67_108_864, _at_least(1), "The bytes of unsent records beyond which send() waits.")
+    enable_idempotence: bool = setting(True, flag, "Write each batch once even if it is sent twice; needs acks=all.")
+    linger_ms: int = setting(5, at_least(0), "How long a batch waits for more records.")
+    batch_size: int = setting(262_144, at_least(1), "The size at which a batch is full.")
+    buffer_memory: int = setting(67_108_864, at_least(1), "The bytes of unsent records beyond which send() waits.")
     max_block_ms: int = setting(
-        60_000, _at_least(0), "How long send() may wait for metadata or for memory, and a step of a transaction for brokers."
+        60_000, at_least(0), "How long send() may wait for metadata or for memory, and a step of a transaction for brokers."
     )
-    compression_type: str = setting("none", _one_of(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
-    max_request_size: int = setting(1_048_576, _at_least(1), "The largest record and the largest request.")
+    compression_type: str = setting("none", one_of(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    max_request_size: int = setting(1_048_576, at_least(1), "The largest record and the largest request.")
     max_in_flight_requests_per_connection: int = setting(
-        5, _at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
+        5, at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
     )
-    delivery_timeout_ms: int = setting(120_000, _at_least(1), "How long a record may take to be acknowledged, retries included.")
+    delivery_timeout_ms: int = setting(120_000, at_least(1), "How long a record may take to be acknowledged, retries included.")
     transactional_id: str | None = setting(
-        None, _name, "The name that makes records part of transactions; a newer producer of that name fences this one (KIP-98)."
+        None, named, "The name that makes records part of transactions; a newer producer of that name fences this one (KIP-98)."
     )
-    transaction_timeout_ms: int = setting(60_000, _at_least(1), "How long a transaction may be open before brokers abort it.")
+    transaction_timeout_ms: int = setting(60_000, at_least(1), "How long a transaction may be open before brokers abort it.")
 
     @property
     def acks_code(self) -> int:
@@ -190,39 +136,39 @@ class ConsumerSettings(ClientSettings):
     """A consumer's settings."""
 
     group_id: str | None = setting(
-        None, _text, "The group whose members share the topics' partitions; without one, all partitions are read."
+        None, text, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
-    group_instance_id: str | None = setting(None, _text, "A name that survives restarts: makes this a static member (KIP-345).")
+    group_instance_id: str | None = setting(None, text, "A name that survives restarts: makes this a static member (KIP-345).")
     auto_offset_reset: str = setting(
         "latest",
-        _one_of(["earliest", "latest", "none"]),
+        one_of(["earliest", "latest", "none"]),
         "Where to start without a valid committed offset: earliest, latest, or none (an error).",
     )
-    enable_auto_commit: bool = setting(True, _flag, "Commit the offsets of processed records periodically and on close.")
-    auto_commit_interval_ms: int = setting(5_000, _at_least(1), "How often offsets are committed automatically.")
+    enable_auto_commit: bool = setting(True, flag, "Commit the offsets of processed records periodically and on close.")
+    auto_commit_interval_ms: int = setting(5_000, at_least(1), "How often offsets are committed automatically.")
     isolation_level: str = setting(
         "read_uncommitted",
-        _one_of(["read_uncommitted", "read_committed"]),
+        one_of(["read_uncommitted", "read_committed"]),
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
-    check_crcs: bool = setting(True, _flag, "Verify the checksum of each batch.")
-    fetch_min_bytes: int = setting(1, _at_least(0), "How much data a broker gathers before it answers a fetch.")
-    fetch_max_bytes: int = setting(52_428_800, _at_least(1), "The most data in one answer.")
-    fetch_max_wait_ms: int = setting(500, _at_least(0), "How long a broker waits for fetch_min_bytes.")
-    max_partition_fetch_bytes: int = setting(1_048_576, _at_least(1), "The most data of one partition in one answer.")
-    max_poll_records: int = setting(500, _at_least(1), "The most records that poll() returns.")
+    check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")
+    fetch_min_bytes: int = setting(1, at_least(0), "How much data a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = setting(52_428_800, at_least(1), "The most data in one answer.")
+    fetch_max_wait_ms: int = setting(500, at_least(0), "How long a broker waits for fetch_min_bytes.")
+    max_partition_fetch_bytes: int = setting(1_048_576, at_least(1), "The most data of one partition in one answer.")
+    max_poll_records: int = setting(500, at_least(1), "The most records that poll() returns.")
     max_poll_interval_ms: int = setting(
-        300_000, _at_least(1), "How long a member may take between polls before the group goes on without it."
+        300_000, at_least(1), "How long a member may take between polls before the group goes on without it."
     )
-    session_timeout_ms: int = setting(45_000, _at_least(1), "How long a member may be silent before the group goes on without it.")
-    heartbeat_interval_ms: int = setting(3_000, _at_least(1), "How often a member sends a heartbeat.")
+    session_timeout_ms: int = setting(45_000, at_least(1), "How long a member may be silent before the group goes on without it.")
+    heartbeat_interval_ms: int = setting(3_000, at_least(1), "How often a member sends a heartbeat.")
     partition_assignment_strategy: tuple[str, ...] = setting(
         ("range", "cooperative-sticky"),
         _strategies,
         "How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
         given="str | Iterable[str]",
     )
-    allow_auto_create_topics: bool = setting(True, _flag, "Let brokers create a topic that is subscribed to but does not exist.")
+    allow_auto_create_topics: bool = setting(True, flag, "Let brokers create a topic that is subscribed to but does not exist.")
 
     @property
     def read_committed(self) -> bool:
@@ -248,7 +194,9 @@ def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
         if name not in checks:
             raise SettingError(_unknown(kind, checks, name))
         values[name] = checks[name](name, value)
-    return kind(**values).consistent(values)
+    made = kind(**values)
+    made.check_security(values)
+    return made.consistent(values)
 
 
 def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str:

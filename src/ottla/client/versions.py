@@ -14,6 +14,7 @@ from ottla.wire.apis import API
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
 DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, CONSUMER_GROUP_DESCRIBE = 21, 44, 69
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
@@ -34,6 +35,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     SYNC_GROUP: (0, 5),
     DESCRIBE_GROUPS: (0, 5),
     LIST_GROUPS: (0, 5),
+    SASL_HANDSHAKE: (0, 1),
     API_VERSIONS: (0, 4),
     CREATE_TOPICS: (0, 7),
     DELETE_TOPICS: (0, 5),
@@ -44,6 +46,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     END_TXN: (0, 5),
     TXN_OFFSET_COMMIT: (0, 5),
     DESCRIBE_CONFIGS: (0, 4),
+    SASL_AUTHENTICATE: (0, 2),
     CREATE_PARTITIONS: (0, 3),
     DELETE_GROUPS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
@@ -87,6 +90,8 @@ _INSTEAD = {
     LIST_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
     DESCRIBE_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
     UPDATE_FEATURES: "features came with Kafka 2.7.",
+    SASL_HANDSHAKE: "logins came with Kafka 0.10. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
+    SASL_AUTHENTICATE: "logins whose failure is told came with Kafka 1.0.",
     JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",
     INIT_PRODUCER_ID: "idempotence came with Kafka 0.11. Set enable_idempotence=False, or use a newer broker.",
 }

@@ -41,7 +41,7 @@ def test_an_unknown_setting_names_the_nearest(kind: type[ClientSettings], given:
         (ConsumerSettings, {"partition_assignment_strategy": "random"}),
         (ConsumerSettings, {"partition_assignment_strategy": ()}),
         (ConsumerSettings, {"group_id": 7}),
-        (ConsumerSettings, {"security_protocol": "SSL"}),
+        (ConsumerSettings, {"security_protocol": "TLS"}),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_and_named(kind: type[ClientSettings], given: dict[str, Any]) -> None:

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.connection import AnswerBody
-from ottla.client.errors import Closed, ConnectionFailed, KafkaError, TimedOut, UnknownTopic, pause_ms, raise_for
+from ottla.client.errors import (
+    AuthenticationFailed,
+    Closed,
+    ConnectionFailed,
+    KafkaError,
+    TimedOut,
+    UnknownTopic,
+    pause_ms,
+    raise_for,
+)
 from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import METADATA
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
+from ottla.net.client.security import Security
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
@@ -42,6 +52,7 @@ class Cluster:
         """
         self.metadata = Metadata()
         self.settings = settings
+        self._security = Security.of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._first: asyncio.Future[Link] | None = None
@@ -84,7 +95,7 @@ class Cluster:
         pause = self._backoff.get(key, 0)
         self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
         await asyncio.sleep(pause / 1000)
-        link = await Link.open(node.host, node.port, settings.client_id, settings.request_timeout_ms, settings.api_version)
+        link = await self._link_to(node.host, node.port)
         self._backoff.pop(key, None)
         return link
 
@@ -103,15 +114,20 @@ class Cluster:
         return await asyncio.shield(self._first)
 
     async def _open_first(self) -> Link:
-        settings = self.settings
         known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
         for host, port in dict.fromkeys(self._bootstrap + known):
             try:
-                return await Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version)
+                return await self._link_to(host, port)
+            except AuthenticationFailed:
+                raise
             except KafkaError as error:
                 failures.append(str(error))
-        raise none_reached(settings.bootstrap_servers, failures)
+        raise none_reached(self.settings.bootstrap_servers, failures)
+
+    def _link_to(self, host: str, port: int) -> Coroutine[object, None, Link]:
+        settings = self.settings
+        return Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security)
 
     async def ask(
         self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None

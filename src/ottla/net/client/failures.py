@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import ssl
 from collections.abc import Iterable
 
-from ottla.client.errors import ConnectionFailed
+from ottla.client.errors import AuthenticationFailed, ConnectionFailed
+
+_OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name its release with api_version='0.9.0'."
+_TLS = "A listener with TLS needs security_protocol=SSL or SASL_SSL."
+PERHAPS_SASL = " A listener that asks for a login does so to clients without one: set security_protocol to SASL_SSL then."
+EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
+"""Codes of X.509 verification, as OpenSSL has them."""
 
 
 def no_connection(where: str, error: OSError) -> ConnectionFailed:
@@ -21,3 +29,49 @@ def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> Connecti
     return ConnectionFailed(
         f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or name another. {tried}"
     )
+
+
+def perhaps_old(*, is_secure: bool) -> str:
+    """What may be the matter with a broker that says nothing of its versions."""
+    return _OLD if is_secure else f"{_OLD} {_TLS}"
+
+
+def ended_early(where: str) -> ConnectionFailed:
+    """The connection was closed before TLS was agreed on."""
+    return ConnectionFailed(
+        f"No connection to {where}: it was closed during the TLS handshake. Is that a listener with TLS, and is its broker up?"
+    )
+
+
+def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | ConnectionFailed:
+    """Why TLS failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(_not_trusted(where, error))
+    reason = (error.reason or str(error)).upper()
+    told = re.sub("^(sslv3|tlsv1[0-9]*) ", "", reason.replace("_", " ").lower())
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
+        return AuthenticationFailed(
+            f"{where} does not speak TLS: set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or name a listener with TLS."
+        )
+    if "PROTOCOL_VERSION" in reason or "NO_PROTOCOLS" in reason:
+        return AuthenticationFailed(
+            f"{where} speaks no version of TLS that is in ssl_enabled_protocols ({told}): allow another one."
+        )
+    if "ALERT" in reason:
+        return AuthenticationFailed(
+            f"{where} ended the TLS handshake ({told}): it asks for a certificate that it trusts, from ssl_keystore_location, "
+            "or ciphers that ssl_cipher_suites leaves out."
+        )
+    return ConnectionFailed(f"The connection to {where} broke: TLS failed ({told}).")
+
+
+def _not_trusted(where: str, error: ssl.SSLCertVerificationError) -> str:
+    why = error.verify_message
+    if error.verify_code in (OTHER_HOST, OTHER_ADDRESS):
+        return (
+            f"The certificate of {where} is for another host ({why}): let bootstrap_servers and the broker's advertised.listeners "
+            'use a name that it is for, or set ssl_endpoint_identification_algorithm="" to accept any.'
+        )
+    if error.verify_code in (EXPIRED, NOT_YET):
+        return f"The certificate of {where} cannot be used now ({why}): have it renewed there, and look at the clock here."
+    return f"The certificate of {where} is not trusted ({why}): give that of its authority as ssl_truststore_location."

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
 from ottla.client.connection import AnswerBody, ClientConnection
-from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
 from ottla.net.client.bulk import BulkReceiver
-from ottla.net.client.failures import no_connection
+from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
+from ottla.net.client.security import Security
+from ottla.net.client.session import Session
 from ottla.net.outbox import Outbox
 from ottla.ports import Buffer, Part
 from ottla.wire.schema import Message
-
-PERHAPS_OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name its release with api_version='0.9.0'."
 
 
 class Link(asyncio.BufferedProtocol):
@@ -29,31 +30,64 @@ class Link(asyncio.BufferedProtocol):
         self._outbox: Outbox | None = None
         self._writable = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._security: Security | None = None
+        self._session: Session | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int, client_id: str | None, timeout_ms: int, release: str | None = None) -> Link:
-        """Connect, and ask which versions the broker serves unless its `release` is given.
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        client_id: str | None,
+        timeout_ms: int,
+        release: str | None = None,
+        security: Security | None = None,
+    ) -> Link:
+        """Connect, ask which versions the broker serves unless its `release` is given, and log in where `security` says so.
 
-        Raises `ConnectionFailed`, `TimedOut`, `BrokerError`.
+        Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`, `BrokerError`.
         """
-        loop = asyncio.get_running_loop()
         link = cls(client_id, f"{host}:{port}", release)
+        link._security = security
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await loop.create_connection(lambda: link, host, port)
+                await link._connect(host, port)
                 if not release:
                     await link._greet()
+                if security is not None and security.uses_sasl:
+                    session = Session(security, host, link.where, link._send_now, link._fail)
+                    await session.begin()
+                    link._session = session
         except TimeoutError as error:
             link.close()
             if isinstance(error, KafkaError):
                 raise
-            raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}. {PERHAPS_OLD}") from None
+            hint = perhaps_old(is_secure=security is not None)
+            raise TimedOut(f"{link.where} did not answer within request_timeout_ms={timeout_ms}. {hint}") from None
         except BaseException as error:
             link.close()
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                raise no_connection(link.where, error) from error
+                raise link._broken(error) from error
             raise
         return link
+
+    async def _connect(self, host: str, port: int) -> None:
+        context = self._security.context if self._security is not None else None
+        name = host if context is not None else None
+        await self._loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+
+    def _broken(self, error: OSError) -> KafkaError:
+        """Why there is no connection."""
+        if isinstance(error, ssl.SSLError):
+            return not_secured(self.where, error)
+        if (
+            self._security is not None
+            and self._security.context is not None
+            and isinstance(error, ConnectionError)
+            and not error.errno
+        ):
+            return ended_early(self.where)
+        return no_connection(self.where, error)
 
     async def _greet(self) -> None:
         for version in ({}, {"version": 0}):
@@ -62,7 +96,7 @@ class Link(asyncio.BufferedProtocol):
             try:
                 greeted = self._connection.greeted(await answer)
             except ConnectionFailed as error:
-                raise ConnectionFailed(f"{error} {PERHAPS_OLD}") from error
+                raise ConnectionFailed(f"{error} {perhaps_old(is_secure=self._security is not None)}") from error
             if greeted:
                 return
 
@@ -77,13 +111,32 @@ class Link(asyncio.BufferedProtocol):
     def send(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         """Write a request, in version `most` at most; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
         self._check_open()
+        if self._session is not None:
+            answer: asyncio.Future[AnswerBody] = self._loop.create_future()
+            if self._session.holds(lambda: self._send_later(api_key, body, answer, most), answer):
+                return answer
+        return self._send_now(api_key, body, most)
+
+    def _send_now(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
         self._write(self._connection.send(api_key, body, answer, most=most))
         return answer
 
+    def _send_later(self, api_key: int, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
+        """As `_send_now`, for a request that had to wait."""
+        try:
+            self._write(self._connection.send(api_key, body, answer, most=most))
+        except NotSupported as error:
+            answer.set_exception(error)
+
     async def send_unanswered(self, api_key: int, body: Message) -> None:
         """Write a request that brokers do not answer (acks=0), and wait until it has left for the socket. Raises as `send`."""
         self._check_open()
+        if self._session is not None:
+            renewed: asyncio.Future[AnswerBody] = self._loop.create_future()
+            if self._session.holds(lambda: renewed.set_result(None), renewed):
+                await renewed
+                self._check_open()
         self._write(self._connection.send(api_key, body, None, expect=False))
         await self._writable.wait()
         self._check_open()
@@ -117,7 +170,8 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)
+        # asyncio stops writers above this size where connections are plain, and from it on where they have TLS.
+        self._transport.set_write_buffer_limits(high=0 if transport.get_extra_info("ssl_object") is None else 1)
         self._outbox = Outbox(self._transport)
         self._writable.set()
         self._bulk = BulkReceiver(transport)
@@ -154,10 +208,15 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """An error that is not the network's is a bug of this client: whoever waits for an answer gets it unchanged."""
-        broke = ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.")
-        self._fail(broke if exc is None or isinstance(exc, OSError) else exc)
+        if isinstance(exc, ssl.SSLError):
+            self._fail(not_secured(self.where, exc))
+        elif exc is None or isinstance(exc, OSError):
+            hint = PERHAPS_SASL if self._security is None and self._connection.has_only_greeted else ""
+            self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.{hint}"))
+        else:
+            self._fail(exc)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         if self.closed:
             return
         self.closed = True
@@ -167,6 +226,8 @@ class Link(asyncio.BufferedProtocol):
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # keeps asyncio from logging it where nobody waits any more
+        if self._session is not None:
+            self._session.end(error)
         self.close()
 
     def close(self) -> None:

@@ -1,0 +1,64 @@
+"""One login over one connection as a machine: which SASL requests are sent, and what their answers mean (KIP-43, 152, 368).
+
+Knows messages and the steps of `ottla.sasl`; knows no socket, no time and no other requests.
+"""
+
+from __future__ import annotations
+
+from ottla.client.errors import AuthenticationFailed, broker_error
+from ottla.sasl.mechanism import ClientMechanism, SaslFailed
+from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+
+
+class SaslExchange:
+    """One login. `where` is the broker as HOST:PORT, for sentences.
+
+    `session_lifetime_ms` is how long the broker lets the login count, as it has said last; 0: as long as the connection.
+    """
+
+    def __init__(self, name: str, mechanism: ClientMechanism, where: str) -> None:
+        self.session_lifetime_ms = 0
+        self._name, self._mechanism, self._where = name, mechanism, where
+
+    def handshake(self) -> SaslHandshakeRequest:
+        return SaslHandshakeRequest(mechanism=self._name)
+
+    def heard_handshake(self, answer: SaslHandshakeResponse) -> None:
+        """Raises `AuthenticationFailed`."""
+        if answer.error_code == UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"{self._where} does not let in by sasl_mechanism={self._name}: choose one that it does: {offered}.",
+                answer.error_code,
+            )
+        if answer.error_code == ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(
+                f"{self._where} asks for no login: set security_protocol to PLAINTEXT or SSL, or name another listener.",
+                answer.error_code,
+            )
+        self._check(answer.error_code, None)
+
+    def request(self, token: bytes = b"") -> SaslAuthenticateRequest | None:
+        """What to send after the broker's last token; None at the end. May take long. Raises `AuthenticationFailed`."""
+        try:
+            answer = self._mechanism.step(token)
+        except SaslFailed as error:
+            raise AuthenticationFailed(f"Login at {self._where} failed: {error}", SASL_AUTHENTICATION_FAILED) from None
+        return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
+
+    def heard(self, answer: SaslAuthenticateResponse) -> bytes:
+        """The broker's token. Raises `AuthenticationFailed`."""
+        self._check(answer.error_code, answer.error_message)
+        self.session_lifetime_ms = answer.session_lifetime_ms
+        return bytes(answer.auth_bytes)
+
+    def _check(self, code: int, message: str | None) -> None:
+        if code in (SASL_AUTHENTICATION_FAILED, ILLEGAL_SASL_STATE):
+            said = (message or "the broker gives no reason").rstrip(".")
+            raise AuthenticationFailed(
+                f"{self._where} refused the login by {self._name} ({said}): check name, password and mechanism.", code
+            )
+        if code:
+            raise broker_error(code, f"Login at {self._where}", message)

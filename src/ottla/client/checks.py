@@ -1,0 +1,83 @@
+"""How a setting of a client is declared, and the checks that declarations share.
+
+A check takes the setting's name and the value given, and returns the value kept. Knows no setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import field
+from typing import TypeVar
+
+from ottla.client.errors import SettingError
+
+T = TypeVar("T")
+Check = Callable[[str, object], T]
+"""From a setting's name and the value given to the value kept. Raises `SettingError`."""
+
+
+def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
+    """Declare a setting. `given` is the type of what may be given for it, where that is more than the type of what is kept.
+
+    A `secret` is in no text that shows settings.
+    """
+    return field(
+        default=default, repr=not secret, metadata={"check": check, "sentence": sentence, "given": given, "secret": secret}
+    )
+
+
+def anything(name: str, value: object) -> object:
+    """For whoever uses the value to check."""
+    return value
+
+
+def at_least(least: int) -> Check[int]:
+    def check(name: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise SettingError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        return value
+
+    return check
+
+
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SettingError(f"{name} must be True or False, not {value!r}.")
+    return value
+
+
+def text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise SettingError(f"{name} must be a string, not {value!r}.")
+    return value
+
+
+def secret(name: str, value: object) -> str | None:
+    """Text that no sentence repeats."""
+    if value is not None and not isinstance(value, str):
+        raise SettingError(f"{name} must be a string, not a {type(value).__name__}.")
+    return value
+
+
+def named(name: str, value: object) -> str | None:
+    if value == "":
+        raise SettingError(f"{name} is empty: leave it out, or name one.")
+    return text(name, value)
+
+
+def one_of(choices: Iterable[str]) -> Check[str]:
+    allowed = list(choices)
+
+    def check(name: str, value: object) -> str:
+        if str(value) not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+        return str(value)
+
+    return check
+
+
+def words(name: str, value: object) -> tuple[str, ...]:
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, Iterable):
+        raise SettingError(f"{name} must be a string or several, not {value!r}.")
+    return tuple(str(word).strip() for word in found)

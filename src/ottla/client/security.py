@@ -1,0 +1,149 @@
+"""How connections are secured: the settings `security_protocol`, `ssl_*` and `sasl_*` of every client, by Kafka's names.
+
+Knows names and values and which of them contradict each other; reads no file and opens no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+
+from ottla.client import checks
+from ottla.client.checks import setting
+from ottla.client.errors import SettingError
+from ottla.sasl import jaas
+
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER, GSSAPI = MECHANISMS = (
+    "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"
+)  # fmt: skip
+BY_PASSWORD = (PLAIN, SCRAM_256, SCRAM_512)
+SECURITY_PROTOCOL, SSL_PREFIX, SASL_PREFIX = "security_protocol", "ssl_", "sasl_"
+_MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": (SCRAM_256, SCRAM_512)}
+"""Java's login modules that hold a name and a password, by the end of their names."""
+
+
+def _algorithm(name: str, value: object) -> str:
+    found = str(value or "").lower()
+    if found not in ("https", ""):
+        raise SettingError(f"{name} must be https, or empty to accept certificates of any host, not {value!r}.")
+    return found
+
+
+def _protocols(name: str, value: object) -> tuple[str, ...]:
+    found = checks.words(name, value)
+    for word in found:
+        checks.one_of(["TLSv1.2", "TLSv1.3"])(name, word)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureSettings:
+    """What secures a client's connections. Without `security_protocol` nothing does."""
+
+    security_protocol: str = setting(
+        PLAINTEXT, checks.one_of(PROTOCOLS), f"How connections are secured: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
+    )
+    ssl_truststore_location: str | None = setting(
+        None, checks.text, "The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."
+    )
+    ssl_truststore_password: str | None = setting(None, checks.secret, "The password of a PKCS#12 trust store.", secret=True)
+    ssl_truststore_type: str | None = setting(None, checks.text, "PEM or PKCS12; the file itself says it where this does not.")
+    ssl_truststore_certificates: str | None = setting(None, checks.text, "The certificates to trust, as text in PEM.")
+    ssl_keystore_location: str | None = setting(
+        None, checks.text, "The file of this client's private key and certificates, PEM or PKCS#12."
+    )
+    ssl_keystore_password: str | None = setting(None, checks.secret, "The password of a PKCS#12 key store.", secret=True)
+    ssl_keystore_type: str | None = setting(None, checks.text, "PEM or PKCS12; the file itself says it where this does not.")
+    ssl_keystore_key: str | None = setting(None, checks.secret, "This client's private key, as text in PEM.", secret=True)
+    ssl_keystore_certificate_chain: str | None = setting(None, checks.text, "The certificates of that key, as text in PEM.")
+    ssl_key_password: str | None = setting(None, checks.secret, "The password of an encrypted private key.", secret=True)
+    ssl_endpoint_identification_algorithm: str = setting(
+        "https", _algorithm, 'https: a broker\'s certificate must be that of its host; "" accepts one of any host.'
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        ("TLSv1.2", "TLSv1.3"), _protocols, "The versions of TLS to speak: TLSv1.2, TLSv1.3.", given="str | Iterable[str]"
+    )
+    ssl_cipher_suites: tuple[str, ...] = setting(
+        (), checks.words, "The ciphers of TLS 1.2 to offer, by Java's or OpenSSL's names.", given="str | Iterable[str]"
+    )
+    ssl_context: object | None = setting(
+        None, checks.anything, "An `ssl.SSLContext` of one's own in place of all other ssl_* settings."
+    )
+    sasl_mechanism: str = setting(GSSAPI, checks.one_of(MECHANISMS), f"How to log in: {', '.join(MECHANISMS)}.")
+    sasl_username: str | None = setting(None, checks.named, "The name of the user, for PLAIN and SCRAM.")
+    sasl_password: str | None = setting(None, checks.secret, "The user's password.", secret=True)
+    sasl_jaas_config: str | None = setting(
+        None, checks.secret, "Name and password as Java's clients have them, such as in a file for --command-config.", secret=True
+    )
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol in (SSL, SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+    def tls_settings(self) -> dict[str, str | None]:
+        """The settings of stores, by Kafka's names with dots."""
+        names = [each.name for each in fields(self) if each.name.startswith(("ssl_truststore", "ssl_keystore", "ssl_key_"))]
+        return {name.replace("_", "."): getattr(self, name) for name in names}
+
+    def login(self) -> Login:
+        """The name and password to log in with, empty where there are none. Raises `SettingError`."""
+        if self.sasl_jaas_config is None:
+            return Login(self.sasl_username or "", self.sasl_password or "")
+        return _of_jaas(self.sasl_jaas_config, self.sasl_mechanism)
+
+    def check_security(self, given: Collection[str]) -> None:
+        """Raise `SettingError` where those `given` contradict each other, or something is missing."""
+        for prefix, used, better in ((SSL_PREFIX, self.uses_tls, "SSL or SASL_SSL"), (SASL_PREFIX, self.uses_sasl, "SASL_SSL")):
+            idle = sorted(name for name in given if name.startswith(prefix) and getattr(self, name))
+            if idle and not used:
+                raise SettingError(
+                    f"{idle[0]} has no effect with security_protocol={self.security_protocol}: set that to {better}."
+                )
+        others = sorted(name for name in given if name.startswith(SSL_PREFIX) and name != "ssl_context")
+        if self.ssl_context is not None and others:
+            raise SettingError(f"{others[0]} is given beside ssl_context, which says all of TLS: leave out one of both.")
+        if self.uses_sasl:
+            self._check_login(given)
+
+    def _check_login(self, given: Collection[str]) -> None:
+        if self.sasl_jaas_config is not None and (self.sasl_username or self.sasl_password):
+            raise SettingError("sasl_jaas_config is given beside sasl_username or sasl_password: leave out one of both.")
+        if self.sasl_username is not None and self.sasl_mechanism not in BY_PASSWORD:
+            was = "is" if "sasl_mechanism" in given else "is not given, which means"
+            raise SettingError(
+                f"sasl_username is given, and sasl_mechanism {was} {self.sasl_mechanism}: choose {', '.join(BY_PASSWORD)}."
+            )
+        if self.sasl_mechanism in BY_PASSWORD:
+            login = self.login()
+            for name, value in (("sasl_username", login.username), ("sasl_password", login.password)):
+                if not value:
+                    raise SettingError(f"{name} is missing: {self.sasl_mechanism} logs in with a name and a password.")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A name and a password, or (`by_token`) the id and the HMAC of a delegation token (KIP-48)."""
+
+    username: str
+    password: str
+    by_token: bool = False
+
+    def __repr__(self) -> str:
+        return f"Login({self.username!r})"
+
+
+def _of_jaas(text: str, mechanism: str) -> Login:
+    try:
+        module = jaas.parse(text)
+    except ValueError as error:
+        raise SettingError(f"sasl_jaas_config {error}") from None
+    name = module.name.rpartition(".")[2]
+    if mechanism not in _MODULES.get(name, (mechanism,)):
+        raise SettingError(f"sasl_jaas_config names {name}, which is not for sasl_mechanism={mechanism}: change one of both.")
+    options = module.options
+    return Login(options.get("username", ""), options.get("password", ""), options.get("tokenauth", "").lower() == "true")

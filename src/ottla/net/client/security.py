@@ -1,0 +1,80 @@
+"""What secures the links of one client: the TLS context, made once, and a new login for each of them.
+
+Reads the files that settings name. Knows no link and no request.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Self
+
+from ottla.client.authentication import SaslExchange
+from ottla.client.errors import AuthenticationFailed, SettingError
+from ottla.client.security import SecureSettings
+from ottla.net.stores import load_key, load_trust
+from ottla.sasl.clients import client_mechanism
+from ottla.sasl.mechanism import SaslFailed
+from ottla.wire.errors import SASL_AUTHENTICATION_FAILED
+
+
+class Security:
+    """Only for settings that secure anything. Raises `SettingError` for files that cannot be used."""
+
+    def __init__(self, settings: SecureSettings) -> None:
+        self._settings = settings
+        self.context = _context(settings) if settings.uses_tls else None
+
+    @classmethod
+    def of(cls, settings: SecureSettings) -> Self | None:
+        """None where connections are plain."""
+        return cls(settings) if settings.uses_tls or settings.uses_sasl else None
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self._settings.uses_sasl
+
+    def exchange(self, host: str, where: str) -> SaslExchange:
+        """A new login at a broker; it may have to fetch a token, and takes long then. Raises `AuthenticationFailed`."""
+        settings, login = self._settings, self._settings.login()
+        try:
+            mechanism = client_mechanism(settings.sasl_mechanism, login.username, login.password, os.urandom, token=login.by_token)
+        except SaslFailed as error:
+            raise AuthenticationFailed(f"Login at {where} failed: {error}", SASL_AUTHENTICATION_FAILED) from None
+        return SaslExchange(settings.sasl_mechanism, mechanism, where)
+
+
+def _spell(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _context(settings: SecureSettings) -> ssl.SSLContext:
+    if isinstance(settings.ssl_context, ssl.SSLContext):
+        return settings.ssl_context
+    if settings.ssl_context is not None:
+        raise SettingError(f"ssl_context must be an ssl.SSLContext, not a {type(settings.ssl_context).__name__}.")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
+    versions = [getattr(ssl.TLSVersion, word.replace(".", "_")) for word in settings.ssl_enabled_protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    if settings.ssl_cipher_suites:
+        _choose_ciphers(context, settings.ssl_cipher_suites)
+    given = settings.tls_settings()
+    load_key(context, given, _spell)
+    if not load_trust(context, given, _spell):
+        context.load_default_certs()
+    return context
+
+
+def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+    """The standard library chooses ciphers of TLS 1.2 alone; those of TLS 1.3 are all offered."""
+    try:
+        context.set_ciphers(":".join(_by_openssl(name) for name in names if not name.startswith(("TLS_AES", "TLS_CHACHA"))))
+    except ssl.SSLError:
+        raise SettingError(f"ssl_cipher_suites={','.join(names)} names none that is known here: leave it out.") from None
+
+
+def _by_openssl(name: str) -> str:
+    """OpenSSL's name of a cipher by that of Java, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
+    words = name.removeprefix("TLS_").replace("_WITH_", "_").replace("AES_", "AES").replace("_", "-")
+    return words.removeprefix("RSA-") if name.startswith("TLS_RSA_WITH") else words

@@ -1,0 +1,93 @@
+"""The login of one link: begun once it is open, and renewed before the broker ends it (KIP-368).
+
+While it is renewed, requests wait: a broker takes none of them then. Knows how to ask, and nothing of what requests mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from ottla.client.connection import AnswerBody
+from ottla.client.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from ottla.net.client.security import Security
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.client")
+
+EARLY, SPREAD = 0.85, 0.10
+"""A login is renewed after this part of its lifetime, and up to that part later, so that not all links do so at once."""
+LEAST_S = 1.05
+"""Kafka refuses to renew a login twice within a second."""
+
+
+class AskAtOnce(Protocol):
+    def __call__(self, api_key: int, body: Message) -> asyncio.Future[AnswerBody]: ...
+
+
+class HeldRequest(NamedTuple):
+    """A request that was not sent yet."""
+
+    send: Callable[[], None]
+    answer: asyncio.Future[AnswerBody]
+
+
+class Session:
+    """`ask` sends a request past those that wait. `fail` ends the link."""
+
+    def __init__(self, security: Security, host: str, where: str, ask: AskAtOnce, fail: Callable[[BaseException], None]) -> None:
+        self._security, self._host, self._where = security, host, where
+        self._ask, self._fail = ask, fail
+        self._loop = asyncio.get_running_loop()
+        self._renew_at = math.inf
+        self._waiting: list[HeldRequest] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Log in. Raises `AuthenticationFailed`, `ConnectionFailed`, `NotSupported`."""
+        exchange = await asyncio.to_thread(self._security.exchange, self._host, self._where)
+        exchange.heard_handshake(await self._ask(SASL_HANDSHAKE, exchange.handshake()))
+        request = await asyncio.to_thread(exchange.request)
+        while request is not None:
+            token = exchange.heard(await self._ask(SASL_AUTHENTICATE, request))
+            request = await asyncio.to_thread(exchange.request, token)
+        if exchange.session_lifetime_ms:
+            after_s = exchange.session_lifetime_ms / 1000 * (EARLY + SPREAD * random.random())
+            self._renew_at = self._loop.time() + max(LEAST_S, after_s)
+
+    def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
+        """Whether a request has to wait until the login is renewed; `send` is called then."""
+        if self._waiting is None:
+            if self._loop.time() < self._renew_at:
+                return False
+            self._waiting = []
+            self._renewing = self._loop.create_task(self.begin())
+            self._renewing.add_done_callback(self._renewed)
+        self._waiting.append(HeldRequest(send, answer))
+        return True
+
+    def _renewed(self, renewing: asyncio.Task[None]) -> None:
+        if renewing.cancelled():
+            return
+        if (error := renewing.exception()) is not None:
+            self._fail(error)
+            return
+        log.debug("the connection to %s renewed its login", self._where)
+        waiting, self._waiting = self._waiting or [], None
+        for request in waiting:
+            if not request.answer.done():
+                request.send()
+
+    def end(self, error: BaseException) -> None:
+        """The link is closed: what waits has failed."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        for request in self._waiting or ():
+            if not request.answer.done():
+                request.answer.set_exception(error)
+                request.answer.exception()  # keeps asyncio from logging it where nobody waits any more
+        self._waiting = None

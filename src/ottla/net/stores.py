@@ -1,0 +1,218 @@
+"""Keys and certificates out of key stores and trust stores: PEM or PKCS#12, from files or as text, into an `ssl.SSLContext`.
+
+Takes the settings of TLS by Kafka's names (`ssl.keystore.location`), of a listener or of a client alike; `spell` writes a name
+as the person has given it. What a file holds is seen by its first bytes: Java's own types can hold PKCS#12, too. A store of type
+JKS is refused. Knows nothing of listeners, connections and principals.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ottla.errors import SettingError
+
+Given: TypeAlias = Mapping[str, str | None]
+"""Settings by Kafka's names; None and "" are not given."""
+Spell: TypeAlias = Callable[[str], str]
+
+PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
+TYPES = (PEM, PKCS12, JKS)
+MOST_BYTES = 16 * 1024 * 1024
+_JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_CERTIFICATE = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.+?-----END (?:X509 |TRUSTED )?CERTIFICATE-----", re.S)
+_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.+?-----END [A-Z ]*PRIVATE KEY-----", re.S)
+_HEADER = re.compile(rb"(-----BEGIN [A-Z0-9 ]+-----)\s*(.*?)\s*(-----END [A-Z0-9 ]+-----)", re.S)
+
+
+class KeyAndChain(NamedTuple):
+    """A private key with its certificates, the own one first, as PEM. `password` opens the key; None: it is not encrypted."""
+
+    key: bytes
+    chain: bytes
+    password: str | None
+    source: str
+    """The setting that says where both are from, and its value if that is a file."""
+
+
+def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
+    """Let `context` show the certificate that settings `ssl.keystore.*` give. False: they give none.
+
+    Raises `SettingError`: a sentence that names the setting and the file.
+    """
+    found = key_and_chain(given, spell)
+    if found is None:
+        return False
+    password = found.password or ""
+    try:
+        with _as_file(found.key + b"\n" + found.chain) as path:
+            context.load_cert_chain(path, password=lambda: password)  # without one, OpenSSL would ask at the terminal
+    except ssl.SSLError as error:
+        raise SettingError(f"{found.source} {_why(error, found, given, spell)}") from None
+    return True
+
+
+def _why(error: ssl.SSLError, found: KeyAndChain, given: Given, spell: Spell) -> str:
+    reason = error.reason or ""
+    if "MISMATCH" in reason:
+        return "holds a certificate that does not belong to its private key: put the key's own certificate first."
+    if b"ENCRYPTED" in found.key:  # OpenSSL gives no reason where a password does not fit
+        what = "is not the key's password" if given.get("ssl.key.password") else "is missing, and the key is encrypted"
+        return f"holds a private key that cannot be opened: {spell('ssl.key.password')} {what}."
+    told = reason.replace("_", " ").lower() or "not readable"
+    return f"holds a key or certificate that TLS cannot use ({told}): give another one."
+
+
+def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
+    """Let `context` trust the certificates that settings `ssl.truststore.*` give. False: they give none. Raises as `load_key`."""
+    found = trusted(given, spell)
+    if found is None:
+        return False
+    certificates, source = found
+    try:
+        context.load_verify_locations(cadata=certificates.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        told = (error.reason or "not readable").replace("_", " ").lower()
+        raise SettingError(f"{source} holds a certificate that cannot be read ({told}): give another one.") from None
+    return True
+
+
+def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
+    """What `ssl.keystore.*` give. Raises `SettingError`."""
+    location, key, chain = (given.get(f"ssl.keystore.{name}") for name in ("location", "key", "certificate.chain"))
+    password = given.get("ssl.key.password")
+    if key or chain:
+        _check_inline(given, "keystore", spell)
+        if not key or not chain:
+            missing = "key" if chain else "certificate.chain"
+            raise SettingError(f"{spell(f'ssl.keystore.{missing}')} is missing: a key and its certificates are given together.")
+        source = spell("ssl.keystore.certificate.chain")
+        return KeyAndChain(_key_of(_lines(key), spell("ssl.keystore.key")), _certificates(_lines(chain), source), password, source)
+    if not location:
+        return None
+    content, source = _read(given, "keystore", spell)
+    if not _is_pem(content):
+        found = _opened(content, given, "keystore", spell, source)
+        if not found.key:
+            raise SettingError(f"{source} holds no private key: a key store has one, with its certificates.")
+        return KeyAndChain(found.key, found.certificates, None, source)
+    return KeyAndChain(_key_of(content, source), _certificates(content, source), password, source)
+
+
+def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
+    """The certificates that `ssl.truststore.*` give, as PEM, and where they are from. Raises `SettingError`."""
+    if text := given.get("ssl.truststore.certificates"):
+        _check_inline(given, "truststore", spell)
+        source = spell("ssl.truststore.certificates")
+        return _certificates(_lines(text), source), source
+    if not given.get("ssl.truststore.location"):
+        return None
+    content, source = _read(given, "truststore", spell)
+    if _is_pem(content):
+        return _certificates(content, source), source
+    found = _opened(content, given, "truststore", spell, source)
+    if not found.certificates:
+        raise SettingError(f"{source} holds no certificate: import those to be trusted.")
+    return found.certificates, source
+
+
+def _check_inline(given: Given, store: str, spell: Spell) -> None:
+    kind = (given.get(f"ssl.{store}.type") or PEM).upper()
+    if kind != PEM:
+        raise SettingError(f"{spell(f'ssl.{store}.type')} is {kind}, and certificates as text are PEM: set it to PEM.")
+    if given.get(f"ssl.{store}.location"):
+        raise SettingError(f"{spell(f'ssl.{store}.location')} is given beside certificates as text: leave out one of both.")
+
+
+def _lines(text: str) -> bytes:
+    """PEM as files have it: properties often hold it in one line, with spaces in place of line breaks, or with a literal \\n."""
+    plain = text.replace("\\n", "\n").encode("ascii", "replace")
+    return _HEADER.sub(lambda found: found[1] + b"\n" + b"\n".join(found[2].split()) + b"\n" + found[3] + b"\n", plain)
+
+
+def _read(given: Given, store: str, spell: Spell) -> tuple[bytes, str]:
+    """What the file of a store holds, and its name in sentences."""
+    path = given[f"ssl.{store}.location"] or ""
+    source = f"{spell(f'ssl.{store}.location')}={path}"
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES)
+    except OSError as error:
+        raise SettingError(f"{source} cannot be read: {error.strerror or error}; name a readable file.") from None
+    if content.startswith(_JAVA):
+        raise SettingError(
+            f"{source} is of Java's type JKS, which is not read here; convert it: keytool -importkeystore -srckeystore {path} "
+            f"-destkeystore {Path(path).with_suffix('.p12')} -deststoretype PKCS12"
+        )
+    kind = (given.get(f"ssl.{store}.type") or "").upper()
+    if kind and kind not in TYPES:
+        raise SettingError(f"{spell(f'ssl.{store}.type')} must be PEM or PKCS12, not {kind}.")
+    if kind and (kind == PEM) != _is_pem(content):
+        what = PEM if _is_pem(content) else "not PEM"
+        raise SettingError(f"{source} is {what}, and {spell(f'ssl.{store}.type')} says {kind}: change one of both.")
+    return content, source
+
+
+def _is_pem(content: bytes) -> bool:
+    return b"-----BEGIN " in content
+
+
+def _key_of(content: bytes, source: str) -> bytes:
+    found = _KEY.search(content)
+    if found is None:
+        raise SettingError(f"{source} holds no private key: put it beside its certificates, as PEM of PKCS#8.")
+    return found[0]
+
+
+def _certificates(content: bytes, source: str) -> bytes:
+    found = _CERTIFICATE.findall(content)
+    if not found:
+        raise SettingError(f"{source} holds no certificate: put it there as PEM, between BEGIN CERTIFICATE and END CERTIFICATE.")
+    return b"\n".join(found) + b"\n"
+
+
+class _Contents(NamedTuple):
+    key: bytes
+    certificates: bytes
+
+
+def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str) -> _Contents:
+    """What a PKCS#12 store holds, as PEM."""
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        raise SettingError(
+            f"{source} is a PKCS#12 store: install what reads it with pip install 'ottla[pkcs12]', or give PEM."
+        ) from None
+    password = given.get(f"ssl.{store}.password")
+    try:
+        found = load_pkcs12(content, password.encode() if password else None)
+    except ValueError:
+        word = spell(f"ssl.{store}.password")
+        raise SettingError(f"{source} cannot be opened as PKCS#12 with {word}: give its password, or another file.") from None
+    key = b"" if found.key is None else found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    held = [*([found.cert] if found.cert else []), *found.additional_certs]
+    return _Contents(key, b"".join(each.certificate.public_bytes(Encoding.PEM) for each in held))
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL finds `content`: in memory where the system can, else in a file that only this user reads."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        descriptor = os.memfd_create("ottla-key")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+        return
+    with tempfile.NamedTemporaryFile("wb") as file:
+        file.write(content)
+        file.flush()
+        yield file.name
