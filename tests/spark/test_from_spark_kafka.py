@@ -278,20 +278,19 @@ def without_effect(ground: Ground) -> None:
 @row("kafka.value.deserializer", "refused")
 @row("kafka.enable.auto.commit", "refused")
 @row("kafka.interceptor.classes", "refused")
-@row("kafka.ssl.truststore.location", "refused")
+@row("kafka.ssl.engine.factory.class, kafka.sasl.login.callback.handler.class and the like", "refused")
 def refused_by_the_source(ground: Ground) -> None:
     names = ("auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes")
-    for name in (*names, "ssl.truststore.location", "sasl.mechanism"):
+    for name in (*names, "ssl.engine.factory.class", "sasl.login.callback.handler.class", "security.providers"):
         ground.refused(f"Option kafka.{name}", {f"kafka.{name}": "x"})
 
 
 @row("kafka.key.serializer", "refused")
 @row("kafka.value.serializer", "refused")
 @row("kafka.partitioner.class", "refused")
-@row("kafka.security.protocol", "refused")
 @row("names that Kafka does not know", "refused")
 def refused_by_the_sink(ground: Ground) -> None:
-    for name in ("key.serializer", "value.serializer", "partitioner.class", "security.protocol"):
+    for name in ("key.serializer", "value.serializer", "partitioner.class"):
         ground.refused(f"Option kafka.{name}", {f"kafka.{name}": "SASL_SSL"}, sink=True)
     ground.refused("did you mean kafka.compression.type?", {"kafka.compresion.type": "zstd"}, sink=True)
 

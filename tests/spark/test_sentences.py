@@ -46,7 +46,9 @@ def test_the_sentence_comes_first_and_no_traceback_with_it(
         "another source wrote it": lambda: stream(spark, topics, foreign, subscribe=topic),
         "Column value is INT and must be BINARY or STRING": lambda: write(spark, topics, "select 1 as value", topic=topic),
         f"Topic {topic} has no partition 9": lambda: write(spark, topics, "select 'a' value, 9 as partition", topic=topic),
-        "TLS and SASL are not there yet": lambda: read(spark, topics, subscribe=topic, **{"kafka.ssl.key.password": "x"}),
+        "Option kafka.ssl.engine.factory.class is not for a source": lambda: read(
+            spark, topics, subscribe=topic, **{"kafka.ssl.engine.factory.class": "x"}
+        ),
     }
     for sentence, run in cases.items():
         with pytest.raises(Exception, match=r"ottla\.spark\.errors") as caught:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ottla.client import checks
 from ottla.client.checks import setting
@@ -84,6 +85,10 @@ class SecureSettings:
     @property
     def uses_sasl(self) -> bool:
         return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+    def secured(self) -> dict[str, Any]:
+        """What was given of these settings, for another client of the same cluster."""
+        return {each.name: getattr(self, each.name) for each in fields(SecureSettings) if getattr(self, each.name) != each.default}
 
     def tls_settings(self) -> dict[str, str | None]:
         """The settings of stores, by Kafka's names with dots."""

@@ -8,29 +8,37 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from ottla.client.errors import SettingError
+from ottla.client.properties import names_of, values_of
+from ottla.client.security import SecureSettings
 from ottla.client.settings import ACKS, COMPRESSIONS, ConsumerSettings, ProducerSettings, parse
 from ottla.spark.errors import OptionError
 
 logger = logging.getLogger("ottla.spark")
 
 SOURCE, SINK = "source", "sink"
+Parsed = TypeVar("Parsed", ConsumerSettings, ProducerSettings)
 
 REQUEST_TIMEOUT_MS = 30_000
 MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
 BATCH_SIZE = 1_000_000
 """Sizes larger than a client's defaults: a task reads or writes much at once."""
 
+SECURED = set(names_of(SecureSettings))
+"""What secures the connections of driver and executors."""
 USED = {
-    SOURCE: {
+    SOURCE: SECURED | {
         "bootstrap.servers", "client.id", "fetch.max.bytes", "fetch.max.wait.ms", "group.id", "isolation.level",
-        "max.partition.fetch.bytes", "request.timeout.ms", "security.protocol",
+        "max.partition.fetch.bytes", "request.timeout.ms",
     },
-    SINK: {
+    SINK: SECURED | {
         "acks", "batch.size", "bootstrap.servers", "client.id", "compression.type", "delivery.timeout.ms", "enable.idempotence",
-        "max.request.size", "request.timeout.ms", "security.protocol",
+        "max.request.size", "request.timeout.ms",
     },
 }  # fmt: skip
 """Settings of Kafka's clients that have their meaning here too."""
@@ -43,17 +51,33 @@ WITHOUT_EFFECT = {
     "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
     "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
     "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "receive.buffer.bytes",
-    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes",
-    "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
-    "transaction.timeout.ms", "transaction.two.phase.commit.enable",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
+    "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds", "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter", "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms", "send.buffer.bytes",
+    "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "transaction.timeout.ms",
+    "transaction.two.phase.commit.enable",
 }  # fmt: skip
 """Settings that change nothing of what a job does: how a client waits, measures or divides its work."""
 _CAST = "keys and values arrive as binary; cast them in the query, such as col('value').cast('string')"
 _GIVEN = "the sink takes binary or string columns; cast or encode them in the query"
 _TRANSFORM = "transform the records in the query"
 _PARTITION = "give a column named partition"
+_JAVA = "it names a class of Java, and there is none here: leave it out"
+_CLASSES = dict.fromkeys(
+    (
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "security.providers",
+        "ssl.engine.factory.class",
+    ),
+    _JAVA,
+)
 REJECTED = {
     SOURCE: {
+        **_CLASSES,
         "auto.offset.reset": "use option startingOffsets",
         "key.deserializer": _CAST,
         "value.deserializer": _CAST,
@@ -62,6 +86,7 @@ REJECTED = {
         "config.providers": "give the values themselves",
     },
     SINK: {
+        **_CLASSES,
         "key.serializer": _GIVEN,
         "value.serializer": _GIVEN,
         "interceptor.classes": _TRANSFORM,
@@ -73,12 +98,11 @@ REJECTED = {
 }
 """Settings that would change what a job does, and what to do in their place."""
 _KNOWN = USED[SOURCE] | USED[SINK] | WITHOUT_EFFECT | REJECTED[SOURCE].keys() | REJECTED[SINK].keys()
-_SECURITY = ("ssl.", "sasl.", "security.providers")
 
 
 def is_kafka_option(name: str) -> bool:
     """Whether Kafka's clients have a setting of this name."""
-    return name in _KNOWN or name.startswith(_SECURITY)
+    return name in _KNOWN
 
 
 def _number(name: str, text: str) -> int:
@@ -96,8 +120,6 @@ def _one_of(name: str, text: str, *words: str) -> str:
 def _check_name(name: str, side: str) -> None:
     if name in REJECTED[side]:
         raise OptionError(f"Option kafka.{name} is not for a {side}: {REJECTED[side][name]}.")
-    if name.startswith(_SECURITY):
-        raise OptionError(f"Option kafka.{name}: TLS and SASL are not there yet; use a PLAINTEXT listener and leave it out.")
     if name not in _KNOWN:
         close = difflib.get_close_matches(name, sorted(_KNOWN), n=1, cutoff=0.5)
         hint = f"did you mean kafka.{close[0]}?" if close else "see the settings of Kafka's consumer and producer."
@@ -118,7 +140,6 @@ _READ: dict[str, Callable[[str, str], Value]] = {
     "acks": lambda name, text: _one_of(name, text, *ACKS),
     "compression.type": lambda name, text: _one_of(name, text, *COMPRESSIONS),
     "enable.idempotence": lambda name, text: _one_of(name, text, "true", "false") == "true",
-    "security.protocol": lambda name, text: _one_of(name, text, "plaintext").upper(),
 }
 """How the text of an option becomes its value; all others are numbers."""
 
@@ -135,17 +156,41 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
         logger.warning(
             "these settings have no effect on the %s and are ignored: %s", side, ", ".join(f"kafka.{name}" for name in unused)
         )
-    values = {name: _READ.get(name, _number)(name, text) for name, text in options.items() if name in used - {"group.id"}}
+    plain = {name: text for name, text in options.items() if name in used - {"group.id"} - SECURED}
+    values = {name: _READ.get(name, _number)(name, text) for name, text in plain.items()}
     named = {name.replace(".", "_"): value for name, value in values.items()}
     named.setdefault("client_id", client_id)
     named.setdefault("request_timeout_ms", REQUEST_TIMEOUT_MS)
-    return {**named, "default_api_timeout_ms": named["request_timeout_ms"]}
+    return {**named, **security(options), "default_api_timeout_ms": named["request_timeout_ms"]}
+
+
+def security(options: Mapping[str, str]) -> dict[str, Any]:
+    """What secures a client, as its keyword arguments, by options without the prefix `kafka.`. Raises `OptionError`."""
+    given = {
+        name: text.strip().upper() if name == "security.protocol" else text for name, text in options.items() if name in SECURED
+    }
+    try:
+        return values_of(SecureSettings, given)
+    except SettingError as error:
+        raise OptionError(spelled(str(error))) from None
+
+
+def spelled(sentence: str) -> str:
+    """A sentence about settings of a client, with names as options have them."""
+    return re.sub(r"\b(security|ssl|sasl)_[a-z_]+", lambda name: "kafka." + name[0].replace("_", "."), sentence)
+
+
+def _parsed(kind: type[Parsed], values: Mapping[str, object]) -> Parsed:
+    try:
+        return parse(kind, values)
+    except SettingError as error:
+        raise OptionError(spelled(str(error))) from None
 
 
 def consumer_settings(options: Mapping[str, str], *, group_id_prefix: str | None = None) -> ConsumerSettings:
     """The `kafka.*` options of a source, their names without the prefix. Raises `OptionError`."""
     values = _values(options, SOURCE, options.get("group.id") or group_id_prefix or "ottla-spark-source")
-    return parse(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
+    return _parsed(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
 
 
 def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
@@ -154,4 +199,4 @@ def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
     # Idempotence needs acks=all: with fewer it is switched off, even where it was asked for.
     wanted = values.pop("enable_idempotence", True) and ACKS[str(values.get("acks", "all"))] == -1
     batch_size = min(int(values.pop("batch_size", BATCH_SIZE)), int(values.get("max_request_size", sys.maxsize)))
-    return parse(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})
+    return _parsed(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})

@@ -20,7 +20,7 @@ from ottla.spark import texts
 from ottla.spark.errors import OptionError
 from ottla.spark.formats import choice
 from ottla.spark.formats.choice import BYTES, Formats
-from ottla.spark.kafka_options import consumer_settings, is_kafka_option, producer_settings
+from ottla.spark.kafka_options import SECURED, consumer_settings, is_kafka_option, producer_settings
 from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, Bound, Everywhere
 
 logger = logging.getLogger("ottla.spark")
@@ -299,7 +299,7 @@ def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
     """How dead letters are written: to the brokers that the source reads from."""
     if "deadLetterTopic" not in parsed.values:
         return None
-    shared = ("bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol")
+    shared = SECURED | {"bootstrap.servers", "client.id", "request.timeout.ms"}
     return producer_settings({name: text for name, text in parsed.client.items() if name in shared})
 
 

@@ -33,9 +33,16 @@ PRODUCER = {
     "partitioner.ignore.keys", "retries", "transaction.timeout.ms", "transaction.two.phase.commit.enable",
     "transactional.id", "value.serializer",
 }  # fmt: skip
-VALUES = {"acks": "1", "compression.type": "zstd", "isolation.level": "read_committed", "security.protocol": "SASL_SSL"}
+MODULE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="hidden";'
+VALUES = {
+    "acks": "1",
+    "compression.type": "zstd",
+    "isolation.level": "read_committed",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": MODULE,
+}
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
-SECURITY = ("sasl.", "ssl.", "security.")
+SECURED = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": MODULE}
 
 
 def take(side: str, given: dict[str, str]) -> None:
@@ -49,7 +56,9 @@ def take(side: str, given: dict[str, str]) -> None:
 @pytest.mark.parametrize("side", [SOURCE, SINK])
 def test_each_name_is_used_or_named_in_the_log_or_refused_by_name(side: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
     given = {f"kafka.{name}": VALUES.get(name, "true" if name.startswith("enable.") else "7000")}
-    if name in REJECTED[side] or name.startswith(SECURITY):
+    if name.startswith(("sasl.", "ssl.", "security.")):
+        given = {f"kafka.{each}": text for each, text in SECURED.items()} | (given if name not in SECURED else {})
+    if name in REJECTED[side]:
         with pytest.raises(OptionError, match=f"Option kafka.{name}[ :]"):
             take(side, given)
     else:
@@ -71,3 +80,17 @@ def test_a_batch_is_no_larger_than_a_request_may_be() -> None:
     assert sizes() == (1_000_000, None)
     assert sizes(**{"max.request.size": "5000"}) == (5000, 5000)
     assert sizes(**{"max.request.size": "5000000", "batch.size": "70000"}) == (70_000, 5_000_000)
+
+
+def test_what_secures_a_job_goes_to_all_its_clients_and_into_no_text() -> None:
+    given = SERVERS | {f"kafka.{name}": text for name, text in SECURED.items()} | {"kafka.ssl.keystore.password": "hidden"}
+    read = read_options(
+        given | {"subscribe": "t", "valueFormat": "json", "valueSchema": "a int", "deadLetterTopic": "d"}, streaming=True
+    )
+    write = write_options(given | {"topic": "t"})
+    for client in (read.client, read.dead_letters, write.client):
+        assert client is not None
+        assert client.security_protocol == "SASL_SSL"
+        assert client.login().password == "hidden"
+    assert "hidden" not in repr(read) + repr(write)
+    assert write.client.secured() == {**read.client.secured()}

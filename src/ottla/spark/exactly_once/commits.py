@@ -85,6 +85,7 @@ class OnceCommitter:
                 transactional_id=decider_id_of(self._name),
                 transaction_timeout_ms=DECIDER_TIMEOUT_MS,
                 linger_ms=0,
+                **settings.secured(),
             )
             self._cluster.loop.run(decider.start())
             self._decider = decider
