@@ -12,7 +12,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/sasl/saslprep.py::saslprep": "new users are about to be held against it",
-    "src/ottla/sasl/scram_server.py::ScramServer": "the broker is about to run it",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/spark/session.py::local": "for users' programs, as in examples/flights",

@@ -21,8 +21,10 @@ from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
-from ottla.broker.security.mechanisms import Means, offered
+from ottla.broker.security.mechanisms import offered
+from ottla.broker.security.offers import Means
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Authorizer, Everybody, Guard
@@ -103,7 +105,8 @@ class BrokerMachine:
         self._identity = BrokerIdentity(node_id, cluster_id)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
-        means = Means(random_bytes)
+        self.credentials = Credentials(self.image, commits)
+        means = Means(random_bytes, self.credentials)
         self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
@@ -194,6 +197,7 @@ class BrokerMachine:
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
             Logins: self.logins,
+            Credentials: self.credentials,
         }
 
     @property

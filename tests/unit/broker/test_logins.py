@@ -216,7 +216,7 @@ def test_nobody_logs_in_again_at_once(renewing: LoginMachine) -> None:
 
 
 def test_a_mechanism_is_kept_when_somebody_logs_in_again() -> None:
-    machine = LoginMachine(connections_max_reauth_ms=10_000, **{"sasl.enabled.mechanisms": "PLAIN"})
+    machine = LoginMachine(connections_max_reauth_ms=10_000, sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256")
     machine.login()
     machine.pass_time(8_000)
     assert last_of(machine.handshake("SCRAM-SHA-256"), HANDSHAKE, 1).error_code == UNSUPPORTED_SASL_MECHANISM

@@ -5,39 +5,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from ottla.broker.security.authentication import MOST_BYTES, Offer, SaslListener
+from ottla.broker.security.offers import Begin, Means, OfferedAt
+from ottla.broker.security.scram_logins import scram
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.sasl import jaas, plain
-from ottla.sasl.mechanism import ServerMechanism
 from ottla.sasl.plain import PlainServer
+from ottla.sasl.scram import ALGORITHMS
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USER: Final = "user_"
-
-Begin = Callable[[], ServerMechanism]
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What mechanisms take from the broker."""
-
-    random_bytes: Callable[[int], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedAt:
-    """Where a mechanism is offered: the settings in force for it there, and its name in them, for sentences."""
-
-    settings: BrokerSettings
-    listener: str
-    mechanism: str
-
-    def named(self, setting: str) -> str:
-        return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
 
 
 def _plain(at: OfferedAt, means: Means) -> Begin:
@@ -72,7 +52,10 @@ def _digest(password: str) -> bytes:
     return hashlib.sha256(password.encode()).digest()
 
 
-MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {plain.NAME: _plain}
+MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
+    plain.NAME: _plain,
+    **{name: partial(scram, algorithm) for name, algorithm in ALGORITHMS.items()},
+}
 """How each mechanism is made where it is offered. Raises `SettingError`."""
 
 

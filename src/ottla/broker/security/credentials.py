@@ -1,0 +1,43 @@
+"""The SCRAM credentials of this cluster: kept in the registry, in force at once. Knows no requests, and what no login is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ottla.broker.scheduler import Steps
+from ottla.broker.topics.commits import Commits
+from ottla.cluster import scram
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.scram import ScramRemoval, ScramUpsertion
+from ottla.sasl.scram import Algorithm, Credential
+
+log = logging.getLogger("ottla.broker")
+
+
+class Credentials:
+    """Finds credentials and changes them."""
+
+    def __init__(self, image: ClusterImage, commits: Commits) -> None:
+        self._image = image
+        self._commits = commits
+
+    def find(self, user: str, algorithm: Algorithm) -> Credential | None:
+        return scram.credential_in(self._image.user_configs.get(user, {}), algorithm)
+
+    def of(self, user: str) -> dict[Algorithm, Credential]:
+        """All that a user has."""
+        return scram.credentials_in(self._image.user_configs.get(user, {}))
+
+    def users(self) -> list[str]:
+        """All users that have any."""
+        return [user for user in self._image.user_configs if self.of(user)]
+
+    def alter(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> Steps[list[Decision]]:
+        """Change what each user has, with a decision for each. The steps must be taken to their end."""
+        decisions = yield from self._commits.commit_slowly(lambda: scram.alter(self._image.user_configs, removals, upsertions))
+        changed = [decision.name for decision in decisions if decision.is_made]
+        if changed:
+            log.info("the SCRAM credentials of %s have changed", ", ".join(changed[:10]))
+        return decisions
