@@ -25,6 +25,11 @@ def test_a_seed_that_was_not_well_once_is_well(seed: int) -> None:
     assert not pipelines.live(seed).torn
 
 
+def test_brokers_die_too() -> None:
+    assert pipelines.live(5).starts > 1
+    assert pipelines.live(4).starts == 1
+
+
 def test_a_seed_is_lived_the_same_way_every_time() -> None:
     assert pipelines.live(3) == pipelines.live(3)
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.coord.runtime.machine import Outcome
+from ottla.coord.transactions.machine import TransactionMachine
 from ottla.once import committing, writing
 from ottla.once.decisions import BatchDecision
 from ottla.once.fates import Fate
@@ -77,6 +79,10 @@ def look_nowhere(work: Any) -> Iterator[Any]:
     yield from ()
 
 
+def recall_nothing(machine: Any, now: Any) -> Outcome[Any]:
+    return Outcome()
+
+
 def keep_the_timeouts(process: SimPipelineProcess, transactions: Any, told: Any) -> None:
     told(list(transactions))
 
@@ -100,11 +106,12 @@ MISTAKES = {
     "takes any transaction for open": PlantedMistake("is torn", committing, "fate_of", any_is_open),
     "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
     "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
-    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 577),
+    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 1650),
     "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
     "clears nothing away": PlantedMistake("nothing hangs", committing, "_cleared", clear_nothing),
     "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writing, "_is_decided", look_nowhere),
-    "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 8700),
+    "forgets at a start which markers are due": PlantedMistake("nothing hangs", TransactionMachine, "recall", recall_nothing),
+    "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 18_400),
     "aborts what was decided": PlantedMistake(
         "stops only after a timeout", pipeline_life, "aborting", abort_what_was_decided, 1600
     ),

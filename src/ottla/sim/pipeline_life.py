@@ -1,8 +1,8 @@
 """One seed of a pipeline: a query whose drivers and workers die, are repeated and go on as zombies; then peace, then the rows.
 
 It plans as Spark does: a batch's rows are the same whenever it is run again, of the attempts of a partition one is taken, a batch
-that was committed is not run again, and two drivers may run a batch at once where one is taken for dead. Everything comes from the
-seed. What must be true: every row of the input is visible exactly once, and no transaction is open for longer than its timeout. In
+that was committed is not run again, and two drivers may run a batch at once where one is taken for dead. In every fourth seed brokers
+die and start again, too. Everything comes from the seed. What must be true: every row of the input is visible exactly once, and no transaction is open for longer than its timeout. In
 every third seed, brokers allow two-phase commit: then nothing that was decided is torn, and what dead runs have prepared is open
 until the query writes its next batch.
 """
@@ -45,6 +45,7 @@ class PipelinePlan(NamedTuple):
     kills: float
     zombies: float
     speculates: float
+    deaths: int
 
 
 class PipelineResult(NamedTuple):
@@ -55,6 +56,7 @@ class PipelineResult(NamedTuple):
     happened: int
     runs: int
     attempts: int
+    starts: int
     voided: int
     torn: bool
 
@@ -206,7 +208,7 @@ class PipelineLife:
 
     def __init__(self, seed: int, *, tell: Callable[[str], None] | None = None) -> None:
         self.world = World(seed)
-        self.plan = _plan(self.world, two_phase=seed % 3 == 2)
+        self.plan = _plan(self.world, two_phase=seed % 3 == 2, deaths=seed % 4 == 1)
         self.tell = tell or (lambda sentence: None)
         self.brokers = PipelineBrokers(self.world, self.plan.transaction_version, two_phase=self.plan.two_phase)
         self.trouble = True
@@ -257,6 +259,9 @@ class PipelineLife:
 
     def live(self) -> PipelineResult:
         """Raises `Violation`."""
+        for _ in range(self.plan.deaths):
+            away_ms = self.world.random.choice((5, 200, 3_000))
+            self.world.after(self.world.random.randrange(2_000), partial(self.brokers.die, away_ms))
         self.start()
         self.world.run(self.plan.trouble_ms, lambda: self.is_done)
         self.trouble = False
@@ -268,7 +273,7 @@ class PipelineLife:
         self._check()
         voided = sum(isinstance(each.value, BatchDecision) and not each.value.transactions for each in self.brokers.logs[DECISIONS])
         torn = self.stopped is not None
-        return PipelineResult(self.world.seed, self.plan, self.world.happened, self._runs, self.attempts, voided, torn)
+        return PipelineResult(self.world.seed, self.plan, self.world.happened, self._runs, self.attempts, self.brokers.starts, voided, torn)
 
     def _write_on(self) -> None:
         """Start the query again for one more batch, in peace."""
@@ -284,7 +289,7 @@ class PipelineLife:
         stored = [row for place, log in self.brokers.logs.items() if place != DECISIONS for row in log]
         if hangs := [row.value for row in stored if row.committed is None]:
             raise Violation(f"nothing hangs: {hangs} are in a transaction that nobody ends")
-        if not (self.plan.kills or self.plan.lost) and self.brokers.timed_out:
+        if not (self.plan.kills or self.plan.lost or self.plan.deaths) and self.brokers.timed_out:
             raise Violation(f"nobody waits for a timeout: {self.brokers.timed_out} transactions were left to theirs")
         seen = Counter(row.value for row in stored if row.committed)
         if twice := sorted(value for value, count in seen.items() if count > 1):
@@ -301,7 +306,7 @@ class PipelineLife:
             raise Violation(f"nothing lost: {lost}")
 
 
-def _plan(world: World, *, two_phase: bool) -> PipelinePlan:
+def _plan(world: World, *, two_phase: bool, deaths: bool) -> PipelinePlan:
     random = world.random
     partitions = random.randint(1, 4)
     bad = random.choice((0.0, 0.1, 0.3))
@@ -318,4 +323,5 @@ def _plan(world: World, *, two_phase: bool) -> PipelinePlan:
         kills=bad,
         zombies=random.choice((0.0, 0.5)),
         speculates=random.choice((0.0, 0.3)),
+        deaths=random.randint(1, 4) if deaths else 0,
     )

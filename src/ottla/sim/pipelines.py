@@ -1,4 +1,4 @@
-"""Pipelines that write once in a bad world: drivers and tasks that die, repeat and go on as zombies; then the rows are counted.
+"""Pipelines that write once in a bad world: drivers, tasks and brokers die, repeat and go on as zombies; then rows are counted.
 
     python -m ottla.sim.pipelines --seeds 10000     seeds 0 to 9999 on all processors
     python -m ottla.sim.pipelines --seed 17         one seed again, with what happens in it
@@ -57,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _summary(lived: list[PipelineResult], took_s: float) -> str:
     return (
         f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: {sum(each.runs for each in lived)} runs, "
-        f"{sum(each.attempts for each in lived)} tasks, {sum(each.voided for each in lived)} decisions voided, "
+        f"{sum(each.attempts for each in lived)} tasks, "
+        f"{sum(each.starts - 1 for each in lived)} deaths of brokers, {sum(each.voided for each in lived)} decisions voided, "
         f"{sum(each.torn for each in lived)} queries stopped because somebody stayed away too long"
     )
 
