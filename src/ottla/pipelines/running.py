@@ -36,33 +36,36 @@ LOOK_EVERY_S = 0.2
 PATIENCE_S = 30.0
 """How long the Java of an earlier run, whose Python was killed, may take to end."""
 SETTINGS: Mapping[str, str] = {
+    "spark.app.name": "ottla pipeline",
     "spark.sql.session.timeZone": "UTC",  # the days of an archive are the same wherever it is made
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
 
-LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""A Spark of one machine talks to itself alone."""
-
-
 @contextmanager
 def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
     """A Spark session that ends with the block. What Java and its workers print goes to `log`. Raises `NoJava`."""
-    from pyspark.sql import SparkSession
-
-    from ottla.spark.session import QUICK, prepare_environment
-
-    prepare_environment()
-    builder = SparkSession.builder.master(master).appName("ottla pipeline")
-    for name, value in {**QUICK, **SETTINGS, **(LOCAL if master.startswith("local[") else {}), **settings}.items():
-        builder = builder.config(name, value)
     with _printing_to(log):
-        spark = builder.getOrCreate()
+        spark = _begun(master, {**SETTINGS, **settings})
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _begun(master: str, settings: Mapping[str, str]) -> SparkSession:
+    from ottla.spark.session import QUICK, local, prepare_environment
+
+    if master.startswith("local"):
+        return local(master, settings)
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master)
+    for name, value in {**QUICK, **settings}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 @contextmanager
