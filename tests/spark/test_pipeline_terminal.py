@@ -18,7 +18,9 @@ from tests.spark.conftest import Topics
 
 dataset = pytest.importorskip("pyarrow.dataset", reason="pyarrow is absent: pip install 'ottla[spark]'")
 CTRL_C = b"\x03"
-ON_TERMINAL = "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+ON_TERMINAL = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 """Makes what follows the leader of the terminal that is its input: Ctrl-C there interrupts it, and what it has started."""
 
 

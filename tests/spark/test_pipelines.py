@@ -164,10 +164,10 @@ def test_a_mirror_holds_the_same_and_groups_go_on_there_where_they_were(
 
 SCRIPT = """
 CREATE TABLE flights (origin STRING, delay INT) USING ottla OPTIONS (subscribe '{flights}');
-CREATE TEMPORARY VIEW late AS SELECT * FROM flights WHERE delay > 15; -- comment; here
+CREATE OR REPLACE TEMPORARY VIEW late AS SELECT * FROM flights WHERE delay > 15; -- comment; here
 INSERT INTO `{late}` SELECT _key AS key, origin, delay FROM late;
 INSERT INTO `{sums}` SELECT origin AS key, cast(sum(delay) AS STRING) AS value FROM flights GROUP BY origin;
-SELECT count(*) AS records FROM `{flights}`;
+SELECT count(*) AS records FROM `{flights}` ORDER BY records;
 """
 
 
@@ -183,6 +183,7 @@ def test_a_script_reads_topics_as_tables_and_writes_to_topics(
     pipeline = SqlPipeline(script, topics.address, lambda names, rows: shown.extend(rows), once=True, state_directory=tmp_path)
     assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 20), ("select-2", 20), (sums, 20)}
     assert shown == [{"records": 20}]
+    shown.clear()
     assert last_values(topics.address, late) == {
         str(n).encode(): {"origin": ("JFK", "EWR")[n % 2], "delay": n} for n in range(16, 20)
     }
@@ -191,6 +192,10 @@ def test_a_script_reads_topics_as_tables_and_writes_to_topics(
         (flights, "origin STRING, delay BIGINT"),
         (sums, None),
     ]
+    topics.produce(flights, [{"value": json.dumps({"origin": "JFK", "delay": 10}), "key": "again"}])
+    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 1), ("select-2", 1), (sums, 1)}
+    assert last_values(topics.address, sums) == {b"JFK": 100, b"EWR": 100}
+    assert len(committed_records(topics.address, sums, 1)) == 3, "a group that has not changed is not written again"
     for view in ("flights", "late", f"`{flights}`"):
         spark.catalog.dropTempView(view.strip("`"))
 
@@ -201,6 +206,12 @@ def test_what_cannot_be_archived_or_replayed_is_told(run: Run, spark: Any, tmp_p
     (tmp_path / "_spark_metadata").mkdir()
     with pytest.raises(PipelineError, match=r"whose state .* is gone"):
         run(ArchivePipeline(["flights"], "localhost:1", tmp_path))
+    with pytest.raises(PipelineError, match=r"This Spark has no Delta Lake: give it with --conf spark\.jars\.packages=io\.delta:"):
+        run(ArchivePipeline(["flights"], "localhost:1", tmp_path / "delta", "delta"))
+    with pytest.raises(PipelineError, match=r"This Spark has no Iceberg: .* or archive with --format parquet"):
+        run(ArchivePipeline(["flights"], "localhost:1", tmp_path / "ice", "iceberg", table="lake.db.flights"))
+    with pytest.raises(PipelineError, match=r"give --table CATALOG"):
+        run(ArchivePipeline(["flights"], "localhost:1", tmp_path / "ice", "iceberg"))
     with pytest.raises(PipelineError, match=r"takes no option minPartitions: it would break the order"):
         run(MirrorPipeline(["flights"], "localhost:1", "localhost:2", options={"minPartitions": "4"}))
 

@@ -14,7 +14,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/sasl/saslprep.py::saslprep": "new users are about to be held against it",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
-    "src/ottla/spark/session.py::local": "for users' programs, as in examples/flights",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_response": "clients of Kafka 0.7 are what tests play",

@@ -47,7 +47,9 @@ def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
     command = own.add_parser("archive", help="topics into files, each record once", description=ARCHIVE)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to archive")
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the files go")
-    command.add_argument("--format", choices=("parquet", "orc"), default="parquet", help="the files' format (default parquet)")
+    help_text = "the files' format (default parquet), or a table of Delta Lake or Iceberg, whose jars Spark then needs"
+    command.add_argument("--format", choices=("parquet", "orc", "delta", "iceberg"), default="parquet", help=help_text)
+    command.add_argument("--table", metavar="CATALOG.DATABASE.NAME", help="the table of Iceberg; DIRECTORY holds its state alone")
     command.add_argument(
         "--by", choices=("day", "hour", "none"), default="day", help="what time a directory holds (default day, in UTC)"
     )
@@ -151,6 +153,7 @@ def _archive(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
         by=options.by,
         once=options.once,
         every_s=options.every,
+        table=options.table,
         options=more,
     )
 

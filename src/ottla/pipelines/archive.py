@@ -1,7 +1,8 @@
 """Topics into a directory of Parquet or ORC files, one directory for each topic and day or hour; each record once.
 
-Spark's file sink notes each finished micro-batch with its files in `DIRECTORY/_spark_metadata`, and Spark reads only what stands
-there. What a killed run left besides is removed at the next start, so that other readers do not see it either.
+It may be a table of Delta Lake or Iceberg as well (`lakes`). Spark's file sink notes each finished micro-batch with its files in
+`DIRECTORY/_spark_metadata`, and Spark reads only what stands there. What a killed run left besides is removed at the next start, so
+that other readers do not see it either.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.pipelines.columns import BY
 from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.lakes import MISSING, check_jars, check_table, exists
 from ottla.pipelines.running import Tell, follow, locked
 from ottla.pipelines.state import PipelineState
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-FORMATS = ("parquet", "orc")
 NOTED = "_spark_metadata"
 _WRITTEN = re.compile(r"\.?part-\d{5,}-[0-9a-f]{8}-[0-9a-f-]{27}[.-]\S*\.(parquet|orc)(\.crc)?")
 _VERSIONED = re.compile(r"(\d+)(\.compact)?")
@@ -33,7 +34,7 @@ _VERSIONED = re.compile(r"(\d+)(\.compact)?")
 class ArchivePipeline:
     """What to archive where. `every_s`: how often files are written while it runs on; `once` ends when all is archived.
 
-    `options` are more options for the source.
+    `form` is parquet, orc, delta or iceberg; an Iceberg's rows are in `table`. `options` are more options for the source.
     """
 
     topics: Sequence[str]
@@ -43,25 +44,32 @@ class ArchivePipeline:
     by: str = "day"
     once: bool = False
     every_s: float = 60.0
+    table: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> PipelineState:
         """It lies beside the files: neither is of use without the other."""
         about = {"pipeline": "archive", "topics": sorted(self.topics), "format_of_files": self.form, "by": self.by}
+        about |= {} if self.table is None else {"table": self.table}
         return PipelineState(self.directory / "_ottla", about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
         """Run until everything is archived, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
         state = self.state
-        if (self.directory / NOTED).exists() and not state.checkpoint.exists():
+        check_table(self.form, self.table)
+        if self.form in MISSING:
+            check_jars(spark, self.form)
+        is_there = (self.directory / NOTED).exists() or exists(spark, self.form, self.directory, self.table)
+        if is_there and not state.checkpoint.exists():
             raise PipelineError(
-                f"{self.directory} holds an archive whose state {state.checkpoint} is gone, and Spark would leave out new records: "
-                "restore it, or archive to another directory."
+                f"{self.directory} holds an archive whose state {state.checkpoint} is gone, and Spark would leave out new records "
+                "or write old ones again: restore it, or archive to another directory."
             )
         state.open()
         with locked(spark, state):
-            remove_unfinished(self.directory)
+            if self.form not in MISSING:
+                remove_unfinished(self.directory)
             follow(_started(spark, self, state), "archive", tell, stop)
 
 
@@ -70,9 +78,9 @@ def _started(spark: SparkSession, wanted: ArchivePipeline, state: PipelineState)
     reader = reader.options(**{"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **wanted.options})
     rows = reader.options(subscribe=",".join(wanted.topics), includeHeaders="true").load()
     writer = _with_times(rows, wanted.by).writeStream.format(wanted.form).partitionBy(*BY[wanted.by])
-    writer = writer.option("checkpointLocation", str(state.checkpoint)).option("path", str(wanted.directory))
     trigger = {"availableNow": True} if wanted.once else {"processingTime": f"{wanted.every_s:g} seconds"}
-    return writer.queryName("archive").trigger(**trigger).start()
+    writer = writer.option("checkpointLocation", str(state.checkpoint)).queryName("archive").trigger(**trigger)
+    return writer.toTable(wanted.table) if wanted.table is not None else writer.option("path", str(wanted.directory)).start()
 
 
 def _with_times(rows: DataFrame, by: str) -> DataFrame:

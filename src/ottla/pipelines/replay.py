@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.net.client.admin import Admin
 from ottla.pipelines.columns import archive_schema
 from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.lakes import MISSING, check_jars, rows_in
 from ottla.pipelines.plans import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
 from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.running import Tell, locked
@@ -75,7 +76,12 @@ def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
     about = PipelineState(wanted.directory / "_ottla", {}).read("pipeline")
     if about.get("pipeline") != "archive":
         raise PipelineError(f"{wanted.directory} holds no archive: name a directory that `ottla pipeline archive` has written.")
-    rows = spark.read.schema(archive_schema(about["by"])).format(about["format_of_files"]).load(str(wanted.directory))
+    form = about["format_of_files"]
+    if form in MISSING:
+        check_jars(spark, form)
+        rows = rows_in(spark, form, wanted.directory, about.get("table"))
+    else:
+        rows = spark.read.schema(archive_schema(about["by"])).format(form).load(str(wanted.directory))
     if wanted.topics:
         rows = rows.where(f.col("topic").isin(*wanted.topics))
     for edge, compare in ((wanted.since, operator.ge), (wanted.until, operator.lt)):

@@ -17,8 +17,10 @@ from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.running import Tell, follow_all, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
+from ottla.spark.exactly_once.batches import write_once
 
 if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -79,7 +81,7 @@ class Script:
                 case CreateTable():
                     self._create(statement)
                 case InsertInto(table, query):
-                    self._start(table, self._insert(table, self._spark.sql(query)))
+                    self._insert(table, self._spark.sql(query))
                 case ShowRows(query):
                     self._show(self._spark.sql(query))
                 case ForSpark(text):
@@ -106,8 +108,8 @@ class Script:
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
         rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
 
-    def _insert(self, name: str, rows: DataFrame) -> DataStreamWriter:
-        """A writer of rows to a topic: as records if they have a column value, otherwise all columns as one value."""
+    def _insert(self, name: str, rows: DataFrame) -> None:
+        """Write rows to a topic: as records if they have a column value, otherwise all columns as one value."""
         table = self._tables.get(name, CreateTable(name))
         given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
         given |= {"kafka.bootstrap.servers": self._wanted.servers, "topic": table.options.get("subscribe", name)}
@@ -115,7 +117,13 @@ class Script:
             raise PipelineError(f"INSERT INTO {name} reads no topic: name one in its query.")
         if "value" not in rows.columns:
             rows, given = packed(rows), {"valueFormat": "json", **given}
-        return rows.writeStream.format("ottla").options(**given)
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            write_once(batch, batch_id, **given)
+
+        whole = rows.writeStream.format("ottla").options(**given)
+        changes = rows.writeStream.foreachBatch(write).outputMode("update")  # which a sink of Python cannot take by itself
+        self._start(name, whole, changes)
 
     def _show(self, rows: DataFrame) -> None:
         if not rows.isStreaming:
@@ -126,11 +134,13 @@ class Script:
     def _rows_shown(self, rows: DataFrame, batch_id: int) -> None:
         self._wanted.show(rows.columns, (row.asDict(recursive=True) for row in rows.limit(MOST_SHOWN).collect()))
 
-    def _start(self, name: str, writer: DataStreamWriter) -> None:
+    def _start(self, name: str, *ways: DataStreamWriter) -> None:
+        """Start a query in the first of these ways that Spark allows; the last one may write all groups anew each time."""
         name = name if name not in self._running else f"{name}-{len(self._running)}"
         trigger = {"availableNow": True} if self._wanted.once else {"processingTime": f"{self._wanted.every_s:g} seconds"}
-        writer = writer.option("checkpointLocation", str(self._state.checkpoint / name)).queryName(name).trigger(**trigger)
-        self._running[name] = started(writer)
+        checkpoint = str(self._state.checkpoint / name)
+        ready = [each.option("checkpointLocation", checkpoint).queryName(name).trigger(**trigger) for each in ways]
+        self._running[name] = started(ready)
 
 
 def packed(rows: DataFrame) -> DataFrame:
@@ -144,13 +154,19 @@ def packed(rows: DataFrame) -> DataFrame:
     return rows.select(*kept, f.struct(*(rows[f"`{name}`"] for name in inside)).alias("value"))
 
 
-def started(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query. Groups that change with each batch come anew as a whole, for a sink of Python takes no changes alone."""
+def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
+    """Start a query in the first way that Spark allows for its rows, or else in the first one with all groups anew each time."""
     from pyspark.errors import AnalysisException
 
-    try:
-        return writer.start()
-    except AnalysisException as error:
-        if "STREAMING_OUTPUT_MODE" not in str(error.getCondition()):
-            raise
-        return writer.outputMode("complete").start()
+    for writer in ways:
+        try:
+            return writer.start()
+        except AnalysisException as error:
+            if not _is_of_mode(error):
+                raise
+    return ways[0].outputMode("complete").start()
+
+
+def _is_of_mode(error: AnalysisException) -> bool:
+    """Whether Spark refuses the output mode alone: groups without a watermark, or sorted ones."""
+    return any(word in str(error.getCondition()) for word in ("OUTPUT_MODE", "UNSUPPORTED_STREAMING_OPERATION"))

@@ -1,8 +1,8 @@
 """The brokers of a simulated pipeline: the real machine of transactions, partitions as lists of rows, and a log of decisions.
 
 Markers are written some time after an end was decided, and transactions that are open for too long are aborted. Brokers may die:
-what was stored is read back when they start, and the rest is forgotten. Knows what steps of `ottla.once` ask of a broker, and nothing
-of who asks.
+what was stored is read back when they start, and the rest is forgotten. Knows what steps of `ottla.once` ask of a broker, and
+nothing of who asks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """One seed of a pipeline: a query whose drivers and workers die, are repeated and go on as zombies; then peace, then the rows.
 
 It plans as Spark does: a batch's rows are the same whenever it is run again, of the attempts of a partition one is taken, a batch
-that was committed is not run again, and two drivers may run a batch at once where one is taken for dead. In every fourth seed brokers
-die and start again, too. Everything comes from the seed. What must be true: every row of the input is visible exactly once, and no transaction is open for longer than its timeout. In
-every third seed, brokers allow two-phase commit: then nothing that was decided is torn, and what dead runs have prepared is open
-until the query writes its next batch.
+that was committed is not run again, and two drivers may run a batch at once where one is taken for dead. In every fourth seed
+brokers die and start again, too. Everything comes from the seed. What must be true: every row of the input is visible exactly once,
+and no transaction is open for longer than its timeout. In every third seed, brokers allow two-phase commit: then nothing that was
+decided is torn, and what dead runs have prepared is open until the query writes its next batch.
 """
 
 from __future__ import annotations
@@ -273,7 +273,9 @@ class PipelineLife:
         self._check()
         voided = sum(isinstance(each.value, BatchDecision) and not each.value.transactions for each in self.brokers.logs[DECISIONS])
         torn = self.stopped is not None
-        return PipelineResult(self.world.seed, self.plan, self.world.happened, self._runs, self.attempts, self.brokers.starts, voided, torn)
+        return PipelineResult(
+            self.world.seed, self.plan, self.world.happened, self._runs, self.attempts, self.brokers.starts, voided, torn
+        )
 
     def _write_on(self) -> None:
         """Start the query again for one more batch, in peace."""

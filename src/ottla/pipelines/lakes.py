@@ -1,0 +1,54 @@
+"""Archives that are tables of Delta Lake or Iceberg: used where a session has their jars, and one sentence where it has not.
+
+Both keep a query's batches apart by themselves, so each record is there once as in files; who reads them needs their jars too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+DELTA_LOG: Final = "_delta_log"
+MISSING: Final = {
+    DELTA: "Delta Lake: give it with --conf spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    ICEBERG: "Iceberg: give it with --conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION and a "
+    "catalog, --conf spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog",
+}
+
+
+def check_jars(spark: SparkSession, form: str) -> None:
+    """Raises `PipelineError` where the session cannot write this format."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm  # its packages are found when named
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(form, spark._jsparkSession.sessionState().conf())
+    except Py4JJavaError:
+        raise PipelineError(f"This Spark has no {MISSING[form]}, or archive with --format parquet.") from None
+
+
+def check_table(form: str, table: str | None) -> None:
+    """Raises `PipelineError` unless a table is named for Iceberg, and for it alone."""
+    if form == ICEBERG and table is None:
+        raise PipelineError("An archive in Iceberg needs the name of its table: give --table CATALOG.DATABASE.NAME.")
+    if form != ICEBERG and table is not None:
+        raise PipelineError(f"--table names a table of Iceberg, and an archive in {form} lies in its directory: leave it out.")
+
+
+def exists(spark: SparkSession, form: str, directory: Path, table: str | None) -> bool:
+    """Whether there is a table already."""
+    return spark.catalog.tableExists(table) if table is not None else form == DELTA and (directory / DELTA_LOG).exists()
+
+
+def rows_in(spark: SparkSession, form: str, directory: Path, table: str | None) -> DataFrame:
+    """All rows of a table."""
+    return spark.read.table(table) if table is not None else spark.read.format(form).load(str(directory))
