@@ -57,7 +57,7 @@ def test_dead_letters_go_to_the_brokers_that_are_read_from() -> None:
         ({**JSON, "mode": "lenient"}, "Option mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({**JSON, "mode": PERMISSIVE, "deadLetterTopic": "bad"}, "deadLetterTopic goes without mode PERMISSIVE"),
         ({"valueFromat": "json"}, "did you mean valueFormat?"),
-        ({"valueFormat": "csv", "schemaRegistry": "http://h:1"}, "schemaRegistry is for the formats avro and json"),
+        ({"valueFormat": "csv", "schemaRegistry": "http://h:1"}, "schemaRegistry is for the formats avro, json, protobuf"),
         ({"keyFormat": "arrow"}, "Option keyFormat cannot be arrow"),
         ({"keyFormat": "json", "valueFormat": "arrow"}, "keyFormat goes without valueFormat arrow"),
         ({**JSON, "delimiter": ",,"}, "Option delimiter must be one ASCII character"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class SmallRegistry(BaseHTTPRequestHandler):
     """As much of a registry as is asked of one; it wants a password."""
 
     schemas: dict[int, tuple[str, str]]
+    references: list[dict[str, Any]]
 
     def _answer(self, code: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -42,9 +44,9 @@ class SmallRegistry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.headers["Authorization"] != "Basic bWU6cEBzcw==":
             return self._answer(401, {"message": "who are you?"})
-        parts = self.path.split("/")
+        parts = self.path.partition("?")[0].split("/")
         if parts[1] == "schemas" and int(parts[3]) in self.schemas:
-            return self._answer(200, {"schema": self.schemas[int(parts[3])][1]})
+            return self._answer(200, {"schema": self.schemas[int(parts[3])][1], "references": self.references})
         own = [schema_id for schema_id, (subject, _) in self.schemas.items() if parts[1] == "subjects" and subject == parts[2]]
         if own:
             return self._answer(200, {"id": max(own), "schema": self.schemas[max(own)][1]})
@@ -67,7 +69,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "directory":
         yield str(tmp_path)
         return
-    handler = type("OwnRegistry", (SmallRegistry,), {"schemas": {}})
+    handler = type("OwnRegistry", (SmallRegistry,), {"schemas": {}, "references": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
@@ -83,7 +85,7 @@ def encode(place: str, rows: list[Any], kind: Any = FLIGHT, name: str = "avro") 
     return found
 
 
-def decode(place: str, values: list[bytes | None], kind: Any = FLIGHT, name: str = "avro") -> Any:
+def decode(place: str, values: Sequence[bytes | None], kind: Any = FLIGHT, name: str = "avro") -> Any:
     return codecs.decoder_of("value", Format(name, registry=place), kind).decode(pa.array(values, pa.binary()))
 
 
@@ -118,10 +120,10 @@ def test_a_registry_that_is_none_or_has_no_schema_is_told(place: str) -> None:
     with pytest.raises(OptionError, match="is neither"):
         registry_of("nowhere")
     with pytest.raises(OptionError, match="does not answer"):
-        registry_of("http://127.0.0.1:1").latest("flights-value")
+        registry_of("http://127.0.0.1:1").latest("flights-value", "avro")
     if place.startswith("http"):
         with pytest.raises(OptionError, match="answered 401"):
-            registry_of(place.replace("me:", "you:")).latest("flights-value")
+            registry_of(place.replace("me:", "you:")).latest("flights-value", "avro")
 
 
 def test_a_sink_with_a_registry_needs_its_topic() -> None:
@@ -129,3 +131,100 @@ def test_a_sink_with_a_registry_needs_its_topic() -> None:
     assert write_options({**given, "topic": "flights"}).formats.value == Format("avro", registry="http://127.0.0.1:1")
     with pytest.raises(OptionError, match="give option topic"):
         write_options(given)
+
+
+# --- Protobuf
+
+
+descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="Protobuf is absent: pip install protobuf")
+protobuf_schema = importlib.import_module("ottla.spark.formats.protobuf_schema")
+INT32, STRING, MESSAGE = 5, 9, 11
+FRAME = b"\x00\x00\x00\x00\x01"
+
+
+def add_message(parent: Any, name: str, **fields: tuple[int, str]) -> Any:
+    made = parent.add(name=name)
+    for number, (field, (kind, type_name)) in enumerate(fields.items(), 1):
+        made.field.add(name=field, number=number, type=kind, type_name=type_name, label=1)
+    return made
+
+
+def air(*, uses: str = "") -> Any:
+    """A file with the messages Flight, which has a message Gate within it, and Delay."""
+    file = descriptor_pb2.FileDescriptorProto(name="air.proto", package="air", syntax="proto3")
+    more = {"at": (MESSAGE, uses)} if uses else {}
+    flight = add_message(file.message_type, "Flight", carrier=(STRING, ""), delay=(INT32, ""), **more)
+    add_message(flight.nested_type, "Gate", carrier=(STRING, ""))
+    add_message(file.message_type, "Delay", delay=(INT32, ""))
+    return file
+
+
+def asked_for(place: str, message: str = "", file: Any = None) -> Format:
+    held = descriptor_pb2.FileDescriptorSet(file=[file or air()]).SerializeToString()
+    return Format("protobuf", f"base64:{base64.b64encode(held).decode()}#{message}", place)
+
+
+def test_messages_of_protobuf_name_their_schema_and_their_place_in_it(place: str) -> None:
+    rows = [{"carrier": "UA", "delay": 7}, None, {"carrier": None, "delay": -1}]
+    encoder = codecs.encoder_of("value", asked_for(place), FLIGHT, "flights")
+    values = encoder.encode(pa.array(rows, FLIGHT)).to_pylist()
+    assert values[0] == FRAME + b"\x00\x0a\x02UA\x10\x07"
+    assert decode(place, values, name="protobuf").values.to_pylist() == rows
+    newest = codecs.encoder_of("value", Format("protobuf", registry=place), FLIGHT, "flights")
+    assert newest.encode(pa.array(rows, FLIGHT)).to_pylist() == values
+    wanted = columns_of("carrier STRING, delay INT", "valueSchema")
+    assert values_type("value", Format("protobuf", registry=place), ["flights"]) == wanted
+
+
+def test_other_messages_than_the_first_of_a_schema_are_read_beside_it(place: str) -> None:
+    kinds = {"air.Delay": ("delay", 5), "air.Flight.Gate": ("carrier", "B")}
+    values = [FRAME + b"\x00\x10\x07", FRAME + b"\x02\x06\x08\x01", FRAME, FRAME + b"\x01"]
+    for message, (column, value) in kinds.items():
+        kind = pa.struct([FLIGHT.field(column)])
+        encoder = codecs.encoder_of("value", asked_for(place, message), kind, "flights")
+        values += encoder.encode(pa.array([{column: value}], kind)).to_pylist()
+    assert [value[5:] for value in values[4:]] == [b"\x02\x02\x08\x05", b"\x04\x00\x00\x0a\x01B"]
+    decoded = decode(place, values, name="protobuf")
+    found = [each and tuple(each.values()) for each in decoded.values.to_pylist()]
+    assert found == [(None, 7), None, None, None, (None, 5), ("B", None)]
+    assert decoded.wrong.keys() == {1, 2, 3}
+    assert "names no message of its schema" in decoded.wrong[1]
+
+
+def test_what_a_schema_of_protobuf_refers_to_is_asked_for_too() -> None:
+    time = descriptor_pb2.FileDescriptorProto(name="time.proto", package="time", syntax="proto3")
+    add_message(time.message_type, "Minute", minute=(INT32, ""))
+    files = {1: ("flights-value", air(uses=".time.Minute")), 2: ("time", time)}
+    schemas = {number: (name, base64.b64encode(file.SerializeToString()).decode()) for number, (name, file) in files.items()}
+    references = [{"name": "time.proto", "subject": "time", "version": 1}]
+    handler = type("OwnRegistry", (SmallRegistry,), {"schemas": schemas, "references": references})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            place = f"http://me:p%40ss@127.0.0.1:{server.server_port}"
+            kind = pa.struct([("delay", pa.int32()), ("at", pa.struct([("minute", pa.int32())]))])
+            decoded = decode(place, [FRAME + b"\x00\x10\x07\x1a\x02\x08\x09"], kind, "protobuf")
+            assert decoded.values.to_pylist() == [{"delay": 7, "at": {"minute": 9}}]
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_messages_that_every_compiler_brings_need_no_file() -> None:
+    held = descriptor_pb2.FileDescriptorSet(file=[air(uses=".google.protobuf.Timestamp")]).SerializeToString()
+    found = protobuf_schema.spark_type(protobuf_schema.read(held, "", "valueSchema"))
+    assert found == columns_of("carrier STRING, delay INT, at STRUCT<seconds: BIGINT, nanos: INT>", "valueSchema")
+    held = descriptor_pb2.FileDescriptorSet(file=[air(uses=".time.Minute")]).SerializeToString()
+    with pytest.raises(OptionError, match=r"Field at of Protobuf is of time\.Minute, which the descriptors lack"):
+        protobuf_schema.spark_type(protobuf_schema.read(held, "", "valueSchema"))
+
+
+def test_a_registry_that_has_only_texts_of_protobuf_is_told() -> None:
+    registry = importlib.import_module("ottla.spark.formats.registry").HttpRegistry("http://127.0.0.1:1")
+    with pytest.raises(OptionError, match="as text alone: name a file of descriptors with valueSchema"):
+        registry._text({"schema": 'syntax = "proto3"; message Flight {}'}, "protobuf")
+    time = descriptor_pb2.FileDescriptorProto(name="time.proto")
+    held = descriptor_pb2.FileDescriptorSet(file=[time, air()]).SerializeToString()
+    with pytest.raises(OptionError, match=r"imports time\.proto: register all of them"):
+        registry.register("flights-value", "protobuf", base64.b64encode(held).decode())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ottla.spark.errors import OptionError
 
 FORMATS = ("json", "csv", "avro", "protobuf", "arrow")
-REGISTERED = ("avro", "json")
+REGISTERED = ("avro", "json", "protobuf")
 """Those whose schemas a registry may have."""
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROP, FAIL)
@@ -107,9 +107,7 @@ def formats_of(values: Mapping[str, object]) -> Formats:
             "Option keyFormat goes without valueFormat arrow, whose records hold many rows and have no key: leave it out."
         )
     if "schemaRegistry" in values and not any(each is not None and each.registry is not None for each in (key, value)):
-        raise OptionError(
-            f"Option schemaRegistry is for the formats {' and '.join(REGISTERED)}: leave it out, and give valueSchema."
-        )
+        raise OptionError(f"Option schemaRegistry is for the formats {', '.join(REGISTERED)}: leave it out, and give valueSchema.")
     if dead is not None and values.get("mode") not in (None, DROP):
         raise OptionError(f"Option deadLetterTopic goes without mode {values['mode']}: what does not fit goes to that topic.")
     chosen = DROP if dead is not None else str(values.get("mode", PERMISSIVE))

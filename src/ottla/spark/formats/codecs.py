@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
+from ottla.spark.errors import OptionError
 from ottla.spark.formats.bulk import Decoder, Encoder
 from ottla.spark.formats.choice import Format, Formats
 
@@ -55,8 +57,12 @@ def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) 
     registry = registry_of(place)
 
     def find(schema_id: int) -> Decoder | None:
-        text = registry.by_id(schema_id)
-        return None if text is None else _avro_decoder(column, kind, text)
+        text = registry.by_id(schema_id, chosen.name)
+        if text is None or chosen.name == "avro":
+            return None if text is None else _avro_decoder(column, kind, text)
+        from ottla.spark.formats.protobuf_values import PlacedProtobufDecoder
+
+        return PlacedProtobufDecoder(kind, base64.b64decode(text))
 
     return FramedDecoder(kind, find)
 
@@ -67,6 +73,8 @@ def _spark_type(kind: pa.DataType) -> DataType:
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
     """What encodes a column of `kind` into the keys or values of a topic; its schema is registered where there is a registry."""
+    if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
+        return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
         from ottla.spark.formats.framed import FramedEncoder
         from ottla.spark.formats.registry import registry_of, subject_of
@@ -93,6 +101,32 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
     from ottla.spark.formats.json_text import JsonEncoder
 
     return JsonEncoder()
+
+
+def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) -> Encoder:
+    """The encoder of option keySchema or valueSchema, which is registered, or else of the newest schema of the topic."""
+    from ottla.spark.formats.framed import FramedEncoder
+    from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
+    from ottla.spark.formats.protobuf_schema import place_bytes, places, read
+    from ottla.spark.formats.registry import registry_of, subject_of
+    from ottla.spark.formats.schemas import descriptors_of, newest
+
+    schema_id: int | None = None
+    if chosen.schema is None:
+        schema_id, text = newest(place, column, chosen, topic)
+        held, message = base64.b64decode(text), ""
+    else:
+        held, message = descriptors_of(column, chosen)
+    schema = read(held, message, f"{column}Schema")
+    named = {name: at for at, name in places(held).items()}
+    if schema.root.name not in named:
+        raise OptionError(
+            f"Option {column}Schema names a message of another file, which is not what is registered: name one of its own."
+        )
+    if schema_id is None:
+        text = base64.b64encode(held).decode()
+        schema_id = registry_of(place).register(subject_of(topic, column), chosen.name, text)
+    return FramedEncoder(schema_id, ProtobufEncoder(schema, column), place_bytes(named[schema.root.name]))
 
 
 class EncodedColumns:

@@ -63,10 +63,10 @@ def _ids(cursors: Cursors) -> Ints:
 
 
 class FramedEncoder:
-    """An `Encoder` that puts the id of a registered schema before what another one makes."""
+    """An `Encoder` that puts the id of a registered schema, and a message's place in it, before what another one makes."""
 
-    def __init__(self, schema_id: int, inner: Encoder) -> None:
-        self._prefix = b"\x00" + schema_id.to_bytes(4, "big")
+    def __init__(self, schema_id: int, inner: Encoder, place: bytes = b"") -> None:
+        self._prefix = b"\x00" + schema_id.to_bytes(4, "big") + place
         self._inner = inner
 
     def encode(self, column: pa.Array) -> pa.Array:

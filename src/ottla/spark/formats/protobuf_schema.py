@@ -5,7 +5,7 @@ A descriptor is itself a message of Protobuf; the few fields of it that columns 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import types
@@ -65,6 +65,15 @@ class ProtobufSchema:
         return found if found is not None and found.is_map_entry and field.repeated else None
 
 
+def _well_known() -> dict[str, ProtobufMessage]:
+    """Messages that every compiler of Protobuf brings: registries have no files of them."""
+    instant = (ProtobufField(1, "seconds", 3, repeated=False), ProtobufField(2, "nanos", 5, repeated=False))
+    wrapped = {"Double": 1, "Float": 2, "Int64": 3, "UInt64": 4, "Int32": 5, "UInt32": 13, "Bool": 8, "String": 9, "Bytes": 12}
+    shapes = {"Timestamp": instant, "Duration": instant, "Empty": ()}
+    shapes |= {f"{name}Value": (ProtobufField(1, "value", kind, repeated=False),) for name, kind in wrapped.items()}
+    return {f".google.protobuf.{name}": ProtobufMessage(f".google.protobuf.{name}", fields) for name, fields in shapes.items()}
+
+
 class _NoDescriptors(Exception):
     """What is wrong with a descriptor."""
 
@@ -114,7 +123,7 @@ def _signed(value: int) -> int:
 
 def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
     """The schema in a set of descriptors whose values are `message`, or else the last file's first one. Raises `OptionError`."""
-    messages: dict[str, ProtobufMessage] = {}
+    messages = _well_known()
     enums: dict[str, dict[int, str]] = {}
     root = ""
     try:
@@ -131,9 +140,48 @@ def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
         raise OptionError(f"Option {option} must name a file of descriptors of Protobuf ({error}): {made}.") from None
     root = f".{message.lstrip('.')}" if message else root
     if root not in messages:
-        offered = ", ".join(sorted(name.lstrip(".") for name, each in messages.items() if not each.is_map_entry))
+        own = (name for name, each in messages.items() if not each.is_map_entry and not name.startswith(".google.protobuf."))
+        offered = ", ".join(sorted(name.lstrip(".") for name in own))
         raise OptionError(f"Option {option} asks for message {root.lstrip('.')}, and the descriptors have {offered or 'none'}.")
     return ProtobufSchema(messages, enums, messages[root])
+
+
+def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
+    """The full name of each message of the last file, by its place there: the third one within the first one is (0, 2)."""
+    *_, file = (raw for number, _, raw in _fields(descriptors) if number == 1)
+    package = _text(file, 2)
+    found: dict[tuple[int, ...], str] = {}
+    waiting: list[tuple[tuple[int, ...], str, bytes, int]] = [((), f".{package}" if package else "", file, 4)]
+    while waiting:
+        place, prefix, data, inner = waiting.pop()
+        for index, raw in enumerate([raw for number, _, raw in _fields(data) if number == inner]):
+            name = f"{prefix}.{_text(raw, 1)}"
+            found[*place, index] = name
+            waiting.append(((*place, index), name, raw, 3))
+    return found
+
+
+def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
+    """The name and the descriptor of each file in a set, what is imported first."""
+    return [(_text(raw, 1), raw) for number, _, raw in _fields(descriptors) if number == 1]
+
+
+def joined(files: Iterable[bytes]) -> bytes:
+    """A set of descriptors."""
+    return b"".join(b"\x0a" + _varint_bytes(len(file)) + file for file in files)
+
+
+def _varint_bytes(value: int) -> bytes:
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(made) + bytes([value])
+
+
+def place_bytes(place: tuple[int, ...]) -> bytes:
+    """A message's place as values of a registry name it; that of the first message is one zero byte."""
+    return b"\x00" if place == (0,) else b"".join(_varint_bytes(2 * number) for number in (len(place), *place))
 
 
 def _collect(
@@ -174,6 +222,11 @@ def _field_type(schema: ProtobufSchema, field: ProtobufField, within: tuple[str,
     if (entry := schema.entry(field)) is not None:
         key, value = (_field_type(schema, each, within) for each in entry.fields)
         return types.MapType(key, value)
+    if field.kind in (MESSAGE, ENUM) and field.type_name not in (schema.messages if field.kind == MESSAGE else schema.enums):
+        name = field.type_name.lstrip(".")
+        raise OptionError(
+            f"Field {field.name} of Protobuf is of {name}, which the descriptors lack: leave it out with .schema(...)."
+        )
     if field.kind == MESSAGE:
         one: types.DataType = spark_type(schema, schema.messages[field.type_name], within)
     elif field.kind in _SPARK:

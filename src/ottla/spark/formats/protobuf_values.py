@@ -7,7 +7,7 @@ are null, as with Spark's `from_protobuf`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -27,10 +27,13 @@ from ottla.spark.formats.protobuf_schema import (
     ProtobufField,
     ProtobufMessage,
     ProtobufSchema,
+    places,
+    read,
 )  # fmt: skip
 
 Found = dict[int, tuple[list[pa.Array], list[Ints]]]
 """By field, the values found so far and the rows that they belong to."""
+MOST_NESTED = 100
 
 
 class ProtobufDecoder(CursorDecoder):
@@ -42,6 +45,46 @@ class ProtobufDecoder(CursorDecoder):
 
     def _made(self, cursors: Cursors) -> pa.Array:
         return _message(self._schema, self._schema.root, self._kind, cursors)
+
+
+class PlacedProtobufDecoder(CursorDecoder):
+    """A `Decoder` of messages that each begin with the place of their type in a file, as values of a registry do."""
+
+    def __init__(self, kind: pa.StructType, descriptors: bytes) -> None:
+        super().__init__(kind)
+        self._descriptors = descriptors
+        self._names = places(descriptors)
+
+    def _made(self, cursors: Cursors) -> pa.Array:
+        depths = cursors.zigzags()
+        if not depths.any():
+            return self._messages((0,), cursors)
+        made, rows = [], []
+        for depth in numpy.unique(depths).tolist():
+            (own,) = numpy.nonzero(depths == depth)
+            part = cursors.of(own)
+            for place, some in self._by_place(depth, part):
+                made.append(self._messages(place, part.of(some)))
+                rows.append(own[some])
+        return pa.concat_arrays(made).take(pa.array(numpy.argsort(numpy.concatenate(rows))))
+
+    def _by_place(self, depth: int, part: Cursors) -> Iterator[tuple[tuple[int, ...], Ints]]:
+        """The rows of each place; `part` moves behind it."""
+        if not 0 <= depth <= MOST_NESTED:
+            raise Misfit("it names no message of its schema")
+        if depth == 0:
+            yield (0,), numpy.arange(len(part))
+            return
+        found = numpy.stack([part.zigzags() for _ in range(depth)], axis=1)
+        for place in numpy.unique(found, axis=0):
+            yield tuple(place.tolist()), numpy.nonzero((found == place).all(axis=1))[0]
+
+    def _messages(self, place: tuple[int, ...], cursors: Cursors) -> pa.Array:
+        name = self._names.get(place)
+        if name is None:
+            raise Misfit("it names no message of its schema")
+        schema = read(self._descriptors, name, "schemaRegistry")
+        return _message(schema, schema.root, self._kind, cursors)
 
 
 def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType, cursors: Cursors) -> pa.Array:

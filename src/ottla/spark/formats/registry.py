@@ -1,7 +1,8 @@
 """A registry of schemas: one that speaks Confluent's protocol over HTTP, or a directory with a file for each schema.
 
 Values of a registry begin with a zero byte and the four bytes of their schema's id. In a directory, schema 7 of subject
-flights-value is `flights-value/7.avsc` (or `.json`); ids are unique in the whole directory. Blocking.
+flights-value is `flights-value/7.avsc` (or `.json`, or `.desc`); ids are unique in the whole directory. The text of a schema of
+Protobuf is a set of descriptors in base64. Blocking.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import urllib.parse
 import urllib.request
 import uuid
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ottla.spark.errors import OptionError
+from ottla.spark.formats.protobuf_schema import files_of, joined
 
 TIMEOUT_S = 10
+PROTOBUF = "protobuf"
+MOST_REFERENCES = 1000
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-SUFFIXES = {"avro": ".avsc", "json": ".json"}
-TYPES = {"avro": "AVRO", "json": "JSON"}
+SUFFIXES = {"avro": ".avsc", "json": ".json", PROTOBUF: ".desc"}
+TYPES = {"avro": "AVRO", "json": "JSON", PROTOBUF: "PROTOBUF"}
 
 
 class Registered(NamedTuple):
@@ -35,10 +39,10 @@ class Registered(NamedTuple):
 class SchemaRegistry(Protocol):
     """What is asked of a registry. Everything raises `OptionError` where it does not answer."""
 
-    def by_id(self, schema_id: int) -> str | None:
+    def by_id(self, schema_id: int, format_name: str) -> str | None:
         """The text of a schema; None if there is none of this id."""
 
-    def latest(self, subject: str) -> Registered | None:
+    def latest(self, subject: str, format_name: str) -> Registered | None:
         """The newest schema of a subject; None if it has none."""
 
     def register(self, subject: str, format_name: str, text: str) -> int:
@@ -57,15 +61,43 @@ class HttpRegistry:
             user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
 
-    def by_id(self, schema_id: int) -> str | None:
-        found = self._ask(f"/schemas/ids/{schema_id}")
-        return None if found is None else str(found["schema"])
+    def by_id(self, schema_id: int, format_name: str) -> str | None:
+        found = self._ask(f"/schemas/ids/{schema_id}{_query(format_name)}")
+        return None if found is None else self._text(found, format_name)
 
-    def latest(self, subject: str) -> Registered | None:
-        found = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
-        return None if found is None else Registered(int(str(found["id"])), str(found["schema"]))
+    def latest(self, subject: str, format_name: str) -> Registered | None:
+        found = self._version(subject, "latest", format_name)
+        return None if found is None else Registered(int(str(found["id"])), self._text(found, format_name))
+
+    def _version(self, subject: str, version: object, format_name: str) -> dict[str, Any] | None:
+        return self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}{_query(format_name)}")
+
+    def _text(self, found: dict[str, Any], format_name: str) -> str:
+        if format_name != PROTOBUF:
+            return str(found["schema"])
+        files: dict[str, bytes] = {}
+        self._gather(found, files, "")
+        return base64.b64encode(joined(files.values())).decode()
+
+    def _gather(self, found: dict[str, Any], files: dict[str, bytes], name: str) -> None:
+        """The descriptors of what a schema refers to, and then its own. Raises `OptionError`."""
+        for each in found.get("references") or ():
+            if each["name"] not in files and len(files) < MOST_REFERENCES:
+                files[each["name"]] = b""  # one that refers to itself is not asked for again
+                if (other := self._version(each["subject"], each["version"], PROTOBUF)) is not None:
+                    self._gather(other, files, each["name"])
+        files.pop(name, None)
+        try:
+            files[name] = base64.b64decode(str(found["schema"]), validate=True)
+        except ValueError:
+            raise OptionError(
+                f"The schema registry at {self._url} gives schemas of Protobuf as text alone: name a file of descriptors with "
+                "valueSchema, and leave schemaRegistry out."
+            ) from None
 
     def register(self, subject: str, format_name: str, text: str) -> int:
+        if format_name == PROTOBUF:
+            text = _one_file(text)
         body = json.dumps({"schema": text, "schemaType": TYPES[format_name]}).encode()
         found = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions", body)
         if found is None:
@@ -74,7 +106,7 @@ class HttpRegistry:
             )
         return int(str(found["id"]))
 
-    def _ask(self, path: str, body: bytes | None = None) -> dict[str, object] | None:
+    def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any] | None:
         request = urllib.request.Request(self._url + path, body, self._headers)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
@@ -94,28 +126,45 @@ class HttpRegistry:
         return found
 
 
+def _query(format_name: str) -> str:
+    """A schema of Protobuf is asked for as its descriptor."""
+    return "?format=serialized" if format_name == PROTOBUF else ""
+
+
+def _one_file(text: str) -> str:
+    """The descriptor of the one file in a set, in base64. Raises `OptionError` where it imports others."""
+    *imported, (_, file) = files_of(base64.b64decode(text))
+    others = [name for name, _ in imported if not name.startswith("google/protobuf/")]
+    if others:
+        raise OptionError(
+            f"The schema to register imports {', '.join(others)}: register all of them, and leave out valueSchema, so that the "
+            "newest schema of the subject is written."
+        )
+    return base64.b64encode(file).decode()
+
+
 class DirectoryRegistry:
     """A registry whose schemas are files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def by_id(self, schema_id: int) -> str | None:
+    def by_id(self, schema_id: int, format_name: str) -> str | None:
         found = next(self._directory.glob(f"*/{schema_id}.*"), None)
-        return None if found is None else found.read_text(encoding="utf-8")
+        return None if found is None else _read(found)
 
-    def latest(self, subject: str) -> Registered | None:
+    def latest(self, subject: str, format_name: str) -> Registered | None:
         files = [path for path in self._directory.glob(f"{subject}/*.*") if path.stem.isdecimal()]
         if not files:
             return None
         newest = max(files, key=lambda path: int(path.stem))
-        return Registered(int(newest.stem), newest.read_text(encoding="utf-8"))
+        return Registered(int(newest.stem), _read(newest))
 
     def register(self, subject: str, format_name: str, text: str) -> int:
         own = self._directory / subject
         own.mkdir(exist_ok=True)
         for path in own.glob(f"*{SUFFIXES[format_name]}"):
-            if path.read_text(encoding="utf-8") == text:
+            if _read(path) == text:
                 return int(path.stem)
         # Two tasks may come with the same schema, or with two: whoever makes the file of an id has the id.
         names = (int(path.stem) for path in self._directory.glob("*/*.*") if path.stem.isdecimal())
@@ -127,7 +176,7 @@ class DirectoryRegistry:
     def _put(self, path: Path, text: str) -> bool:
         """Make a schema's file with all that is in it at once; False if another schema has its id by now."""
         draft = path.with_name(f".{uuid.uuid4().hex}")
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(base64.b64decode(text) if path.suffix == SUFFIXES[PROTOBUF] else text.encode())
         try:
             os.link(draft, self._directory / f".{path.stem}")  # one name for each id, whatever the subject
             draft.replace(path)
@@ -135,6 +184,11 @@ class DirectoryRegistry:
             draft.unlink()
             return False
         return True
+
+
+def _read(path: Path) -> str:
+    held = path.read_bytes()
+    return base64.b64encode(held).decode() if path.suffix == SUFFIXES[PROTOBUF] else held.decode()
 
 
 def registry_of(place: str) -> SchemaRegistry:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.types import DataType, StructType
 
@@ -20,6 +20,9 @@ from ottla.spark.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
 from ottla.spark.options import ReadOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from ottla.spark.formats.registry import Registered
 
 _LOADED = "base64:"
 Options = TypeVar("Options", ReadOptions, WriteOptions)
@@ -59,19 +62,25 @@ def loaded(options: Options) -> Options:
 
 
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
-    """The descriptors that option keySchema or valueSchema names. Raises `OptionError`."""
+    """The schema that option keySchema or valueSchema names. Raises `OptionError`."""
+    held, message = descriptors_of(column, chosen)
+    return protobuf_schema.read(held, message, f"{column}Schema")
+
+
+def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
+    """The descriptors that option keySchema or valueSchema names, and the message. Raises `OptionError`."""
     option = f"{column}Schema"
     if chosen.schema is None:
         raise OptionError(f"Option {option} is missing: name a file that protoc --include_imports --descriptor_set_out made.")
     text, _, message = chosen.schema.partition("#")
     held = base64.b64decode(text.removeprefix(_LOADED)) if text.startswith(_LOADED) else _file(text.strip(), option)
-    return protobuf_schema.read(held, message.strip(), option)
+    return held, message.strip()
 
 
 def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
     """The type that decoded keys or values have; a registry is asked for that of the first topic. Raises `OptionError`."""
     option = f"{column}Schema"
-    if chosen.name == "protobuf":
+    if chosen.name == "protobuf" and (chosen.schema is not None or chosen.registry is None):
         return protobuf_schema.spark_type(protobuf_of(column, chosen))
     if chosen.schema is not None:
         return _type(schema_text(chosen.schema, option), chosen, option)
@@ -79,13 +88,21 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
         raise OptionError(f"Option {option} is missing: give the columns in the values, such as carrier STRING, delay INT.")
     if not topics:
         raise OptionError(f"Option {option} is missing: with subscribePattern no one topic says which schema its registry has.")
+    found = newest(chosen.registry, column, chosen, topics[0])
+    if chosen.name == "protobuf":
+        return protobuf_schema.spark_type(protobuf_schema.read(base64.b64decode(found.text), "", "schemaRegistry"))
+    return _type(found.text, chosen, "schemaRegistry")
+
+
+def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
+    """The newest schema that a registry has for a topic's keys or values. Raises `OptionError`."""
     from ottla.spark.formats.registry import registry_of, subject_of  # an HTTP client takes long to import, and few jobs need one
 
-    found = registry_of(chosen.registry).latest(subject_of(topics[0], column))
+    subject = subject_of(topic, column)
+    found = registry_of(place).latest(subject, chosen.name)
     if found is None:
-        subject = subject_of(topics[0], column)
-        raise OptionError(f"The schema registry {chosen.registry} has no subject {subject}: give {option}, or register it.")
-    return _type(found.text, chosen, "schemaRegistry")
+        raise OptionError(f"The schema registry {place} has no subject {subject}: give {column}Schema, or register it.")
+    return found
 
 
 def _type(text: str, chosen: Format, option: str) -> DataType:
