@@ -1,0 +1,48 @@
+"""One broker with users, for all tests of a module: a listener for its operator, and one where everybody logs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from bench.apache_kafka import free_port
+from ottla.testing import BrokerProcess
+from tests.support.peers import QUICK
+from tests.support.secured import HOST, MECHANISMS, PASSWORD, SCRAM_USERS, USER, plain_users
+from tests.support.watched import served
+
+SHORT_MS = 1_500
+"""How long a login counts on the listener RENEWED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Where users log in, where an operator need not, and the process behind both."""
+
+    broker: BrokerProcess
+    login: str
+    renewed: str
+
+    @property
+    def operator(self) -> str:
+        return self.broker.address
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+    """A broker whose user `USER` has the password `PASSWORD` for PLAIN, and no SCRAM credentials yet."""
+    ports = {name: free_port() for name in ("LOGIN", "RENEWED")}
+    settings: dict[str, object] = {
+        **QUICK,
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "listener.name.renewed.connections.max.reauth.ms": SHORT_MS,
+    }
+    for name in ports:
+        settings[f"listener.name.{name.lower()}.plain.sasl.jaas.config"] = plain_users({USER: PASSWORD})
+        settings[f"listener.name.{name.lower()}.scram-sha-256.sasl.jaas.config"] = SCRAM_USERS
+    listen = [word for name, port in ports.items() for word in ("--listen", f"{HOST}:{port},security=SASL_PLAINTEXT,name={name}")]
+    home = tmp_path_factory.mktemp("users")
+    with BrokerProcess(home / "data", served(settings), arguments=listen) as broker:
+        yield Users(broker, *(f"{HOST}:{port}" for port in ports.values()))

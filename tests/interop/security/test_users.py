@@ -1,0 +1,223 @@
+"""Other people's clients log in by PLAIN and SCRAM: they are let in with the right password, and kept out with any other."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka import KafkaConsumer, KafkaProducer
+
+import ottla
+from tests.interop.security.conftest import SHORT_MS, Users
+from tests.support import java
+from tests.support.secured import MECHANISMS, PASSWORD, USER
+
+KINDS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+SCRAM = sorted(KINDS)
+VALUES = [b"%d" % n for n in range(20)]
+Talk = Callable[[str, str, str, str, str], Sequence[bytes | None]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scram_users(users: Users) -> None:
+    """Give the user SCRAM credentials, as an operator does with confluent-kafka's admin client."""
+    admin = AdminClient({"bootstrap.servers": users.operator})
+    for kind in KINDS.values():
+        upsertion = UserScramCredentialUpsertion(USER, ScramCredentialInfo(kind, 4096), PASSWORD.encode())
+        for done in admin.alter_user_scram_credentials([upsertion]).values():
+            done.result(30)
+
+
+def confluent(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+    failures: list[KafkaError] = []
+    login: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": name,
+        "sasl.password": password,
+        "error_cb": failures.append,
+        "log_level": 0,
+    }
+    producer = Producer(login)
+    for value in VALUES:
+        producer.produce(topic, value)
+    while producer.flush(0.2):
+        if any(failure.code() == KafkaError._AUTHENTICATION for failure in failures):
+            producer.purge()
+            raise PermissionError(str(failures[0]))
+    consumer = Consumer({**login, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[bytes | None] = []
+    while len(found) < len(VALUES):
+        found += [message.value() for message in consumer.consume(100, 0.5) if not message.error()]
+    consumer.close()
+    return found
+
+
+def kafka_python(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+    login: dict[str, Any] = {
+        "bootstrap_servers": address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": name,
+        "sasl_plain_password": password,
+    }
+    producer = KafkaProducer(**login)
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.flush(30)
+    producer.close()
+    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", **login)
+    found: list[bytes] = []
+    while len(found) < len(VALUES):
+        found += [record.value for records in consumer.poll(500).values() for record in records]
+    consumer.close()
+    return found
+
+
+def aiokafka(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+    login: dict[str, Any] = {
+        "bootstrap_servers": address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": name,
+        "sasl_plain_password": password,
+    }
+
+    async def talk() -> list[bytes | None]:
+        async with AIOKafkaProducer(**login) as producer:
+            for value in VALUES:
+                await producer.send_and_wait(topic, value)
+        async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **login) as consumer:
+            return [(await consumer.getone()).value for _ in VALUES]
+
+    return asyncio.run(talk())
+
+
+def own(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+    login: dict[str, Any] = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": name,
+        "sasl_password": password,
+    }
+    with ottla.Producer(address, **login) as producer:
+        for value in VALUES:
+            producer.send(topic, value)
+    with ottla.Consumer(topic, bootstrap_servers=address, auto_offset_reset="earliest", **login) as consumer:
+        found: list[bytes] = []
+        while len(found) < len(VALUES):
+            found += [record.value for record in consumer.poll(timeout_ms=500) if record.value is not None]
+        return found
+
+
+TALKS: list[Talk] = [confluent, kafka_python, aiokafka, own]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.__name__)
+def test_who_knows_the_password_writes_and_reads(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
+    assert talk(users.login, mechanism, USER, PASSWORD, unique("login")) == VALUES
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("talk", [confluent, own], ids=lambda talk: talk.__name__)
+def test_nobody_else_does(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
+    for name, password in ((USER, "guess"), ("mallory", PASSWORD)):
+        with pytest.raises((PermissionError, ottla.KafkaError), match=r"wrong|Nobody is known"):
+            talk(users.login, mechanism, name, password, unique("closed"))
+
+
+def test_kcat_logs_in(users: Users, unique: Callable[[str], str]) -> None:
+    if not shutil.which("kcat"):
+        pytest.skip("kcat is not installed")
+    topic = unique("kcat")
+    login = [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=SCRAM-SHA-256",
+        f"sasl.username={USER}",
+        f"sasl.password={PASSWORD}",
+    ]
+    options = ["-b", users.login, "-t", topic, *(word for setting in login for word in ("-X", setting))]
+    subprocess.run(["kcat", "-P", *options], input="a\nb\n", text=True, check=True, timeout=60)
+    read = subprocess.run(["kcat", "-C", "-e", "-q", *options], text=True, check=True, timeout=60, capture_output=True)
+    assert read.stdout == "a\nb\n"
+
+
+def java_login(path: Path, mechanism: str, password: str = PASSWORD) -> str:
+    """A file of settings for one of Kafka's tools."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f'sasl.jaas.config=org.apache.kafka.common.security.{module} required username="{USER}" password="{password}";\n'
+    )
+    return str(path)
+
+
+@pytest.mark.java
+def test_kafkas_own_tools_set_credentials_and_log_in(users: Users, unique: Callable[[str], str], tmp_path: Path) -> None:
+    where, topic = ("--bootstrap-server", users.login), unique("java")
+    as_plain = ("--command-config", java_login(tmp_path / "plain", "PLAIN"))
+    named = ("--entity-type", "users", "--entity-name", "carol")
+    java.run("kafka.admin.ConfigCommand", *where, *as_plain, "--alter", "--add-config", "SCRAM-SHA-256=[password=carols]", *named)
+    told = java.run("kafka.admin.ConfigCommand", *where, *as_plain, "--describe", *named)
+    assert "SCRAM-SHA-256=iterations=4096" in told
+    assert "carols" not in told
+    java.run(java.PRODUCE, *where, "--topic", topic, "--command-config", java_login(tmp_path / "p", "SCRAM-SHA-512"), stdin="x\n")
+    options = ("--topic", topic, "--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
+    assert java.run(java.CONSUME, *where, *options, "--command-config", java_login(tmp_path / "c", "SCRAM-SHA-256")) == "x\n"
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_logins_are_renewed_under_load_and_nothing_is_lost(users: Users, unique: Callable[[str], str], mechanism: str) -> None:
+    topic, lost = unique("renewed"), list[KafkaError]()
+    login: dict[str, Any] = {
+        "bootstrap.servers": users.renewed,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+        "enable.idempotence": True,
+        "linger.ms": 0,
+    }
+    producer, sent = Producer(login), 0
+    until = time.monotonic() + 3 * SHORT_MS / 1000
+    while time.monotonic() < until:
+        producer.produce(topic, b"%d" % sent, on_delivery=lambda error, _: lost.append(error) if error else None)
+        sent += 1
+        producer.poll(0.005)
+    assert producer.flush(60) == 0
+    assert not lost
+    consumer = Consumer({**login, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[bytes | None] = []
+    while len(found) < sent:
+        found += [message.value() for message in consumer.consume(1000, 0.5) if not message.error()]
+    consumer.close()
+    assert found == [b"%d" % n for n in range(sent)]
+    assert "its session is over" not in users.broker.log
+
+
+def test_no_secret_is_in_the_log_or_in_settings_or_in_files(users: Users) -> None:
+    admin = AdminClient({"bootstrap.servers": users.operator})
+    with ottla.Admin(users.operator) as own_admin:
+        shown = own_admin.describe_broker_configs(1)
+    told = admin.describe_user_scram_credentials([USER])
+    assert isinstance(told, dict)
+    texts = [users.broker.log, repr(shown), repr(vars(told[USER].result(30)))]
+    registry = subprocess.run(["grep", "-rlF", PASSWORD, str(users.broker.data_dir)], capture_output=True, text=True)
+    assert not registry.stdout
+    for text in texts:
+        assert PASSWORD not in text
+        assert "user_" not in text
