@@ -28,6 +28,7 @@ OURS = {
     "ottla.max.open.files",
     "ottla.max.transactional.id.bytes",
     "ottla.reserve.bytes",
+    "ottla.sasl.oauthbearer.required.scope",
 }
 
 DEFAULTS_OF_OUR_OWN = {

@@ -25,6 +25,8 @@ from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
 from ottla.broker.security.mechanisms import offered
 from ottla.broker.security.offers import Means
+from ottla.broker.security.proofs import NoProofs, Proofs
+from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Authorizer, Everybody, Guard
@@ -56,7 +58,7 @@ class BrokerMachine:
 
     `random_bytes` is the only source of randomness. Without `workers` all work is done on the caller's thread. `assignors` are
     those that the settings name; without them only built-in ones can be named. `routes` are APIs to serve besides Ottla's own, or
-    instead of them. Without an `authorizer` everybody may do everything.
+    instead of them. Without an `authorizer` everybody may do everything. `proofs` are for logins with tokens and tickets of others.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class BrokerMachine:
         assignors: tuple[Assignor, ...] | None = None,
         routes: Sequence[Route] = (),
         authorizer: Authorizer | None = None,
+        proofs: Proofs | None = None,
     ) -> None:
         self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
@@ -106,7 +109,8 @@ class BrokerMachine:
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
-        means = Means(random_bytes, self.credentials)
+        self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
+        means = Means(random_bytes, self.credentials, self.tokens, proofs or NoProofs())
         self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
         guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
@@ -198,6 +202,7 @@ class BrokerMachine:
             AllTopics: self.all_topics,
             Logins: self.logins,
             Credentials: self.credentials,
+            DelegationTokens: self.tokens,
         }
 
     @property
@@ -221,6 +226,7 @@ class BrokerMachine:
         self.transactions.load(now)
         self.deletions.settle()
         self.cleaner.start(now)
+        self.tokens.keep_house(self.scheduler, now)
         self._keep_house(now)
         self.settle(now)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ottla.cluster import features, layout
+from ottla.cluster import features, layout, tokens
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.cluster.quotas import QuotaEntity, quotas_in
 from ottla.ports import Change, Entries, RegistryDamaged
@@ -76,6 +76,7 @@ class ClusterImage:
         self.user_configs: dict[str, dict[str, str]] = {}
         """What is set for each user; the empty name is that of all who have nothing of their own."""
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.tokens: dict[str, tokens.DelegationToken] = {}
         self.features = dict(features.NEWEST)
         """The level of each feature that is not off."""
         self.controller_id = -1
@@ -144,6 +145,8 @@ class ClusterImage:
                 self._apply_quotas(QuotaEntity(layout.name_in(user), layout.name_in(client_id)), _configs(value))
             case ["brokers", "ids", node_id]:
                 self._apply_broker(int(node_id), value)
+            case ["delegation_token", "tokens", token_id]:
+                self._apply_token(token_id, value)
             case ["feature"]:
                 self.features = _levels(value)
             case ["controller"]:
@@ -225,6 +228,12 @@ class ClusterImage:
         else:
             self.quotas.pop(entity, None)
 
+    def _apply_token(self, token_id: str, value: bytes | None) -> None:
+        if value is None:
+            self.tokens.pop(token_id, None)
+        else:
+            self.tokens[token_id] = tokens.read(token_id, value)
+
     def _apply_broker(self, node_id: int, value: bytes | None) -> None:
         if value is None:
             self.brokers.pop(node_id, None)
@@ -271,6 +280,7 @@ def _paths(registry: Entries) -> Iterator[str]:
     for user in registry.children(layout.USER_CONFIGS):
         clients = f"{layout.USER_CONFIGS}/{user}/clients"
         yield from (f"{clients}/{entry}" for entry in registry.children(clients))
+    yield from (layout.delegation_token_path(token_id) for token_id in registry.children(layout.DELEGATION_TOKENS))
     for name in registry.children(layout.TOPICS):
         yield layout.topic_path(name)
         yield from (layout.state_path(name, int(index)) for index in registry.children(layout.partitions_path(name)))

@@ -25,6 +25,8 @@ CLUSTER_ID = "/cluster/id"
 CONSUMERS = "/consumers"
 FEATURES = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+DELEGATION_TOKENS = "/delegation_token/tokens"
+DELEGATION_TOKEN_VERSION = 3
 SEPARATORS = (",", ":")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -100,6 +102,10 @@ def name_in(entry: str) -> str:
     return (first.encode() + b"".join(bytes.fromhex(other[:2]) + other[2:].encode() for other in others)).decode()
 
 
+def delegation_token_path(token_id: str) -> str:
+    return f"{DELEGATION_TOKENS}/{token_id}"
+
+
 def uuid_text(uuid: bytes) -> str:
     """16 bytes as Kafka writes them: URL-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
@@ -168,6 +174,23 @@ def features_json(levels: Mapping[str, int]) -> bytes:
     """The features that are not off."""
     features = {name: {"max_version_level": level} for name, level in levels.items()}
     return _json({"features": features, "version": 2, "status": 1})
+
+
+def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tuple[int, int, int], token_id: str) -> bytes:
+    """`people` are owner, requester and renewers, `times_ms` when it was made, its last possible end, and its end."""
+    owner, requester, renewers = people
+    return _json(
+        {
+            "version": DELEGATION_TOKEN_VERSION,
+            "owner": _written(owner),
+            "tokenRequester": _written(requester),
+            "renewers": [_written(renewer) for renewer in renewers],
+            "issueTimestamp": times_ms[0],
+            "maxTimestamp": times_ms[1],
+            "expiryTimestamp": times_ms[2],
+            "tokenId": token_id,
+        }
+    )
 
 
 def read(value: bytes) -> Any:

@@ -24,6 +24,10 @@ class BrokerKeywords(TypedDict, total=False):
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str
     delete_topic_enable: bool
     fetch_max_bytes: int
     group_consumer_assignment_interval_ms: int
@@ -95,14 +99,27 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_max_open_files: int
     ottla_max_transactional_id_bytes: int
     ottla_reserve_bytes: int
+    ottla_sasl_oauthbearer_required_scope: str
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
     quota_window_num: int
     quota_window_size_seconds: int
     sasl_enabled_mechanisms: str
     sasl_jaas_config: str
+    sasl_kerberos_principal_to_local_rules: str
+    sasl_kerberos_service_name: str
     sasl_mechanism_controller_protocol: str
     sasl_mechanism_inter_broker_protocol: str
+    sasl_oauthbearer_clock_skew_seconds: int
+    sasl_oauthbearer_expected_audience: str
+    sasl_oauthbearer_expected_issuer: str
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
+    sasl_oauthbearer_jwks_endpoint_url: str
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_server_callback_handler_class: str
     sasl_server_max_receive_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

@@ -27,6 +27,7 @@ from ottla.net.door import BrokerFailed
 from ottla.net.files import MOST_CONNECTIONS, Shares, shares
 from ottla.net.listen import PLAINTEXT, Listen
 from ottla.net.old_registry import open_registry
+from ottla.net.proofs import SystemProofs
 from ottla.net.server import Server
 from ottla.net.threads import RealWorkers
 from ottla.ports import RegistryDamaged, StorageFailed
@@ -45,7 +46,13 @@ class Running:
     """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
 
     def __init__(
-        self, server: Server, directory: DataDirectory, disk: RealDisk, registry: JournalRegistry, workers: RealWorkers
+        self,
+        server: Server,
+        directory: DataDirectory,
+        disk: RealDisk,
+        registry: JournalRegistry,
+        workers: RealWorkers,
+        proofs: SystemProofs,
     ) -> None:
         self.server = server
         self.addresses: list[Listen] = []
@@ -54,6 +61,7 @@ class Running:
         self._disk = disk
         self._workers = workers
         self._registry = registry
+        self._proofs = proofs
         self._stopped = False
         self._keep_reserve()
 
@@ -93,6 +101,7 @@ class Running:
         self._directory.reserve.make_room()
         clean = await self.server.close()
         self._workers.close()
+        self._proofs.close()
         try:
             self._registry.close()
         except StorageFailed as failure:
@@ -180,7 +189,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
             held.callback(disk.close)
             registry = open_registry(directory.path, disk)
             held.callback(registry.close)
-            workers = RealWorkers(post)
+            workers, proofs = RealWorkers(post), SystemProofs()
             broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
                 clock=RealClock(),
@@ -191,6 +200,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
                 random_bytes=os.urandom,
                 workers=workers,
                 assignors=assignors,
+                proofs=proofs,
             )
             server = Server(broker, loop, share.connections)
             with _uncollected():
@@ -206,7 +216,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
         remedy = "make room on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
-    return Running(server, directory, disk, registry, workers)
+    return Running(server, directory, disk, registry, workers, proofs)
 
 
 def _found(share: Shares) -> dict[str, str]:

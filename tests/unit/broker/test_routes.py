@@ -69,13 +69,17 @@ def test_a_need_that_names_no_field_is_refused_when_it_is_declared(path: str) ->
 
 
 def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filters_by_itself() -> None:
-    """The cluster's description, coordinators of any kind and lists of transactions are filtered where they are made."""
+    """The cluster's description, coordinators of any kind, lists of transactions and tokens are filtered where they are made."""
     free = {route.message.__name__ for route in all_routes() if not route.needs}
     assert free == {
         "ApiVersionsRequest",
+        "CreateDelegationTokenRequest",
         "DescribeClusterRequest",
+        "DescribeDelegationTokenRequest",
+        "ExpireDelegationTokenRequest",
         "FindCoordinatorRequest",
         "ListTransactionsRequest",
+        "RenewDelegationTokenRequest",
         "SaslAuthenticateRequest",
         "SaslHandshakeRequest",
     }

@@ -9,10 +9,14 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.security.authentication import MOST_BYTES, Offer, SaslListener
+from ottla.broker.security.bearer_logins import oauthbearer
+from ottla.broker.security.kerberos_logins import gssapi
 from ottla.broker.security.offers import Begin, Means, OfferedAt
 from ottla.broker.security.scram_logins import scram
 from ottla.broker.settings import BrokerSettings, SettingError
-from ottla.sasl import jaas, plain
+from ottla.sasl import gssapi as kerberos
+from ottla.sasl import oauthbearer as bearer
+from ottla.sasl import plain
 from ottla.sasl.plain import PlainServer
 from ottla.sasl.scram import ALGORITHMS
 
@@ -27,10 +31,7 @@ def _plain(at: OfferedAt, means: Means) -> Begin:
     example = f'{PLAIN_MODULE} required user_alice="PASSWORD";'
     if not text:
         raise SettingError(f"PLAIN has no users on listener {at.listener}: set {name}={example}")
-    try:
-        module = jaas.parse(text)
-    except ValueError as error:
-        raise SettingError(f"{name} {error}") from None
+    module = at.module()
     users = {option.removeprefix(USER): value for option, value in module.options.items() if option.startswith(USER)}
     if module.name != PLAIN_MODULE or not users:
         raise SettingError(f"{name} has no users of PLAIN: write it as {example}")
@@ -55,6 +56,8 @@ def _digest(password: str) -> bytes:
 MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
     plain.NAME: _plain,
     **{name: partial(scram, algorithm) for name, algorithm in ALGORITHMS.items()},
+    bearer.NAME: oauthbearer,
+    kerberos.NAME: gssapi,
 }
 """How each mechanism is made where it is offered. Raises `SettingError`."""
 

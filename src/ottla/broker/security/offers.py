@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.broker.security.credentials import Credentials
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.security.proofs import Proofs
+from ottla.broker.security.tokens import DelegationTokens
+from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.sasl import jaas
+from ottla.sasl.jaas import LoginModule
 from ottla.sasl.mechanism import ServerMechanism
 
 Begin = Callable[[], ServerMechanism]
@@ -18,6 +22,8 @@ class Means:
 
     random_bytes: Callable[[int], bytes]
     credentials: Credentials
+    tokens: DelegationTokens
+    proofs: Proofs
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +36,15 @@ class OfferedAt:
 
     def named(self, setting: str) -> str:
         return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
+
+    def module(self) -> LoginModule:
+        """The login module of `sasl.jaas.config`, without options where it is not set. Raises `SettingError`."""
+        text = self.settings.sasl_jaas_config
+        try:
+            return jaas.parse(text) if text else LoginModule("", {})
+        except ValueError as error:
+            raise SettingError(f"{self.named('sasl.jaas.config')} {error}") from None
+
+    def options(self) -> Mapping[str, str]:
+        """The options of that module. Raises `SettingError`."""
+        return self.module().options

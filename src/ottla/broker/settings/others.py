@@ -56,10 +56,6 @@ controller.quorum.voters list "" start
 controller.socket.timeout.ms int 30000 start
 cordoned.log.dirs list "" one
 create.topic.policy.class.name class - start
-delegation.token.expiry.check.interval.ms long 3600000 start
-delegation.token.expiry.time.ms long 86400000 start
-delegation.token.max.lifetime.ms long 604800000 start
-delegation.token.secret.key password - start
 delete.records.purgatory.purge.interval.requests int 1 start
 early.start.listeners list - start
 fetch.purgatory.purge.interval.requests int 1000 start
@@ -148,8 +144,6 @@ request.timeout.ms int 30000 start
 sasl.client.callback.handler.class class - start
 sasl.kerberos.kinit.cmd string /usr/bin/kinit one
 sasl.kerberos.min.time.before.relogin long 60000 one
-sasl.kerberos.principal.to.local.rules list DEFAULT one
-sasl.kerberos.service.name string - one
 sasl.kerberos.ticket.renew.jitter double 0.05 one
 sasl.kerberos.ticket.renew.window.factor double 0.8 one
 sasl.login.callback.handler.class class - start
@@ -175,20 +169,10 @@ sasl.oauthbearer.assertion.private.key.passphrase password - start
 sasl.oauthbearer.assertion.template.file string - start
 sasl.oauthbearer.client.credentials.client.id string - start
 sasl.oauthbearer.client.credentials.client.secret password - start
-sasl.oauthbearer.clock.skew.seconds int 30 start
-sasl.oauthbearer.expected.audience list "" start
-sasl.oauthbearer.expected.issuer string - start
-sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000 start
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000 start
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100 start
-sasl.oauthbearer.jwks.endpoint.url string - start
 sasl.oauthbearer.jwt.retriever.class class @common.security.oauthbearer.DefaultJwtRetriever start
 sasl.oauthbearer.jwt.validator.class class @common.security.oauthbearer.DefaultJwtValidator start
 sasl.oauthbearer.scope string - start
-sasl.oauthbearer.scope.claim.name string scope start
-sasl.oauthbearer.sub.claim.name string sub start
 sasl.oauthbearer.token.endpoint.url string - start
-sasl.server.callback.handler.class class - start
 security.inter.broker.protocol string PLAINTEXT start
 security.providers string - start
 share.coordinator.append.linger.ms int -1 start
@@ -222,9 +206,9 @@ transaction.state.log.min.isr int 2 start
 (start: nobody), and for those the least value or the values allowed."""
 
 RELIED_ON = (
-    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "create.topic.policy.",
-    "delegation.token.", "early.start.", "max.connection.creation.", "principal.", "remote.log.storage.",
-    "sasl.client.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "sasl.server.callback.", "security.providers", "ssl.",
+    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "create.topic.policy.", "early.start.",
+    "max.connection.creation.", "principal.", "remote.log.storage.", "sasl.oauthbearer.jwt.validator.",
+    "security.providers", "ssl.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
 

@@ -14,6 +14,7 @@ from ottla.broker.settings.broker_sasl import SaslSettings
 from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, SecuritySettings, bare, own_name
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
+from ottla.broker.settings.broker_tokens import TokenSettings
 from ottla.broker.settings.group import broker_bounds_error
 from ottla.broker.settings.others import OtherSettings, is_relied_on
 from ottla.broker.settings.setting import Setting
@@ -26,7 +27,14 @@ _LOG_FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogC
 
 
 class BrokerSettings(
-    ServerSettings, SecuritySettings, SaslSettings, LogSettings, CoordinatorSettings, ShareStreamsSettings, OtherSettings
+    ServerSettings,
+    SecuritySettings,
+    SaslSettings,
+    TokenSettings,
+    LogSettings,
+    CoordinatorSettings,
+    ShareStreamsSettings,
+    OtherSettings,
 ):
     """Every setting of a broker as a typed attribute, made from the texts that were given for some of them.
 

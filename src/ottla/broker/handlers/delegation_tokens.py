@@ -1,0 +1,191 @@
+"""Create-, Renew-, Expire- and DescribeDelegationToken (KIP-48, KIP-373).
+
+Only who has proved who he is, by other means than such a token, may ask: over SASL, or over TLS with a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.broker.scheduler import Steps
+from ottla.broker.security.tokens import DelegationTokens
+from ottla.broker.serving.authorization import Authorizer, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Peer, Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.settings import SecurityProtocol
+from ottla.cluster.decision import Decision
+from ottla.cluster.tokens import USER, DelegationToken
+from ottla.wire.api.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ottla.wire.api.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+from ottla.wire.api.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from ottla.wire.api.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from ottla.wire.errors import (
+    DELEGATION_TOKEN_AUTH_DISABLED,
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    INVALID_PRINCIPAL_TYPE,
+    NONE,
+)
+
+NO_TIME: Final = -1
+"""What stands for times in answers that tell of no token."""
+REQUESTERS_FROM: Final = 3
+"""Since this version answers tell who asked for a token, which need not be its owner."""
+MOST_RENEWERS: Final = 10_000
+MOST_OWNERS: Final = 10_000
+TOKENS_AT_ONCE: Final = 200
+"""Tokens that are looked at between two pauses."""
+
+Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
+Described = DescribeDelegationTokenResponse.DescribedDelegationToken
+
+
+class TokenRooms(NamedTuple):
+    """What these handlers take."""
+
+    tokens: DelegationTokens
+    authorizer: Authorizer
+    later: LaterReplies
+
+
+@serves(CreateDelegationTokenRequest, most=MOST_RENEWERS)
+def create_delegation_token(request: Request[CreateDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+    """Make a token for oneself, or for another owner as whom one may act."""
+    body, requester = request.body, request.peer.principal
+    owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_name else requester
+    renewers = [f"{each.principal_type}:{each.principal_name}" for each in body.renewers]
+    answer = _about(owner, requester, request.version)
+    answer.error_code = _create_fault(rooms, request.peer, owner, renewers)
+    if answer.error_code:
+        return answer
+    if not rooms.tokens.is_on:
+        answer.error_code = DELEGATION_TOKEN_AUTH_DISABLED
+        return answer
+
+    def steps() -> Steps[Reply]:
+        decision = yield from rooms.tokens.create(owner, requester, renewers, body.max_lifetime_ms, request.now)
+        answer.error_code = decision.error_code
+        token = rooms.tokens.token(decision.name)
+        if token is not None and not decision.error_code:
+            answer.issue_timestamp_ms, answer.max_timestamp_ms = token.issue_ms, token.max_ms
+            answer.expiry_timestamp_ms = token.expiry_ms
+            answer.token_id, answer.hmac = token.token_id, rooms.tokens.proof(token.token_id)
+        return answer
+
+    return rooms.later.computed(steps(), to_the_end=True)
+
+
+@serves(RenewDelegationTokenRequest)
+def renew_delegation_token(request: Request[RenewDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+    body = request.body
+    refusal = _refusal(rooms.tokens, request.peer)
+    if refusal:
+        return RenewDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
+    steps = rooms.tokens.renew(bytes(body.hmac), request.peer.principal, body.renew_period_ms, request.now)
+    return _changed(rooms, steps, lambda code, expiry: RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry))
+
+
+@serves(ExpireDelegationTokenRequest)
+def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+    """A period below 0 ends the token now; the answer tells that time."""
+    body, now = request.body, request.now
+    refusal = _refusal(rooms.tokens, request.peer)
+    if refusal:
+        return ExpireDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
+    steps = rooms.tokens.expire(bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms, now)
+    return _changed(
+        rooms, steps, lambda code, expiry: ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry), now.wall_ms
+    )
+
+
+@serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
+def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+    """Tell of one's own tokens, of those that one may renew, and of others that one may see; with `owners` of theirs alone."""
+    refusal = _refusal(rooms.tokens, request.peer)
+    if refusal:
+        return DescribeDelegationTokenResponse(error_code=refusal)
+    return rooms.later.computed(_described(request, rooms))
+
+
+def _described(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Steps[Reply]:
+    asked = request.body.owners
+    owners = None if asked is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in asked}
+    response = DescribeDelegationTokenResponse()
+    for count, token in enumerate(rooms.tokens.all()):
+        if (owners is None or token.is_of(owners)) and _may_see(rooms.authorizer, request.peer, token):
+            response.tokens.append(_shown(token, rooms.tokens.proof(token.token_id), request.version))
+        if count % TOKENS_AT_ONCE == 0:
+            yield None
+    return response
+
+
+def _changed(rooms: TokenRooms, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME) -> Reply:
+    """The answer to a change: its error, or when the token ends now."""
+
+    def told() -> Steps[Reply]:
+        decision = yield from steps
+        token = rooms.tokens.token(decision.name)
+        if decision.error_code:
+            return answer(decision.error_code, 0)
+        return answer(NONE, gone_ms if token is None else token.expiry_ms)
+
+    return rooms.later.computed(told(), to_the_end=True)
+
+
+def _create_fault(rooms: TokenRooms, peer: Peer, owner: str, renewers: list[str]) -> int:
+    if not _may_ask(peer):
+        return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if owner != peer.principal and not rooms.authorizer.allows(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
+        return DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    return NONE if all(renewer.startswith(USER) for renewer in renewers) else INVALID_PRINCIPAL_TYPE
+
+
+def _refusal(tokens: DelegationTokens, peer: Peer) -> int:
+    if not _may_ask(peer):
+        return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return NONE if tokens.is_on else DELEGATION_TOKEN_AUTH_DISABLED
+
+
+def _may_ask(peer: Peer) -> bool:
+    if peer.authentication is not None:
+        return not peer.authentication.by_token
+    return peer.security_protocol is SecurityProtocol.SSL and peer.principal != "User:ANONYMOUS"
+
+
+def _may_see(authorizer: Authorizer, peer: Peer, token: DelegationToken) -> bool:
+    return (
+        token.is_of((peer.principal,))
+        or authorizer.allows(peer, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
+        or authorizer.allows(peer, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
+    )
+
+
+def _about(owner: str, requester: str, version: int) -> CreateDelegationTokenResponse:
+    """An answer that tells of no token yet."""
+    answer = CreateDelegationTokenResponse(
+        issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME, token_id="", hmac=b""
+    )
+    answer.principal_type, _, answer.principal_name = owner.partition(":")
+    if version >= REQUESTERS_FROM:
+        answer.token_requester_principal_type, _, answer.token_requester_principal_name = requester.partition(":")
+    return answer
+
+
+def _shown(token: DelegationToken, proof: bytes, version: int) -> Described:
+    shown = Described(
+        issue_timestamp=token.issue_ms,
+        expiry_timestamp=token.expiry_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=proof,
+        renewers=[
+            Renewer(principal_type=kind, principal_name=name)
+            for kind, _, name in (renewer.partition(":") for renewer in token.renewers)
+        ],
+    )
+    shown.principal_type, _, shown.principal_name = token.owner.partition(":")
+    if version >= REQUESTERS_FROM:
+        shown.token_requester_principal_type, _, shown.token_requester_principal_name = token.requester.partition(":")
+    return shown

@@ -1,0 +1,96 @@
+"""What user a Kerberos principal is: the rules of `sasl.kerberos.principal.to.local.rules` (KIP-12). Knows text only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+DEFAULT: Final = "DEFAULT"
+_RULE: Final = re.compile(r"RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?([LU])?")
+_PRINCIPAL: Final = re.compile("([^/@]+)(?:/([^/@]*))?@([^/@]*)")
+
+Parts = tuple[str, ...]
+"""The realm of a principal, then the components of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosRule:
+    """RULE:[count:form](fits)s/pattern/replacement/g/case: for names of so many components.
+
+    `form` has $0 for the realm and $1, $2 for the components; what it makes has to fit wholly, then `pattern` in it is replaced.
+    """
+
+    count: int
+    form: str
+    fits: re.Pattern[str] | None = None
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    everywhere: bool = False
+    case: str = ""
+
+    def applied(self, parts: Parts) -> str | None:
+        """The user's name; None where this rule is not for such principals."""
+        if len(parts) - 1 != self.count:
+            return None
+        base = re.sub(r"\$(\d+)", lambda number: parts[int(number[1])], self.form)
+        if self.fits is not None and not self.fits.fullmatch(base):
+            return None
+        if self.pattern is not None:
+            base = self.pattern.sub(self.replacement, base, count=0 if self.everywhere else 1)
+        return base.lower() if self.case == "L" else base.upper() if self.case == "U" else base
+
+
+ShortName = Callable[[Parts], str | None]
+
+
+def short_name(rules: Iterable[ShortName], principal: str) -> str | None:
+    """The user that a principal (name/host@REALM) is by the first rule that is for it; None if no rule makes a plain name of it."""
+    if "\\" in principal:  # what it escapes would be taken for a part of another name
+        return None
+    if "@" not in principal:
+        return principal if principal and "/" not in principal else None
+    found = _PRINCIPAL.fullmatch(principal)
+    if found is None:
+        return None
+    name, host, realm = found.groups()
+    parts = (realm, name) if host is None else (realm, name, host)
+    for rule in rules:
+        user = rule(parts)
+        if user is not None:
+            return user if user and not re.search("[/@]", user) else None
+    return None
+
+
+def parse_rules(texts: Iterable[str], default_realm: str) -> list[ShortName]:
+    """Raises `ValueError` with a sentence that quotes the rule that can't be read."""
+    return [_parse(text.strip(), default_realm) for text in texts]
+
+
+def _parse(text: str, default_realm: str) -> ShortName:
+    if text == DEFAULT:
+        return partial(_default, default_realm)
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no rule: write DEFAULT, or RULE:[components:form](pattern)s/pattern/replacement/g/L.")
+    count, form, fits, pattern, replacement, everywhere, case = found.groups()
+    if any(int(number) > int(count) for number in re.findall(r"\$(\d+)", form)):
+        raise ValueError(f"{text!r} names a component beyond the {count} that it is for: use $0 (the realm) to ${count}.")
+    try:
+        return KerberosRule(
+            int(count),
+            form,
+            None if fits is None else re.compile(fits),
+            None if pattern is None else re.compile(pattern),
+            re.sub(r"\$(\d)", r"\\g<\1>", (replacement or "").replace("\\", "\\\\")),
+            bool(everywhere),
+            case or "",
+        ).applied
+    except re.error as wrong:
+        raise ValueError(f"{text!r} has a pattern that can't be read ({wrong}): mend it.") from None
+
+
+def _default(default_realm: str, parts: Parts) -> str | None:
+    return parts[1] if default_realm and parts[0] == default_realm else None

@@ -1,0 +1,139 @@
+"""Delegation tokens of this cluster: made, found by what proves them, and ended in time. Knows the key; knows no requests.
+
+What proves a token is the HMAC of its id under `delegation.token.secret.key`, which all brokers have and no registry (KIP-48).
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.commits import Commits
+from ottla.cluster import layout, tokens
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.tokens import DelegationToken, Lifetimes
+from ottla.ports import Now
+from ottla.sasl.scram import Credential
+
+log = logging.getLogger("ottla.broker")
+
+UNKNOWN_KEPT: Final = 16
+"""HMACs of tokens that are gone may be this many before they are forgotten."""
+
+
+class TokenLogin(NamedTuple):
+    """Whom a token's holder may log in as, by SCRAM with this password, and until when."""
+
+    password: str
+    owner: str
+    expiry_ms: int
+
+
+class DelegationTokens:
+    """Changes tokens and tells of them. `random_bytes` makes their ids."""
+
+    def __init__(
+        self, image: ClusterImage, commits: Commits, settings: SettingsInForce, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self._image = image
+        self._commits = commits
+        self._settings = settings
+        self._random_bytes = random_bytes
+        self._ids: dict[bytes, str] = {}
+        self._proofs: dict[str, bytes] = {}
+        self.credentials: dict[tuple[str, str], Credential] = {}
+        """What logins with tokens are held against, by token and mechanism: made by those who need them, forgotten here."""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._settings.value.delegation_token_secret_key)
+
+    def proof(self, token_id: str) -> bytes:
+        """The HMAC that proves a token: its holder's secret."""
+        found = self._proofs.get(token_id)
+        if found is None:
+            found = hmac.digest((self._settings.value.delegation_token_secret_key or "").encode(), token_id.encode(), "sha512")
+            self._proofs[token_id] = found
+            self._ids[found] = token_id
+        return found
+
+    def login(self, token_id: str) -> TokenLogin | None:
+        """How one logs in with this token, which may have ended; None if there is none."""
+        token = self._image.tokens.get(token_id) if self.is_on else None
+        if token is None:
+            return None
+        return TokenLogin(b64encode(self.proof(token_id)).decode(), token.owner, min(token.expiry_ms, token.max_ms))
+
+    def create(self, owner: str, requester: str, renewers: Collection[str], max_lifetime_ms: int, now: Now) -> Steps[Decision]:
+        """Make a token; the decision has its id for a name. The steps must be taken to their end."""
+        token_id = self._new_id()
+        wanted = DelegationToken(token_id, owner, requester, tuple(renewers), now.wall_ms, now.wall_ms, now.wall_ms)
+        decision = yield from self._commit(lambda: tokens.create(wanted, max_lifetime_ms, self._lifetimes))
+        if decision.is_made:
+            log.info("delegation token %s was created for %s", token_id, owner)
+        return decision
+
+    def renew(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:
+        """Let a token live on. The steps must be taken to their end."""
+        return self._commit(lambda: tokens.renew(self._proven(proof), principal, period_ms, self._lifetimes, now.wall_ms))
+
+    def expire(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:
+        """Let a token end earlier, or now. The steps must be taken to their end."""
+        return self._commit(lambda: tokens.expire(self._proven(proof), principal, period_ms, now.wall_ms))
+
+    def token(self, token_id: str) -> DelegationToken | None:
+        return self._image.tokens.get(token_id)
+
+    def all(self) -> Iterator[DelegationToken]:
+        return iter(list(self._image.tokens.values()))
+
+    def keep_house(self, scheduler: Scheduler, now: Now) -> None:
+        """Have tokens that ended removed, as often as `delegation.token.expiry.check.interval.ms` says."""
+
+        def sweep(now: Now) -> None:
+            scheduler.begin("delegation tokens", self._swept(now))
+
+        if self.is_on:
+            period = "delegation token check"
+            scheduler.every(period, lambda: self._settings.value.delegation_token_expiry_check_interval_ms, sweep, now)
+
+    def _swept(self, now: Now) -> Steps[None]:
+        ended = yield from self._commits.commit_slowly(partial(tokens.sweep, self._image.tokens.values(), now.wall_ms))
+        if ended:
+            log.info("%d delegation tokens have expired and were removed", len(ended))
+        self._forget_old()
+
+    @property
+    def _lifetimes(self) -> Lifetimes:
+        settings = self._settings.value
+        return Lifetimes(settings.delegation_token_max_lifetime_ms, settings.delegation_token_expiry_time_ms)
+
+    def _commit(self, decide: Callable[[], Decision]) -> Steps[Decision]:
+        (decision,) = yield from self._commits.commit_slowly(lambda: [decide()])
+        return decision
+
+    def _proven(self, proof: bytes) -> DelegationToken | None:
+        """The token of this HMAC."""
+        if proof not in self._ids:
+            for token_id in self._image.tokens.keys() - self._proofs.keys():
+                self.proof(token_id)
+        return self._image.tokens.get(self._ids.get(proof, ""))
+
+    def _forget_old(self) -> None:
+        """Forget what proved tokens that are gone, when there are many."""
+        if len(self._proofs) > len(self._image.tokens) + UNKNOWN_KEPT:
+            self._proofs = {token_id: proof for token_id, proof in self._proofs.items() if token_id in self._image.tokens}
+            self._ids = {proof: token_id for token_id, proof in self._proofs.items()}
+            self.credentials.clear()
+
+    def _new_id(self) -> str:
+        """An id that can stand on a command line: it begins with no dash."""
+        first, *others = self._random_bytes(16)
+        return layout.uuid_text(bytes([first & 0x7F, *others]))

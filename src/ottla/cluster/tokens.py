@@ -1,0 +1,139 @@
+"""Decisions about delegation tokens (KIP-48, KIP-373): made, kept alive, ended. Knows no keys and no requests; times come in.
+
+A token is no secret here: what proves it is made from its id and a key that no registry holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ottla.cluster import layout
+from ottla.cluster.decision import Decision
+from ottla.ports import NEW, Change
+from ottla.wire.errors import (
+    DELEGATION_TOKEN_EXPIRED,
+    DELEGATION_TOKEN_NOT_FOUND,
+    DELEGATION_TOKEN_OWNER_MISMATCH,
+    ERRORS,
+    INVALID_PRINCIPAL_TYPE,
+)
+
+USER: Final = "User:"
+"""What the principals begin with that can own and renew tokens."""
+LATEST_MS: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """Principals are "User:name". It can be used until `expiry_ms`, which renewals move as far as `max_ms`."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    max_ms: int
+    expiry_ms: int
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.max_ms < now_ms or self.expiry_ms < now_ms
+
+    def is_of(self, principals: Collection[str]) -> bool:
+        """Whether one of these owns it or may renew it."""
+        return self.owner in principals or any(renewer in principals for renewer in self.renewers)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long tokens may live in all (`delegation.token.max.lifetime.ms`), and until they have to be renewed."""
+
+    max_ms: int
+    renewal_ms: int
+
+
+def create(wanted: DelegationToken, max_lifetime_ms: int, lifetimes: Lifetimes) -> Decision:
+    """Make a token of this id, for these people, at its `issue_ms`; its other times are decided here.
+
+    A `max_lifetime_ms` of 0 or less asks for the longest.
+    """
+    if not all(principal.startswith(USER) for principal in wanted.renewers):
+        return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
+    most = lifetimes.max_ms if max_lifetime_ms <= 0 else min(max_lifetime_ms, lifetimes.max_ms)
+    max_ms = _later(wanted.issue_ms, most)
+    token = replace(wanted, max_ms=max_ms, expiry_ms=min(max_ms, _later(wanted.issue_ms, lifetimes.renewal_ms)))
+    return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), _json(token), NEW),))
+
+
+def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetimes: Lifetimes, now_ms: int) -> Decision:
+    """Let it live for so long from now on, never longer than a renewal may last; 0 or less asks for that."""
+    refusal = _refusal(token, principal, now_ms)
+    if refusal is not None or token is None:
+        return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
+    most = lifetimes.renewal_ms if period_ms <= 0 else min(period_ms, lifetimes.renewal_ms)
+    return _until(token, min(token.max_ms, _later(now_ms, most)))
+
+
+def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms: int) -> Decision:
+    """Let it end after so long; at once if that is negative, even if it has ended already."""
+    if token is not None and period_ms < 0 and token.is_of((principal,)):
+        return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), None),))
+    refusal = _refusal(token, principal, now_ms, owner_first=True)
+    if refusal is not None or token is None:
+        return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
+    return _until(token, min(token.max_ms, _later(now_ms, period_ms)))
+
+
+def sweep(tokens: Iterable[DelegationToken], now_ms: int) -> list[Decision]:
+    """Remove those that have ended."""
+    ended = [token.token_id for token in tokens if token.is_expired(now_ms)]
+    return [Decision(token_id, changes=(Change(layout.delegation_token_path(token_id), None),)) for token_id in ended]
+
+
+def _json(token: DelegationToken) -> bytes:
+    """As ZooKeeper's brokers keep it."""
+    people = token.owner, token.requester, token.renewers
+    return layout.delegation_token_json(people, (token.issue_ms, token.max_ms, token.expiry_ms), token.token_id)
+
+
+def read(token_id: str, value: bytes) -> DelegationToken:
+    """The inverse of `_json`, of older versions too. Raises `ValueError`, `LookupError` or `TypeError`."""
+    stored: dict[str, Any] = layout.read(value)
+    owner = layout.name_in(stored["owner"])
+    return DelegationToken(
+        token_id,
+        owner,
+        layout.name_in(stored["tokenRequester"]) if stored["version"] >= layout.DELEGATION_TOKEN_VERSION else owner,
+        tuple(layout.name_in(renewer) for renewer in stored["renewers"]),
+        int(stored["issueTimestamp"]),
+        int(stored["maxTimestamp"]),
+        int(stored["expiryTimestamp"]),
+    )
+
+
+def _refusal(token: DelegationToken | None, principal: str, now_ms: int, *, owner_first: bool = False) -> Decision | None:
+    """What stands against a change of a token. Kafka says of a stranger's renewal that the token has expired, if it has."""
+    if token is None:
+        return _refused("", DELEGATION_TOKEN_NOT_FOUND)
+    faults = [
+        (token.is_expired(now_ms), DELEGATION_TOKEN_EXPIRED),
+        (not token.is_of((principal,)), DELEGATION_TOKEN_OWNER_MISMATCH),
+    ]
+    for is_so, error_code in reversed(faults) if owner_first else faults:
+        if is_so:
+            return _refused(token.token_id, error_code)
+    return None
+
+
+def _refused(token_id: str, error_code: int) -> Decision:
+    return Decision(token_id, error_code, ERRORS[error_code].sentence)
+
+
+def _until(token: DelegationToken, expiry_ms: int) -> Decision:
+    changed = replace(token, expiry_ms=expiry_ms)
+    return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), _json(changed)),))
+
+
+def _later(now_ms: int, duration_ms: int) -> int:
+    return min(LATEST_MS, now_ms + duration_ms)

@@ -1,0 +1,114 @@
+"""Contexts of Kerberos by the system's library. Needs python-gssapi, the extra `gssapi`.
+
+Tickets and keys come from a keytab, or for clients from the cache of `kinit`. No password is ever asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ottla.errors import SettingError
+from ottla.sasl.gssapi import SecurityFailed
+
+T = TypeVar("T")
+
+MISSING: Final = "GSSAPI needs the library of Kerberos and python-gssapi: pip install 'ottla[gssapi]'."
+
+
+def check_installed() -> None:
+    """Raises `SettingError` where the library, or what calls it, is not installed."""
+    try:
+        import gssapi
+    except (ImportError, OSError):
+        raise SettingError(MISSING) from None
+    assert gssapi
+
+
+@dataclass(frozen=True, slots=True)
+class Keytab:
+    """A file of keys, and which principal's of them is meant; without one any of them."""
+
+    path: str
+    principal: str | None = None
+
+    def check(self, setting: str) -> None:
+        """Raises `SettingError` if it can't be read."""
+        if not os.access(self.path, os.R_OK):
+            raise SettingError(f"{setting}: the keytab {self.path} can't be read: create it with ktutil or kadmin, for this user.")
+
+
+class GssContext:
+    """One side of a context. `make` makes the library's: this happens with the first step, where it may fail like any other."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._context: Any = None
+
+    def step(self, token: bytes) -> bytes:
+        def stepped() -> bytes:
+            if self._context is None:
+                self._context = self._make()
+            return bytes(self._context.step(token or None) or b"")
+
+        return _said(stepped)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._context is not None and bool(self._context.complete)
+
+    @property
+    def initiator(self) -> str:
+        return _said(lambda: str(self._context.initiator_name))
+
+    def wrap(self, message: bytes) -> bytes:
+        return _said(lambda: bytes(self._context.wrap(message, False).message))
+
+    def unwrap(self, message: bytes) -> bytes:
+        return _said(lambda: bytes(self._context.unwrap(message).message))
+
+
+def acceptor(keytab: Keytab) -> GssContext:
+    """A broker's side."""
+
+    def make() -> Any:
+        from gssapi import Credentials, SecurityContext
+
+        return SecurityContext(
+            creds=Credentials(name=_name(keytab), usage="accept", store={b"keytab": os.fsencode(keytab.path)}), usage="accept"
+        )
+
+    return GssContext(make)
+
+
+def initiator(service: str, host: str, keytab: Keytab | None = None) -> GssContext:
+    """A client's side, for a service on a host: with its keytab, or with the tickets that `kinit` has fetched."""
+
+    def make() -> Any:
+        from gssapi import Credentials, Name, NameType, RequirementFlag, SecurityContext
+
+        store: Any = None if keytab is None else {"client_keytab": keytab.path, "ccache": f"MEMORY:ottla-{id(keytab)}"}
+        mine = None if store is None or keytab is None else Credentials(name=_name(keytab), usage="initiate", store=store)
+        flags = RequirementFlag.mutual_authentication | RequirementFlag.integrity | RequirementFlag.out_of_sequence_detection
+        target = Name(f"{service}@{host}", NameType.hostbased_service)
+        return SecurityContext(name=target, creds=mine, flags=flags, usage="initiate")
+
+    return GssContext(make)
+
+
+def _name(keytab: Keytab) -> Any:
+    from gssapi import Name, NameType
+
+    return None if keytab.principal is None else Name(keytab.principal, NameType.kerberos_principal)
+
+
+def _said(call: Callable[[], T]) -> T:
+    """What a call of the library comes to. Raises `SecurityFailed`."""
+    from gssapi.raw import GSSError
+
+    try:
+        return call()
+    except GSSError as failure:
+        raise SecurityFailed(f"Kerberos says: {failure.gen_message()}") from failure

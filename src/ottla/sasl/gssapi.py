@@ -1,0 +1,117 @@
+"""GSSAPI (RFC 4752), which is Kerberos: a context is made, then both sides agree that TLS is what protects the rest.
+
+Knows no library: the context of either side comes in, and what it does may take long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, SaslFailed, Step
+
+NAME: Final = "GSSAPI"
+NO_LAYER: Final = 1
+"""The bit of the layer that protects nothing, which is the only one spoken here, as in Kafka."""
+OFFER: Final = bytes([NO_LAYER, 0, 0, 0])
+OFFER_BYTES: Final = 4
+
+
+class SecurityFailed(Exception):
+    """The library of Kerberos refused: one sentence for the log, or for the person whose client it is."""
+
+
+class SecurityContext(Protocol):
+    """One side of a context. Each call may raise `SecurityFailed`."""
+
+    def step(self, token: bytes) -> bytes:
+        """Take the other side's token (none at first, for who begins) and return what to send, which may be nothing."""
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    @property
+    def initiator(self) -> str:
+        """Who began, as name/host@REALM."""
+
+    def wrap(self, message: bytes) -> bytes: ...
+
+    def unwrap(self, message: bytes) -> bytes: ...
+
+
+class GssapiServer:
+    """`accept` makes a context of one's own side. `short_name` makes a user's name of a principal's; None: no rule knows him."""
+
+    def __init__(self, accept: Callable[[], SecurityContext], short_name: Callable[[str], str | None]) -> None:
+        self._accept = accept
+        self._short_name = short_name
+        self._context: SecurityContext | None = None
+        self._has_offered = False
+
+    def step(self, data: bytes, wall_ms: int) -> Step:
+        def work() -> Challenge | Authenticated | Rejected:
+            try:
+                return self._taken(data)
+            except SecurityFailed as failure:
+                return Rejected(str(failure))
+
+        return Computed(work)
+
+    def _taken(self, data: bytes) -> Challenge | Authenticated | Rejected:
+        if self._context is None:
+            self._context = self._accept()
+        context = self._context
+        if self._has_offered:
+            return self._answered(context.unwrap(data), context.initiator)
+        if not context.is_complete:
+            token = context.step(data)
+            if token or not context.is_complete:
+                return Challenge(token)
+        elif data:
+            return Rejected("it sent more than its Kerberos context needs")
+        self._has_offered = True
+        return Challenge(context.wrap(OFFER))
+
+    def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
+        """What becomes of the client's choice of a layer, and of whom it asks to act as."""
+        if len(answer) < OFFER_BYTES or answer[0] != NO_LAYER:
+            return Rejected("it asked for a layer of protection that was not offered")
+        try:
+            acts_as = answer[OFFER_BYTES:].decode()
+        except UnicodeDecodeError:
+            return Rejected("the name it asks to act as is no UTF-8")
+        if acts_as not in ("", principal):
+            return Rejected(
+                f"{principal} asked to act as somebody else",
+                "Nobody can act as somebody else: leave the authorization id empty.",
+            )
+        name = self._short_name(principal)
+        if name is None:
+            return Rejected(f"no rule of sasl.kerberos.principal.to.local.rules makes a user of {principal}")
+        return Authenticated(name)
+
+
+class GssapiClient:
+    """`context` is the client's own side, for the service that it wants to reach."""
+
+    def __init__(self, context: SecurityContext) -> None:
+        self._context = context
+        self._has_chosen = False
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """Blocks while tickets are fetched. Raises `SaslFailed`."""
+        try:
+            return self._taken(challenge)
+        except SecurityFailed as failure:
+            raise SaslFailed(str(failure)) from failure
+
+    def _taken(self, challenge: bytes) -> bytes | None:
+        if self._has_chosen:
+            return None
+        if not self._context.is_complete:
+            return self._context.step(challenge)
+        offer = self._context.unwrap(challenge)
+        if len(offer) != OFFER_BYTES or not offer[0] & NO_LAYER:
+            raise SaslFailed("The broker insists on a layer of protection inside of SASL: use security_protocol=SASL_SSL instead.")
+        self._has_chosen = True
+        return self._context.wrap(OFFER + self._context.initiator.encode())
