@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.exits import fail
+from ottla.cli.exits import MISUSED, fail
+from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
     from ottla.net.client.admin import Admin
@@ -21,16 +24,60 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
     )
+    add_client_options(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
+
+
+def add_client_options(parser: argparse.ArgumentParser) -> None:
+    """How the client of a command reaches its cluster."""
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="a properties file of client settings, as Kafka's tools take it: TLS and logins"
+    )
+    help_text = "one more client setting by Kafka's name; can be repeated. Passwords belong into the file, which others cannot see"
+    parser.add_argument("--command-property", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+
+
+def client_texts(options: argparse.Namespace) -> dict[str, str]:
+    """The client settings of a command line as texts, by Kafka's names. Raises `SettingError` with a sentence."""
+    found = read_config(options.command_config)
+    for pair in options.command_property:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingError(f"{name!r} sets nothing: write --command-property NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def read_config(path: str | None) -> dict[str, str]:
+    """The client settings of a file. Those that mean nothing here are named on standard error. Raises `SettingError`."""
+    from ottla.broker.settings import parse_properties
+    from ottla.client.properties import names_of
+    from ottla.client.settings import AdminSettings
+
+    if path is None:
+        return {}
+    try:
+        found = parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+    known = names_of(AdminSettings).keys() - {"bootstrap.servers"}
+    if idle := sorted(found.keys() - known):
+        print(f"ottla: of no effect in {path}, and ignored: {', '.join(idle)}", file=sys.stderr)
+    return {name: text for name, text in found.items() if name in known}
 
 
 def asking(options: argparse.Namespace, ask: Callable[[Admin], int]) -> int:
     """Do what the command is about with an admin client; returns its exit code."""
-    from ottla.errors import KafkaError
+    from ottla.client.properties import values_of
+    from ottla.client.settings import AdminSettings
     from ottla.net.client.admin import Admin
 
     try:
-        with Admin(options.bootstrap_server, default_api_timeout_ms=PATIENCE_MS) as admin:
+        given = {"default_api_timeout_ms": PATIENCE_MS, **values_of(AdminSettings, client_texts(options))}
+        with Admin(options.bootstrap_server, **given) as admin:
             return ask(admin)
+    except SettingError as error:
+        return fail(str(error), MISUSED)
     except KafkaError as error:
         return fail(str(error))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import WHERE, add_options
+from ottla.cli.asking import WHERE, add_client_options, add_options, client_texts, read_config
 from ottla.cli.exits import MISUSED, fail
 from ottla.cli.tables import as_lines, table
 
@@ -80,6 +80,7 @@ def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
     command = own.add_parser("mirror", help="topics into another cluster", description=MIRROR)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to mirror")
     command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="brokers of the cluster to write to")
+    command.add_argument("--to-config", metavar="FILE", help="as --command-config, for the cluster to write to")
     command.add_argument("--prefix", default="", metavar="TEXT", help="put this before the names of topics there")
     command.add_argument("--group", action="append", default=[], metavar="NAME", help="take this group along; can be repeated")
     command.add_argument("--all-groups", action="store_true", help="take all groups along")
@@ -120,6 +121,7 @@ def _add_common(command: argparse.ArgumentParser, side: str) -> None:
     command.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
     )
+    add_client_options(command)
     help_text = f"an option of the {side}, such as kafka.client.id=night; can be repeated"
     command.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help=help_text)
     command.add_argument("--master", default="local[*]", metavar="URL", help="Spark's master (default local[*])")
@@ -188,6 +190,7 @@ def _mirror(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
         every_s=options.every,
         state_directory=options.state,
         options=more,
+        target_options={f"kafka.{name}": text for name, text in read_config(options.to_config).items()},
     )
 
 
@@ -230,12 +233,14 @@ def text(value: str | int | float | None) -> str | None:
 def _tables(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
+    from ottla.client.properties import values_of
+    from ottla.client.settings import ConsumerSettings
     from ottla.errors import KafkaError
     from ottla.pipelines.tables import tables
     from ottla.spark.errors import OptionError
 
     try:
-        found = tables(options.bootstrap_server, options.topics)
+        found = tables(options.bootstrap_server, options.topics, values_of(ConsumerSettings, client_texts(options)))
     except (KafkaError, OptionError) as error:
         return fail(str(error))
     headers = ("TOPIC", "PARTITIONS", "OFFSETS", "COLUMNS OF ITS VALUES")
@@ -247,7 +252,8 @@ def _tables(options: argparse.Namespace) -> int:
 
 def _running(options: argparse.Namespace, make: Callable[[argparse.Namespace, dict[str, str]], Pipeline]) -> int:
     try:
-        pipeline, settings = make(options, _pairs(options.option, "--option")), _pairs(options.conf, "--conf")
+        more = {f"kafka.{name}": text for name, text in client_texts(options).items()} | _pairs(options.option, "--option")
+        pipeline, settings = make(options, more), _pairs(options.conf, "--conf")
     except ValueError as error:
         return fail(str(error), MISUSED)
     from ottla.cli.pipeline_run import run

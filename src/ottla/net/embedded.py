@@ -6,15 +6,16 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
-from ottla.net.listen import Listen
+from ottla.net.guarded import Gatekeeper
+from ottla.net.listen import PLAINTEXT, Listen
 from ottla.net.start import Running, start
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Broker:
     Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` where a
     setting, a release or an assignor is unknown or refused.
 
+    With `users` (passwords by name) clients log in by PLAIN; with `tls` they speak TLS to a certificate that is made for this
+    broker alone (it needs `pip install 'ottla[testing]'`), whose authority's is `ca_file`. `client_settings` says it to clients:
+
+        with ottla.Broker(users={"alice": "secret"}, tls=True) as broker, ottla.Producer(**broker.client_settings()) as producer:
+
     Starting raises `DataDirectoryError` or `CannotListen`. A bug in Ottla that could lose data later ends the broker: `address`,
     `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the exception.
 
@@ -51,6 +57,8 @@ class Broker:
         port: int = 0,
         release: str | None = None,
         assignors: Sequence[str | Assignor] | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
         **settings: Unpack[BrokerKeywords],
     ) -> None:
         try:
@@ -58,8 +66,11 @@ class Broker:
         except UnknownRelease as error:
             raise SettingError(str(error)) from None
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self._settings = BrokerSettings.parse(be.settings() | {"group.initial.rebalance.delay.ms": "0"} | given)
-        self._listen = Listen(host, port, release=be)
+        self._guard = Gatekeeper(users, tls=tls)
+        self._given = be.settings() | {"group.initial.rebalance.delay.ms": "0"} | given
+        BrokerSettings.parse(self._given)
+        security = self._guard.security
+        self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
         self._assignors = assignors
         self._data_dir = data_dir
         self._temporary = data_dir is None
@@ -74,6 +85,20 @@ class Broker:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
         self._running.check()
         return str(self._running.addresses[0])
+
+    @property
+    def ca_file(self) -> str | None:
+        """The file of the certificate to trust, in PEM, while a broker with `tls` runs."""
+        return self._guard.ca_file
+
+    def client_settings(self, words: str = "ottla", *, user: str | None = None) -> dict[str, Any]:
+        """What a client needs to reach this broker as one of `users` (the first): addresses, certificates, login.
+
+        `words` says whose names of settings: those of Ottla's clients, or confluent (also other clients with librdkafka),
+        kafka-python, aiokafka, java, or spark, whose options begin with `kafka.`. Raises `ValueError` for unknown words or users,
+        and as `address`.
+        """
+        return self._guard.client_settings(self.address, words, user)
 
     @property
     def unexpected(self) -> int:
@@ -95,7 +120,8 @@ class Broker:
         self._thread = threading.Thread(target=loop.run_forever, name="ottla-broker", daemon=True)
         self._thread.start()
         try:
-            starting = start(self._data_dir, [self._listen], self._settings, self._assignors)
+            settings = BrokerSettings.parse(self._given | self._guard.settings(self._listen.host))
+            starting = start(self._data_dir, [self._listen], settings, self._assignors)
             self._running = asyncio.run_coroutine_threadsafe(starting, loop).result()
         except BaseException:
             self.stop()
@@ -108,6 +134,7 @@ class Broker:
         try:
             self._halt()
         finally:
+            self._guard.end()
             if self._temporary and self._data_dir is not None:
                 shutil.rmtree(self._data_dir, ignore_errors=True)
                 self._data_dir = None

@@ -10,14 +10,14 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import DYNAMIC_TOPIC_SOURCE
 from ottla.client.errors import BrokerError, OffsetOutOfRange
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.errors import KafkaError
 from ottla.net.client.admin import Admin
@@ -28,6 +28,7 @@ from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.syncs import OffsetSync, OffsetSyncs
 from ottla.pipelines.topics import make_missing
 from ottla.spark.brokers import Brokers
+from ottla.spark.kafka_options import secured
 from ottla.spark.planning import PartitionOffsets
 from ottla.spark.streams.stored import Position, from_json
 
@@ -63,6 +64,12 @@ class MirrorPipeline:
     every_s: float = 0.0
     state_directory: Path | None = None
     options: dict[str, str] = field(default_factory=dict)
+    target_options: dict[str, str] = field(default_factory=dict)
+
+    def clients(self) -> Iterator[dict[str, Any]]:
+        """What clients of source and target need."""
+        for servers, options in ((self.source, self.options), (self.target, self.target_options)):
+            yield {"bootstrap_servers": servers, **secured(options)}
 
     @property
     def state(self) -> PipelineState:
@@ -76,7 +83,8 @@ class MirrorPipeline:
             raise PipelineError(f"A mirror takes no option {wrong[0]}: {REFUSED[wrong[0].lower()]}; leave it out.")
         state = self.state
         state.open()
-        with locked(spark, state), Admin(self.source) as source, Admin(self.target) as target:
+        from_there, to_there = self.clients()
+        with locked(spark, state), Admin(**from_there) as source, Admin(**to_there) as target:
             _check_clusters(self, source, target)
             copying = Copying(self, state, source, target)
             groups = GroupsAlong(self, copying, source, target)
@@ -154,6 +162,7 @@ class Copying:
 
         named = rows.withColumn("topic", f.concat(f.lit(self.wanted.prefix), "topic"))
         given = {"kafka.bootstrap.servers": self.wanted.target, "includeHeaders": "true", "includeTimestamp": "true"}
+        given |= self.wanted.target_options
         columns = named.select("key", "value", "headers", "timestamp", "topic", "partition")
         write_once(columns, batch_id, name="mirror", **given)
 
@@ -163,7 +172,8 @@ class Copying:
             return
         there = {where: self.there(where) for where in source}
         # Not read_committed: the markers of what was just written may be on their way, and records before them count.
-        with Brokers(ConsumerSettings(bootstrap_servers=self.wanted.target)) as brokers:
+        _, to_there = self.wanted.clients()
+        with Brokers(parse(ConsumerSettings, to_there)) as brokers:
             ends = brokers.latest(there.values())
         with self._lock:
             for where, offset in source.items():
@@ -183,10 +193,7 @@ class GroupsAlong:
     def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
         self._wanted, self._copying = wanted, copying
         self._source, self._target = source, target
-        self._clients = [
-            ConsumerSettings(bootstrap_servers=servers, isolation_level="read_committed")
-            for servers in (wanted.source, wanted.target)
-        ]
+        self._clients = [parse(ConsumerSettings, {**given, "isolation_level": "read_committed"}) for given in wanted.clients()]
         self._translated: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._complained: set[str] = set()
         self._next_s = 0.0

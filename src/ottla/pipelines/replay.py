@@ -24,6 +24,7 @@ from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.running import Tell, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.topics import make_missing
+from ottla.spark.kafka_options import secured
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -103,7 +104,7 @@ def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     counts = {} if wanted.by_key else partition_counts(spans)
     if wanted.into is not None and counts:
         counts = {wanted.into: max(counts.values())}
-    with Admin(wanted.servers) as admin:
+    with Admin(wanted.servers, **secured(wanted.options)) as admin:
         make_missing(admin, counts)
     return {"parts": as_json(parts_of(spans, wanted.rows_per_part)), "rows": sum(span.rows for span in spans)}
 

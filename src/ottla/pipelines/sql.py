@@ -18,6 +18,7 @@ from ottla.pipelines.running import Tell, follow_all, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
 from ottla.spark.exactly_once.batches import write_once
+from ottla.spark.kafka_options import secured, security_of
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -91,7 +92,7 @@ class Script:
         """Each topic that the script reads by its name, and does not create as a table, is a table of records."""
         read = [each.text if isinstance(each, ForSpark) else each.query for each in statements if not isinstance(each, CreateTable)]
         created = {each.name for each in statements if isinstance(each, CreateTable)}
-        with Admin(self._wanted.servers) as admin:
+        with Admin(self._wanted.servers, **secured(self._wanted.options)) as admin:
             topics = set(admin.list_topics())
         for name in sorted(topics & set().union(*map(words_of, read)) - created):
             self._create(CreateTable(name))
@@ -112,6 +113,7 @@ class Script:
         """Write rows to a topic: as records if they have a column value, otherwise all columns as one value."""
         table = self._tables.get(name, CreateTable(name))
         given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
+        given |= security_of(self._wanted.options)
         given |= {"kafka.bootstrap.servers": self._wanted.servers, "topic": table.options.get("subscribe", name)}
         if not rows.isStreaming:
             raise PipelineError(f"INSERT INTO {name} reads no topic: name one in its query.")

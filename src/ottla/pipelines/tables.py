@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.net.client.admin import Admin
 from ottla.net.client.range_reader import RangeReader
@@ -38,10 +39,10 @@ class TopicTable:
         return f"CREATE TABLE {name}{shape} USING ottla OPTIONS (subscribe '{self.name}');"
 
 
-def tables(servers: str, topics: Sequence[str] = ()) -> list[TopicTable]:
+def tables(servers: str, topics: Sequence[str] = (), client: Mapping[str, Any] = MappingProxyType({})) -> list[TopicTable]:
     """The topics asked for, or all, as tables. Raises `OptionError` for one that does not exist, and the client's errors."""
-    settings = ConsumerSettings(bootstrap_servers=servers, isolation_level="read_committed")
-    with Admin(servers) as admin:
+    settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
+    with Admin(servers, **settings.secured()) as admin:
         names = list(topics) or admin.list_topics()
     return [_table(settings, name) for name in names]
 

@@ -175,6 +175,16 @@ def security(options: Mapping[str, str]) -> dict[str, Any]:
         raise OptionError(spelled(str(error))) from None
 
 
+def security_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Those options of a job, names with the prefix `kafka.`, that secure its connections."""
+    return {name: text for name, text in options.items() if name.lower().removeprefix("kafka.") in SECURED}
+
+
+def secured(options: Mapping[str, str]) -> dict[str, Any]:
+    """What options of a job mean for another client of it, as keyword arguments. Raises `OptionError`."""
+    return security({name.lower().removeprefix("kafka."): text for name, text in security_of(options).items()})
+
+
 def spelled(sentence: str) -> str:
     """A sentence about settings of a client, with names as options have them."""
     return re.sub(r"\b(security|ssl|sasl)_[a-z_]+", lambda name: "kafka." + name[0].replace("_", "."), sentence)

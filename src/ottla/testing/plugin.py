@@ -27,14 +27,30 @@ def ottla_release() -> str | None:
 
 
 @pytest.fixture
-def ottla_broker(ottla_settings: dict[str, Any], ottla_release: str | None) -> Iterator[Broker]:
+def ottla_users() -> dict[str, str] | None:
+    """Passwords by name, where clients of the test's broker have to log in; override this fixture to give them."""
+    return None
+
+
+@pytest.fixture
+def ottla_tls() -> bool:
+    """Whether the test's broker speaks TLS, with a certificate made for it; override this fixture to have it."""
+    return False
+
+
+@pytest.fixture
+def ottla_broker(
+    ottla_settings: dict[str, Any], ottla_release: str | None, ottla_users: dict[str, str] | None, ottla_tls: bool
+) -> Iterator[Broker]:
     """A broker for one test, in this process: a free port and a temporary directory, removed when the test ends.
+
+    `client_settings()` of it is what a client needs where there are users or TLS.
 
     If a bug in Ottla ended it before, the test ends with `ottla.BrokerFailed`, caused by that exception.
     """
     import ottla
 
-    with ottla.Broker(release=ottla_release, **ottla_settings) as broker:
+    with ottla.Broker(release=ottla_release, users=ottla_users, tls=ottla_tls, **ottla_settings) as broker:
         yield broker
 
 
