@@ -9,7 +9,8 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 log = logging.getLogger("ottla.net")
 
@@ -50,7 +51,12 @@ def listening(family: int, address: tuple[object, ...]) -> socket.socket:
     return listener
 
 
-class Acceptor:
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+Secure = Callable[[socket.socket, str, Callable[[], P]], None]
+"""What makes a connection of an address secure, before it is given a protocol."""
+
+
+class Acceptor(Generic[P]):
     """Makes a protocol of each connection, given its address. Whoever is not taken in is closed at once: nobody waits in vain.
 
     A spare descriptor is kept to do so even where the process may open no more files.
@@ -60,14 +66,16 @@ class Acceptor:
         self,
         loop: asyncio.AbstractEventLoop,
         listener: socket.socket,
-        protocol: Callable[[str], asyncio.BaseProtocol],
+        protocol: Callable[[str], P],
         limits: Limits,
+        secure: Secure[P] | None = None,
     ) -> None:
         self.address: tuple[str, int] = listener.getsockname()[:2]
         self._loop = loop
         self._listener = listener
         self._protocol = protocol
         self._limits = limits
+        self._secure = secure
         self._spare: int | None = _open_spare()
         self._retry: asyncio.TimerHandle | None = None
         self._entering: dict[asyncio.Task[None], socket.socket] = {}
@@ -100,12 +108,14 @@ class Acceptor:
                 self._refuse(error)
                 return
             peer.setblocking(False)
-            if self._limits.enter(address[0]):
+            if not self._limits.enter(address[0]):
+                peer.close()
+            elif self._secure is not None:
+                self._secure(peer, address[0], partial(self._protocol, address[0]))
+            else:
                 task = self._loop.create_task(self._enter(peer, address[0]))
                 self._entering[task] = peer
                 task.add_done_callback(self._entered)
-            else:
-                peer.close()
 
     async def _enter(self, peer: socket.socket, host: str) -> None:
         try:

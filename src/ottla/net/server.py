@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,15 +15,19 @@ from functools import partial
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.quotas.client_quotas import Client
+from ottla.broker.security.principals import ANONYMOUS, rules
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
-from ottla.net.acceptor import Acceptor, listening
+from ottla.net.acceptor import Acceptor, Secure, listening
 from ottla.net.connection import Connection
 from ottla.net.door import Door
+from ottla.net.handshakes import Handshakes
 from ottla.net.limits import ConnectionLimits
 from ottla.net.listen import Listen
 from ottla.net.outbox import CHUNK_BYTES
 from ottla.net.pool import FramePool, Tally
+from ottla.net.tls import ListenerTls, principal_of
+from ottla.net.tls_transport import TlsTransport
 from ottla.net.turns import Turns, TurnTaker
 from ottla.ports import Now
 
@@ -72,7 +77,9 @@ class Server:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
         self._connections: set[Connection] = set()
-        self._acceptors: list[Acceptor] = []
+        self._acceptors: list[Acceptor[Connection]] = []
+        self._tls: list[ListenerTls] = []
+        self._handshakes = Handshakes(loop)
         self._limits = ConnectionLimits(broker.settings_in_force, most_connections, self._make_room)
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -94,10 +101,11 @@ class Server:
         self._arm(self.broker.clock.now())
 
     async def listen(self, where: Listen) -> tuple[str, int]:
-        """Open a listener, and return its real address. Raises OSError.
+        """Open a listener, and return its real address. Raises OSError, and `SettingError` where its TLS can't be set up.
 
         A host may have several addresses, and the empty host stands for all: one port serves them, also if any port will do.
         """
+        secure = self._securely(where) if where.spoken.has_tls else None
         found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
         for tries_left in reversed(range(PORT_TRIES)):
@@ -109,9 +117,23 @@ class Server:
             else:
                 break
         connection = partial(Connection, self, self.door, self.broker.clock, where)
-        acceptors = [Acceptor(self._loop, listener, connection, self._limits) for listener in listeners]
+        acceptors = [Acceptor(self._loop, listener, connection, self._limits, secure) for listener in listeners]
         self._acceptors += acceptors
         return acceptors[0].address
+
+    def _securely(self, where: Listen) -> Secure[Connection]:
+        tls = ListenerTls(where.name, self.broker.settings_in_force)
+        mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
+        who = ANONYMOUS if where.spoken.has_sasl else None  # or else the certificate says who it is
+        self._tls.append(tls)
+
+        def begin(peer: socket.socket, host: str, protocol: Callable[[], Connection]) -> None:
+            def secured(secure: ssl.SSLSocket) -> None:
+                TlsTransport(self._loop, secure, protocol(), who or principal_of(secure, mapping))
+
+            self._handshakes.begin(peer, host, tls.context, secured, partial(self._limits.leave, host))
+
+        return begin
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take in a new connection."""
@@ -121,8 +143,8 @@ class Server:
         host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         where = connection.where
-        security = where.spoken
-        peer = Peer(self._count, host, port, local_host, local_port, where.name, release=where.release, security_protocol=security)
+        who = transport.get_extra_info("principal") or ANONYMOUS
+        peer = Peer(self._count, host, port, local_host, local_port, where.name, who, where.release, security_protocol=where.spoken)
         peer.authentication = self.broker.logins.begin(where.name)
         return peer
 
@@ -239,6 +261,7 @@ class Server:
     def _stop_listening(self) -> None:
         for acceptor in self._acceptors:
             acceptor.close()
+        self._handshakes.close()
         self._stop_timers()
 
     def _stop_timers(self) -> None:
@@ -299,6 +322,9 @@ class Server:
         with self.door:
             for connection in tuple(self._connections):
                 connection.look()
+            self._handshakes.look()
+            for tls in self._tls:
+                tls.look()
             self.pool.look(self.broker.clock.now().mono_ms)
 
     def _relieve(self) -> None:

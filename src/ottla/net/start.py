@@ -167,8 +167,6 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
             f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
         )
     settings.of_listener(where.name)  # what was given for it alone may not fit to the rest
-    if wanted.has_tls:
-        raise SettingError(f"Listener {where.name} cannot speak {wanted.value}: only PLAINTEXT listeners are supported.")
     return replace(where, security=wanted)
 
 

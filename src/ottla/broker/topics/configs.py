@@ -56,9 +56,9 @@ class DynamicConfigs:
         """Decide to replace what was set while they run for one broker, or with None for all. Raises `SettingError`."""
         ours = self._settings.value
         if node_id is None:
-            ours.changed(configs, ours.of_this_broker)
+            self._settings.check(configs, ours.of_this_broker)
         else:
-            ours.changed(ours.of_all_brokers, configs)
+            self._settings.check(ours.of_all_brokers, configs)
         return Decision("", changes=(Change(layout.broker_config_path(node_id), layout.config_json(configs)),))
 
     def commit(self, decide: Sequence[Decide], now: Now) -> Steps[list[Decision]]:

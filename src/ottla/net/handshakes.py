@@ -1,0 +1,142 @@
+"""Connections that are becoming secure: so many at a time, each for so long, and their arithmetic on a thread of its own.
+
+A signature takes longer than a hundred requests, so it is not made on the broker's thread. Nothing but the socket is kept for who
+does not go on; where too many are under way, the one that began first gives way. Knows no messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+log = logging.getLogger("ottla.net")
+
+HANDSHAKE_S = 30
+"""Whoever is not secure by then is closed. There is no setting of Kafka's for it."""
+
+MOST = 1000
+"""Handshakes under way at a time."""
+
+Secured = Callable[[ssl.SSLSocket], None]
+Gone = Callable[[], None]
+
+
+class Handshake:
+    """One handshake. `secured(socket)` takes over the socket, or raises ValueError; `gone()` is called if it comes to nothing."""
+
+    __slots__ = ("began_s", "busy", "closed", "gone", "host", "secured", "socket")
+
+    def __init__(self, secure: ssl.SSLSocket, host: str, began_s: float, secured: Secured, gone: Gone) -> None:
+        self.socket = secure
+        self.host = host
+        self.began_s = began_s
+        self.secured = secured
+        self.gone = gone
+        self.busy = False
+        """Whether the thread is at it: nobody else touches the socket then."""
+        self.closed = False
+
+
+class Handshakes:
+    """Those of all listeners of a broker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._under_way: dict[Handshake, None] = {}
+        self._thread: ThreadPoolExecutor | None = None
+
+    def begin(self, peer: socket.socket, host: str, context: ssl.SSLContext, secured: Secured, gone: Gone) -> None:
+        """Make a connection secure that was just taken in."""
+        try:
+            secure = context.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
+        except (OSError, ValueError):  # its peer was gone before it was taken in
+            peer.close()
+            gone()
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "ottla-tls")
+        one = Handshake(secure, host, self._loop.time(), secured, gone)
+        self._under_way[one] = None
+        self._loop.add_reader(secure, self._step, one)
+        if len(self._under_way) > MOST:
+            oldest = next(each for each in self._under_way if not each.busy)
+            self._give_up(oldest, "others want to connect, and too many handshakes are under way")
+
+    def look(self) -> None:
+        """Give up those that take too long: once a second or so."""
+        late_s = self._loop.time() - HANDSHAKE_S
+        for one in [each for each in self._under_way if each.began_s < late_s]:
+            self._give_up(one, f"it took longer than {HANDSHAKE_S} s")
+
+    def close(self) -> None:
+        """Give up all; the thread ends."""
+        for one in tuple(self._under_way):
+            self._end(one)
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _step(self, one: Handshake) -> None:
+        """There is something to read, or room to write."""
+        assert self._thread is not None
+        self._loop.remove_reader(one.socket)
+        self._loop.remove_writer(one.socket)
+        one.busy = True
+        self._thread.submit(self._work, one)
+
+    def _work(self, one: Handshake) -> None:
+        """On the thread: go on as far as the peer's bytes reach."""
+        error: OSError | None = None
+        try:
+            one.socket.do_handshake()
+        except OSError as refused:
+            error = refused
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._stepped, one, error)
+
+    def _stepped(self, one: Handshake, error: OSError | None) -> None:
+        one.busy = False
+        if one.closed:
+            one.socket.close()
+        elif error is None:
+            self._done(one)
+        elif isinstance(error, ssl.SSLWantReadError):
+            self._loop.add_reader(one.socket, self._step, one)
+        elif isinstance(error, ssl.SSLWantWriteError):
+            self._loop.add_writer(one.socket, self._step, one)
+        else:
+            self._give_up(one, why(error))
+
+    def _done(self, one: Handshake) -> None:
+        del self._under_way[one]
+        try:
+            one.secured(one.socket)
+        except ValueError as refused:
+            self._under_way[one] = None
+            self._give_up(one, str(refused))
+
+    def _give_up(self, one: Handshake, reason: str) -> None:
+        sentence = "refused a connection of %s: its TLS handshake failed (%s)"
+        log.info(sentence, one.host, reason, extra={"cause": "tls handshake"})
+        self._end(one)
+
+    def _end(self, one: Handshake) -> None:
+        del self._under_way[one]
+        one.closed = True
+        one.gone()
+        if not one.busy:
+            self._loop.remove_reader(one.socket)
+            self._loop.remove_writer(one.socket)
+            one.socket.close()
+
+
+def why(error: OSError) -> str:
+    """Why a handshake failed, in a few words."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        told = getattr(error, "verify_message", "") or error.reason.replace("_", " ").lower()
+        return "it speaks no TLS" if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER") else told
+    return error.strerror or "it hung up"
