@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import group_starts, groups, spark, transaction_starts, transactions
+from bench import group_starts, groups, spark, spark_formats, transaction_starts, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
@@ -127,6 +127,7 @@ def main() -> int:
         if not wanted.no_spark:
             say("Spark")
             spark.measure(results, servers, wanted.rounds, wanted.divide)
+            spark_formats.measure(results, servers, wanted.rounds, wanted.divide)
     if not wanted.no_groups:
         with_groups(results, wanted.divide, wanted.rounds)
     if not wanted.no_transactions:

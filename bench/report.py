@@ -17,6 +17,7 @@ TARGETS = {
     "Spark read 1 KB → count, rows/s": (">=", 3.0),
     "Spark topic → topic 100 B, rows/s": (">=", 2.0),
     "Spark trigger of 20 rows, p50 ms": ("<=", 0.7),
+    "Spark read JSON of 120 B → typed columns, rows/s": (">=", 2.0),
     "offset commits, one connection, 50 in flight, requests/s": (">=", 3.0),
     "offset commits from the page cache, one connection, 50 in flight, requests/s": (">=", 3.0),
     "offset commits, 50 members, one in flight each, p99 ms": ("<=", 1.0),

@@ -21,7 +21,9 @@ from bench.servers import Ottla, Server
 CONNECTOR_PYSPARK = "4.2.0"
 CONNECTOR = f"JVM connector {CONNECTOR_PYSPARK}"
 SAME_BROKER = (
-    "The figures of Spark are all of Ottla's broker: the second column is Spark's own JVM connector, reading and writing there."
+    "The figures of Spark are all of Ottla's broker: the second column is Spark's own JVM connector, reading and writing there, in "
+    "a session with the same settings, those of `ottla.spark.session.local()`. Where nothing else is said, Ottla's sink writes "
+    "exactly once, the connector's at least once."
 )
 ROWS_100_B, ROWS_1_KB, ROWS_FEW = 2_000_000, 400_000, 20
 JOB = Path(__file__).with_name("spark_job.py")
@@ -102,17 +104,23 @@ def ottla_environment() -> dict[str, str]:
         os.environ.update(before)
 
 
+def session_settings() -> dict[str, str]:
+    """What both sides' sessions are given: what `local()` gives its users, but for where it keeps Java's classes."""
+    from ottla.spark.session import HERE, QUICK, quick_java_options
+
+    return {**QUICK, **HERE, "spark.driver.extraJavaOptions": quick_java_options()}
+
+
 def run_job(kind: str, server: Server, repeats: int) -> list[Figures]:
     """What each kind of query did, per repeat, through the format `ottla` or `kafka`. Raises `NotMeasured`."""
-    job: dict[str, object] = {"format": kind, "bootstrap": server.address, "repeats": repeats}
+    settings = session_settings()
+    job: dict[str, object] = {"format": kind, "bootstrap": server.address, "repeats": repeats, "settings": settings}
     if kind == "ottla":
-        from ottla.spark.session import QUICK
-
-        python, environment, job["settings"] = sys.executable, ottla_environment(), dict(QUICK)
+        python, environment = sys.executable, ottla_environment()
         job["directory"] = str(server.data_dir) if isinstance(server, Ottla) else ""
     else:
         python = connector_python()
-        environment, job["settings"] = plain_environment(python), {"spark.jars": ",".join(map(str, connector_jars()))}
+        environment, settings["spark.jars"] = plain_environment(python), ",".join(map(str, connector_jars()))
     done = subprocess.run([python, str(JOB), json.dumps(job)], capture_output=True, text=True, env=environment, timeout=1800)
     if done.returncode:
         raise NotMeasured(f"the Spark job on {server.name} failed: {last_lines(done.stderr)}")

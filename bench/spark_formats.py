@@ -6,18 +6,29 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.servers import Ottla
-from bench.spark import NotMeasured, connector_jars, connector_python, last_lines, ottla_environment, plain_environment
+from bench.report import Results, table
+from bench.servers import Ottla, Server
+from bench.spark import (
+    CONNECTOR,
+    NotMeasured,
+    connector_jars,
+    connector_python,
+    last_lines,
+    ottla_environment,
+    plain_environment,
+    session_settings,
+)
 
 JOB = Path(__file__).with_name("spark_formats_job.py")
 COLUMNS = "id INT, carrier STRING, delay DOUBLE, origin STRING, dest STRING, at TIMESTAMP"
 FORMATS = ("json", "csv", "avro", "arrow")
+ROWS = 1_000_000
 
 
 def fill(address: str, rows: int) -> None:
@@ -49,11 +60,12 @@ def fill(address: str, rows: int) -> None:
 
 def run(kind: str, address: str, repeats: int) -> dict[str, list[float]]:
     """Seconds for each query, by its name. Raises `NotMeasured`."""
+    settings = session_settings()
     if kind == "ottla":
-        python, environment, settings = sys.executable, ottla_environment(), dict[str, str]()
+        python, environment = sys.executable, ottla_environment()
     else:
         python = connector_python()
-        environment, settings = plain_environment(python), {"spark.jars": ",".join(map(str, connector_jars()))}
+        environment, settings["spark.jars"] = plain_environment(python), ",".join(map(str, connector_jars()))
     job = {"format": kind, "bootstrap": address, "repeats": repeats, "columns": COLUMNS, "formats": FORMATS, "settings": settings}
     done = subprocess.run([python, str(JOB), json.dumps(job)], capture_output=True, text=True, env=environment, timeout=1200)
     if done.returncode:
@@ -62,29 +74,28 @@ def run(kind: str, address: str, repeats: int) -> dict[str, list[float]]:
     return found
 
 
-def table(rows: int, took_s: dict[str, list[float]]) -> str:
-    """Rows per second, the best of all repeats: others were disturbed."""
-    out = io.StringIO()
-    print("| query | rows/s |\n|---|---|", file=out)
-    for name, seconds in took_s.items():
-        print(f"| {name} | {rows / min(seconds) / 1e6:.2f} M |", file=out)
-    return out.getvalue()
+def measure(results: Results, servers: Sequence[Server], repeats: int, divide: int = 1) -> None:
+    """Ottla's source, on its own broker, and beside it the JVM connector on the same one."""
+    server, rows = servers[0], ROWS // divide
+    fill(server.address, rows)
+    for kind, name in (("ottla", server.name), *((("kafka", results.servers[-1]),) if results.has_peer else ())):
+        try:
+            for query, took_s in run(kind, server.address, repeats).items():
+                for each_s in took_s:
+                    results.add(name, {query: rows / each_s})
+        except NotMeasured as missing:
+            results.notes.append(f"Typed columns by Spark's format {kind!r} were not measured: {missing}.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_formats", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every topic N times smaller")
     parser.add_argument("--repeats", type=int, default=3)
     wanted = parser.parse_args()
-    took_s: dict[str, list[float]] = {}
-    with Ottla() as broker:
-        fill(broker.address, wanted.rows)
-        for kind in ("ottla", "kafka"):
-            try:
-                took_s |= run(kind, broker.address, wanted.repeats)
-            except NotMeasured as missing:
-                print(f"not measured: {missing}")
-    print(table(wanted.rows, took_s))
+    with Ottla() as server:
+        results = Results([server.name, CONNECTOR])
+        measure(results, [server], wanted.repeats, wanted.divide)
+    print(table(results), *results.notes, sep="\n")
 
 
 if __name__ == "__main__":

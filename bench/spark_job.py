@@ -9,13 +9,20 @@ import json
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 COLD_TRIGGERS, TRIGGERS = 15, 55
+GUARANTEES = {
+    "at least once": {"deliveryGuarantee": "at-least-once"},
+    "exactly once": {"twoPhaseCommit": "false"},
+    "exactly once, two-phase commit": {"twoPhaseCommit": "true"},
+}
 
 
 def session(settings: dict[str, str]) -> Any:
@@ -39,19 +46,20 @@ def seconds(query: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def copy(spark: Any, job: dict[str, Any]) -> None:
-    writing = reader(spark, job, "spark-100").select("key", "value").write.format(job["format"])
+def copy(spark: Any, job: dict[str, Any], **options: str) -> None:
+    writing = reader(spark, job, "spark-100").select("key", "value").write.format(job["format"]).options(**options)
     writing.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", "spark-out").mode("append").save()
 
 
-def trigger_ms(spark: Any, job: dict[str, Any]) -> float:
+def trigger_ms(spark: Any, job: dict[str, Any], sink: str = "noop", **options: str) -> float:
     """The median time of micro-batches of 20 rows, one at once after the other."""
     reading = spark.readStream.format(job["format"]).option("kafka.bootstrap.servers", job["bootstrap"])
     stream = (
         reading.option("subscribe", "spark-100").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "20").load()
     )
     with tempfile.TemporaryDirectory() as checkpoint:
-        query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        writing = stream.writeStream.format(sink).options(**options).option("checkpointLocation", checkpoint)
+        query = writing.start()
         try:
             while len(query.recentProgress) < TRIGGERS and query.exception() is None:
                 time.sleep(0.2)
@@ -59,6 +67,18 @@ def trigger_ms(spark: Any, job: dict[str, Any]) -> float:
         finally:
             query.stop()
     return float(median(took))
+
+
+def guarantees(spark: Any, job: dict[str, Any], rows: int) -> dict[str, float]:
+    """What each guarantee of Ottla's sink costs: of a batch job that can be started again, and of small micro-batches."""
+    sink = {"kafka.bootstrap.servers": job["bootstrap"], "topic": "spark-out"}
+    found = {}
+    for name, options in GUARANTEES.items():
+        own = options if "deliveryGuarantee" in options else {**options, "jobId": uuid.uuid4().hex}
+        found[f"Spark topic → topic 100 B, {name}, rows/s"] = rows / seconds(partial(copy, spark, job, **own))
+    for name, options in GUARANTEES.items():
+        found[f"Spark trigger of 20 rows → topic, {name}, p50 ms"] = trigger_ms(spark, job, job["format"], **sink, **options)
+    return found
 
 
 def once(spark: Any, job: dict[str, Any], rows: dict[str, int]) -> dict[str, float]:
@@ -83,6 +103,7 @@ def once(spark: Any, job: dict[str, Any], rows: dict[str, int]) -> dict[str, flo
         found["Spark read 100 B from files → count, rows/s"] = count("spark-100", **files)
         found["Spark read 1 KB from files → count, rows/s"] = count("spark-1000", **files)
         found["Spark read 100 B, column offset alone → count, rows/s"] = count("spark-100", columns="offset")
+        found |= guarantees(spark, job, rows["spark-100"])
     return found
 
 

@@ -17,6 +17,7 @@ from ottla.spark import planning
 from ottla.spark.options import ReadOptions
 from ottla.spark.planning import PartitionOffsets, Range
 from ottla.spark.telling import telling
+from ottla.spark.workers import set_modules_aside
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,6 +67,7 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
 def read_piece(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
     from ottla.spark.rows import rows_of  # planning, which runs in other processes, needs no Arrow
 
+    set_modules_aside()
     if partition.value is None:  # what Spark makes of a plan without partitions
         return iter(())
     return rows_of(options, schema, partition.value)

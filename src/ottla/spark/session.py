@@ -30,8 +30,20 @@ QUICK: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
-"""Settings that suit one machine: no web page, as many shuffle partitions as cores, sockets without TCP."""
+"""Settings that suit one machine: no web page, as many shuffle partitions as cores, sockets without TCP.
+
+Checkpoints go through Hadoop's `FileSystem`: its `FileContext`, Spark's default, starts twenty programs (readlink, chmod) for each
+micro-batch on a local disk, and this four. Both write a file aside and rename it.
+"""
+QUICK_JAVA = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Options of the Java that Arrow's rows go through. Spark looks whether there is a value before it asks for one, and at places
+within a batch alone: Arrow need not look again at each."""
+COLLECTOR = "-XX:+UseParallelGC"
+"""Each row is garbage at once, and nobody waits for a pause: this collector takes the least time of the cores for that."""
 HERE: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -39,6 +51,8 @@ HERE: Mapping[str, str] = {
 }
 """What a session needs beside `QUICK` to be alone on this machine: it asks no name server, and nobody else reaches it."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_EXECUTORS_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
+_OUTSIDE_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 
 def worker_python() -> Path:
@@ -76,13 +90,21 @@ def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *
     if cluster := re.fullmatch(r"local-cluster\[.*,\s*(\d+)\s*\]", master):
         chosen.setdefault("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         chosen.setdefault("spark.executor.memory", f"{cluster[1]}m")  # Spark's default may be more than a worker has
+        chosen[_EXECUTORS_JAVA_OPTIONS] = quick_java_options(chosen.get(_EXECUTORS_JAVA_OPTIONS, ""))
+    chosen[_JAVA_OPTIONS] = quick_java_options(chosen.get(_JAVA_OPTIONS, ""))
     if keep_classes:
-        ours = java_options(Path(os.environ["JAVA_HOME"]), _pyspark())
-        chosen[_JAVA_OPTIONS] = f"{ours} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+        chosen[_JAVA_OPTIONS] = f"{java_options(Path(os.environ['JAVA_HOME']), _pyspark())} {chosen[_JAVA_OPTIONS]}".strip()
     builder = SparkSession.builder.master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def quick_java_options(own: str = "") -> str:
+    """Java's options for Spark, those of a person last: they outweigh ours, and Java refuses to be given two collectors."""
+    said = " ".join([own, *(os.environ.get(name, "") for name in _OUTSIDE_JAVA_OPTIONS)])
+    has_collector = re.search(r"-XX:\+Use\w*GC\b", said) is not None
+    return " ".join(filter(None, [QUICK_JAVA, "" if has_collector else COLLECTOR, own]))
 
 
 def _pyspark() -> Path:

@@ -19,6 +19,7 @@ from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
 from ottla.spark.telling import telling
+from ottla.spark.workers import set_modules_aside
 from ottla.spark.writing import BatchWriter, StreamWriter
 
 
@@ -38,12 +39,14 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
+        set_modules_aside()
         shape = shape_asked_for(self.options)
         formats = {column: each for column, each in shape.formats.given().items() if column in shape.columns}
         typed = {column: values_type(column, each, shape.topics) for column, each in formats.items()}
         return source_schema(shape.columns, typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        set_modules_aside()
         options = loaded(read_options(self.options, streaming=False))
         check_read_schema(schema, options.formats)
         return (FilteringReader if are_pushed() else BatchReader)(options, schema)
@@ -54,6 +57,7 @@ class OttlaDataSource(DataSource):
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        set_modules_aside()
         options = loaded(write_options(self.options))
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')

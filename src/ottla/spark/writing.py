@@ -28,6 +28,7 @@ from ottla.spark.exactly_once import work
 from ottla.spark.exactly_once.commits import committer_for, drop_committer
 from ottla.spark.options import WriteOptions
 from ottla.spark.telling import telling
+from ottla.spark.workers import set_modules_aside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +51,11 @@ def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work 
     if own is None:
         from ottla.spark.sending import write_rows
 
+        set_modules_aside()
         return TaskWritten(write_rows(options, iterator))
     from ottla.spark.exactly_once.tasks import writer_for
 
+    set_modules_aside()
     result = writer_for(options, own).write(own, iterator, recorded=recorded)
     rows = 0 if result.transaction is None else result.transaction.rows
     return TaskWritten(rows, own, result.transaction, result.found_decided)
