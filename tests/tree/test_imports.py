@@ -133,6 +133,16 @@ def test_broker_and_clients_load_no_extra(name: str) -> None:
     assert not {module.split(".")[0] for module in loaded_by(f"from ottla import {name}")} & EXTRAS
 
 
+def test_what_each_process_of_spark_imports_loads_no_network_and_no_format() -> None:
+    pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
+    loaded = loaded_by("import pyspark.sql.worker.plan_data_source_read") ^ loaded_by(
+        "import pyspark.sql.worker.plan_data_source_read, pyspark_ottla"
+    )
+    assert "ottla.spark.source" in loaded
+    assert not loaded & {"asyncio", "ssl", "crc32c", "importlib.metadata", "ottla.spark.formats.schemas", "ottla.net"}
+    assert not [name for name in loaded if name.startswith(("ottla.wire.api.", "ottla.net."))]
+
+
 def test_the_wire_loads_no_message_before_it_is_used() -> None:
     loaded = loaded_by("import ottla.wire")
     assert not [name for name in loaded if name.startswith(("ottla.wire.api.", "ottla.wire.data."))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -13,14 +15,24 @@ from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
-from ottla.spark.formats.schemas import loaded, values_type
-from ottla.spark.options import read_options, shape_asked_for, write_options
+from ottla.spark.options import ReadOptions, WriteOptions, read_options, shape_asked_for, write_options
 from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
 from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
 from ottla.spark.writing import BatchWriter, StreamWriter
+
+Options = TypeVar("Options", ReadOptions, WriteOptions)
+
+
+def _loaded(options: Options) -> Options:
+    """With the schemas of formats in place of the names of their files."""
+    if not options.formats.given():
+        return options
+    from ottla.spark.formats.schemas import loaded  # Spark imports this module in each of its processes; few of them need formats
+
+    return loaded(options)
 
 
 @telling
@@ -42,29 +54,32 @@ class OttlaDataSource(DataSource):
         set_modules_aside()
         shape = shape_asked_for(self.options)
         formats = {column: each for column, each in shape.formats.given().items() if column in shape.columns}
-        typed = {column: values_type(column, each, shape.topics) for column, each in formats.items()}
-        return source_schema(shape.columns, typed)
+        if not formats:
+            return source_schema(shape.columns)
+        from ottla.spark.formats.schemas import values_type
+
+        return source_schema(shape.columns, {column: values_type(column, each, shape.topics) for column, each in formats.items()})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         set_modules_aside()
-        options = loaded(read_options(self.options, streaming=False))
+        options = _loaded(read_options(self.options, streaming=False))
         check_read_schema(schema, options.formats)
         return (FilteringReader if are_pushed() else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = loaded(read_options(self.options, streaming=True))
+        options = _loaded(read_options(self.options, streaming=True))
         check_read_schema(schema, options.formats)
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         set_modules_aside()
-        options = loaded(write_options(self.options))
+        options = _loaded(write_options(self.options))
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        options = loaded(write_options(self.options))
+        options = _loaded(write_options(self.options))
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return StreamWriter(options)

@@ -25,7 +25,6 @@ from ottla.once.decisions import Handed
 from ottla.once.names import Work
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once import work
-from ottla.spark.exactly_once.commits import committer_for, drop_committer
 from ottla.spark.options import WriteOptions
 from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
@@ -47,7 +46,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work | None, *, recorded: bool) -> TaskWritten:
-    # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow and numpy.
+    # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow, and few need the network.
     if own is None:
         from ottla.spark.sending import write_rows
 
@@ -68,6 +67,8 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
     found_decided = any(each.found_decided for each in written)
     if own is None or not (handed or found_decided):
         return
+    from ottla.spark.exactly_once.commits import committer_for, drop_committer
+
     try:
         committer_for(options, own.name).commit(own, handed, found_decided=found_decided, recorded=recorded)
     except BaseException:
@@ -82,6 +83,8 @@ def _abort(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
     handed = [each.handed for each in written if each.handed is not None]
     if own is None or not handed:
         return
+    from ottla.spark.exactly_once.commits import committer_for, drop_committer
+
     try:
         committer_for(options, own.name).abort(own, handed, recorded=recorded)
     except KafkaError as error:
