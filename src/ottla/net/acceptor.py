@@ -21,6 +21,9 @@ AT_ONCE = 8
 """Connections taken in during one turn: others are to be served meanwhile."""
 
 RETRY_S = 0.1
+MOST_HELD = 256
+"""Connections that are kept waiting at a time before they are closed; each takes a file."""
+
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -32,6 +35,12 @@ class Limits(Protocol):
 
     def leave(self, host: str) -> None:
         """One connection of this address is gone."""
+
+    def wait_ms(self) -> int:
+        """How long nobody is to be taken in; 0 if anybody is."""
+
+    def held_ms(self, host: str) -> int:
+        """How long a connection of this address that was not taken in is kept waiting before it is closed."""
 
 
 def listening(family: int, address: tuple[object, ...]) -> socket.socket:
@@ -78,6 +87,7 @@ class Acceptor(Generic[P]):
         self._secure = secure
         self._spare: int | None = _open_spare()
         self._retry: asyncio.TimerHandle | None = None
+        self._held: set[socket.socket] = set()
         self._entering: dict[asyncio.Task[None], socket.socket] = {}
         self._listen()
 
@@ -93,6 +103,8 @@ class Acceptor(Generic[P]):
             self._spare = None
         for task in tuple(self._entering):
             task.cancel()
+        for peer in tuple(self._held):
+            self._let_go(peer)
 
     def _listen(self) -> None:
         self._retry = None
@@ -100,6 +112,10 @@ class Acceptor(Generic[P]):
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
+            wait_ms = self._limits.wait_ms()
+            if wait_ms:
+                self._rest(wait_ms / 1000)
+                return
             try:
                 peer, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -109,13 +125,26 @@ class Acceptor(Generic[P]):
                 return
             peer.setblocking(False)
             if not self._limits.enter(address[0]):
-                peer.close()
+                self._turn_away(peer, address[0])
             elif self._secure is not None:
                 self._secure(peer, address[0], partial(self._protocol, address[0]))
             else:
                 task = self._loop.create_task(self._enter(peer, address[0]))
                 self._entering[task] = peer
                 task.add_done_callback(self._entered)
+
+    def _turn_away(self, peer: socket.socket, host: str) -> None:
+        """Close a connection, at once or after a while."""
+        held_ms = self._limits.held_ms(host)
+        if not held_ms or len(self._held) >= MOST_HELD:
+            peer.close()
+        else:
+            self._held.add(peer)
+            self._loop.call_later(held_ms / 1000, self._let_go, peer)
+
+    def _let_go(self, peer: socket.socket) -> None:
+        self._held.discard(peer)
+        peer.close()
 
     async def _enter(self, peer: socket.socket, host: str) -> None:
         try:
@@ -130,6 +159,11 @@ class Acceptor(Generic[P]):
         if task.cancelled():
             peer.close()
 
+    def _rest(self, for_s: float) -> None:
+        """Take in nobody for a while."""
+        self._loop.remove_reader(self._listener)
+        self._retry = self._loop.call_later(for_s, self._listen)
+
     def _refuse(self, error: OSError) -> None:
         """Close who comes next, if the system is only short of something; otherwise, and without a spare, rest for a moment."""
         sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
@@ -140,8 +174,7 @@ class Acceptor(Generic[P]):
                 self._listener.accept()[0].close()
             self._spare = _open_spare()
         else:
-            self._loop.remove_reader(self._listener)
-            self._retry = self._loop.call_later(RETRY_S, self._listen)
+            self._rest(RETRY_S)
             self._spare = _open_spare() if self._spare is None else self._spare
 
 

@@ -80,6 +80,7 @@ class BrokerKeywords(TypedDict, total=False):
     log_roll_ms: int
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str

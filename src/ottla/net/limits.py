@@ -1,4 +1,4 @@
-"""Who may connect: so many connections in all, and so many of one address (KIP-308). Counts, and knows no sockets."""
+"""Who may connect: so many connections in all and of one address (KIP-308), and so many a second (KIP-612). Knows no sockets."""
 
 from __future__ import annotations
 
@@ -6,37 +6,74 @@ import ipaddress
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+from ottla.broker.quotas.buckets import TokenBucket
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.kinds import LARGEST_INT
+from ottla.cluster.quotas import CONNECTION_CREATION_RATE, DEFAULT, QuotaEntity
 
 log = logging.getLogger("ottla.net")
 
+Key = TypeVar("Key", str, str | None)
+EVERY_ADDRESS = QuotaEntity(ip=DEFAULT)
+OTHERS_SHARE = 16
+MOST_ADDRESSES = 10_000
+"""So many addresses are known by how often they connect: beyond, those are forgotten that do so rarely."""
+
+LONGEST_WAIT_MS = 1000
+"""Nobody is kept waiting for longer at a time: whoever then still is too many waits again."""
+
 
 class ConnectionLimits:
-    """Counts connections by their address. `room` is how many the open files of this process allow, whatever the settings say.
+    """Counts connections by their address and listener. `room` is how many the open files of this process allow, whatever the
+    settings say; without settings an address gets all but one part in sixteen of it, so that it does not lock out all others.
 
-    `make_room()` is asked when all are taken; it tells whether one of them was given up.
+    `make_room()` is asked when all are taken; it tells whether one of them was given up. `quotas` has the rates at which addresses
+    may connect (KIP-612); `now_ms` is the monotonic clock.
     """
 
-    def __init__(self, settings: SettingsInForce, room: int, make_room: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: SettingsInForce,
+        room: int,
+        make_room: Callable[[], bool],
+        quotas: Mapping[QuotaEntity, Mapping[str, float]],
+        now_ms: Callable[[], int],
+    ) -> None:
         self._settings = settings
         self._room = room
         self._make_room = make_room
         self._by_host: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self._rates = ConnectionRates(settings, quotas, now_ms)
         self._overrides: dict[str, int] = {}
         self._lowered: int | None = None
         self._read()
         settings.told.append(self._read)
 
-    def enter(self, host: str) -> bool:
+    @property
+    def known_addresses(self) -> int:
+        """Of how many addresses it is known how often they connect."""
+        return self._rates.known_addresses
+
+    def of(self, listener: str) -> ListenerLimits:
+        """The same as one listener sees it."""
+        return ListenerLimits(self, self._rates, listener)
+
+    def enter(self, host: str, listener: str = "") -> bool:
         """Whether one more connection of this address is taken in; it counts from now on."""
         settings = self._settings.value
-        most, of_host = min(settings.max_connections, self._room), self._overrides.get(host, settings.max_connections_per_ip)
+        most, of_host = min(settings.max_connections, self._room), self._of_host(host)
+        of_listener = settings.of_listener(listener).max_connections
         if self._by_host[host] >= of_host:
             sentence = "refused a connection of %s: it has as many as max.connections.per.ip allows (%d)"
             log.warning(sentence, host, of_host, extra={"cause": "max.connections.per.ip"})
+            return False
+        if self._by_listener[listener] >= of_listener and of_listener < settings.max_connections:
+            sentence = "refused a connection of %s: listener %s has as many as its max.connections allows (%d)"
+            log.warning(sentence, host, listener, of_listener, extra={"cause": f"max.connections of {listener}"})
             return False
         if self._by_host.total() >= most and not (most and self._make_room()):
             sentence = (
@@ -44,14 +81,27 @@ class ConnectionLimits:
             )
             log.warning(sentence, host, most, extra={"cause": "max.connections"})
             return False
+        if not self._rates.enter(host, listener):
+            sentence = "made a connection of %s wait and closed it: it connects more often than its connection_creation_rate allows"
+            log.info(sentence, host, extra={"cause": "connection_creation_rate"})
+            return False
         self._by_host[host] += 1
+        self._by_listener[listener] += 1
         return True
 
-    def leave(self, host: str) -> None:
+    def leave(self, host: str, listener: str = "") -> None:
         """One connection of this address is gone."""
+        self._by_listener[listener] -= 1
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]
+
+    def _of_host(self, host: str) -> int:
+        settings = self._settings.value
+        of_host = self._overrides.get(host, settings.max_connections_per_ip)
+        if of_host == LARGEST_INT and settings.max_connections == LARGEST_INT:
+            return self._room - self._room // OTHERS_SHARE
+        return of_host
 
     def _read(self) -> None:
         most = self._settings.value.max_connections
@@ -63,6 +113,100 @@ class ConnectionLimits:
             self._lowered = most
         overrides = self._settings.value.max_connections_per_ip_overrides
         self._overrides = {address: most for host, most in overrides for address in _addresses(host)}
+
+
+class ConnectionRates:
+    """How often connections are taken in: of all listeners, of each one, and of each address."""
+
+    def __init__(
+        self, settings: SettingsInForce, quotas: Mapping[QuotaEntity, Mapping[str, float]], now_ms: Callable[[], int]
+    ) -> None:
+        self._settings = settings
+        self._quotas = quotas
+        self._now_ms = now_ms
+        self._of_listeners: dict[str | None, TokenBucket] = {}
+        self._of_hosts: dict[str, TokenBucket] = {}
+
+    @property
+    def known_addresses(self) -> int:
+        return len(self._of_hosts)
+
+    def wait_ms(self, listener: str) -> int:
+        """How long no connection is to be taken in; those who come meanwhile wait in the system's queue."""
+        now_ms = self._now_ms()
+        buckets = [self._of_all(now_ms), self._of_listener(listener, now_ms)]
+        return min(LONGEST_WAIT_MS, max(0 if bucket is None else bucket.wait_ms(now_ms) for bucket in buckets))
+
+    def enter(self, host: str, listener: str) -> bool:
+        """Count a connection that is taken in; False if its address connects too often, which is not counted."""
+        now_ms = self._now_ms()
+        bucket = self._of_host(host, now_ms)
+        if bucket is not None and bucket.wait_ms(now_ms):
+            return False
+        for one in (bucket, self._of_all(now_ms), self._of_listener(listener, now_ms)):
+            if one is not None:
+                one.take(1, now_ms)
+        return True
+
+    def held_ms(self, host: str) -> int:
+        """How long a connection that was not taken in waits before it is closed, so that its client does not try again at once."""
+        now_ms = self._now_ms()
+        bucket = self._of_host(host, now_ms)
+        return 0 if bucket is None else min(LONGEST_WAIT_MS, bucket.wait_ms(now_ms))
+
+    def _of_all(self, now_ms: int) -> TokenBucket | None:
+        return self._kept(self._of_listeners, None, self._settings.value.max_connection_creation_rate, now_ms)
+
+    def _of_listener(self, listener: str, now_ms: int) -> TokenBucket | None:
+        settings = self._settings.value
+        rate = settings.of_listener(listener).max_connection_creation_rate
+        return None if rate == settings.max_connection_creation_rate else self._kept(self._of_listeners, listener, rate, now_ms)
+
+    def _of_host(self, host: str, now_ms: int) -> TokenBucket | None:
+        found = self._quotas.get(QuotaEntity(ip=host), {}).get(CONNECTION_CREATION_RATE)
+        rate = self._quotas.get(EVERY_ADDRESS, {}).get(CONNECTION_CREATION_RATE) if found is None else found
+        if rate is None:
+            return None
+        if len(self._of_hosts) >= MOST_ADDRESSES:
+            self._of_hosts = {each: bucket for each, bucket in self._of_hosts.items() if bucket.left(now_ms) < bucket.most}
+            if len(self._of_hosts) >= MOST_ADDRESSES:
+                self._of_hosts.clear()
+        return self._kept(self._of_hosts, host, rate, now_ms)
+
+    def _kept(self, buckets: dict[Key, TokenBucket], key: Key, rate: float, now_ms: int) -> TokenBucket | None:
+        if rate >= LARGEST_INT:
+            return None
+        settings = self._settings.value
+        most = max(1.0, rate * settings.quota_window_size_seconds * max(1, settings.quota_window_num - 1))
+        bucket = buckets.get(key)
+        if bucket is None or (bucket.per_second, bucket.most) != (rate, most):
+            bucket = buckets[key] = TokenBucket(rate, most, now_ms)
+        return bucket
+
+
+class ListenerLimits:
+    """Who may come in at one listener."""
+
+    def __init__(self, limits: ConnectionLimits, rates: ConnectionRates, listener: str) -> None:
+        self._limits = limits
+        self._rates = rates
+        self._listener = listener
+
+    def enter(self, host: str) -> bool:
+        """See `ConnectionLimits.enter`."""
+        return self._limits.enter(host, self._listener)
+
+    def leave(self, host: str) -> None:
+        """One connection of this address is gone."""
+        self._limits.leave(host, self._listener)
+
+    def wait_ms(self) -> int:
+        """How long nobody is to be taken in."""
+        return self._rates.wait_ms(self._listener)
+
+    def held_ms(self, host: str) -> int:
+        """How long a connection of this address that was not taken in is kept waiting."""
+        return self._rates.held_ms(host)
 
 
 def _addresses(host: str) -> set[str]:

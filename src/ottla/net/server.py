@@ -80,7 +80,9 @@ class Server:
         self._acceptors: list[Acceptor[Connection]] = []
         self._tls: list[ListenerTls] = []
         self._handshakes = Handshakes(loop)
-        self._limits = ConnectionLimits(broker.settings_in_force, most_connections, self._make_room)
+        self._limits = ConnectionLimits(
+            broker.settings_in_force, most_connections, self._make_room, broker.image.quotas, lambda: broker.clock.now().mono_ms
+        )
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
@@ -117,7 +119,8 @@ class Server:
             else:
                 break
         connection = partial(Connection, self, self.door, self.broker.clock, where)
-        acceptors = [Acceptor(self._loop, listener, connection, self._limits, secure) for listener in listeners]
+        limits = self._limits.of(where.name)
+        acceptors = [Acceptor(self._loop, listener, connection, limits, secure) for listener in listeners]
         self._acceptors += acceptors
         return acceptors[0].address
 
@@ -131,7 +134,7 @@ class Server:
             def secured(secure: ssl.SSLSocket) -> None:
                 TlsTransport(self._loop, secure, protocol(), who or principal_of(secure, mapping))
 
-            self._handshakes.begin(peer, host, tls.context, secured, partial(self._limits.leave, host))
+            self._handshakes.begin(peer, host, tls.context, secured, partial(self._limits.leave, host, where.name))
 
         return begin
 
@@ -153,7 +156,7 @@ class Server:
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
-        self._limits.leave(connection.host)
+        self._limits.leave(connection.host, connection.where.name)
         self.settle_soon()  # others may have waited for its memory
 
     def close_soon(self, connection: Connection) -> None:

@@ -152,6 +152,8 @@ def test_a_producer_beyond_its_quota_is_answered_at_once_and_rests_for_what_it_o
     machine = Machine()
     create(machine, "t")
     alter(machine, ANONYMOUS, producer_byte_rate=1000)
+    assert produce(machine, b"x").error_code == NONE
+    machine.pass_time(60_000)
     assert produce(machine, b"x" * 500).error_code == NONE
     assert machine.rest_ms == 0
     assert produce(machine, b"x" * 2000).error_code == NONE

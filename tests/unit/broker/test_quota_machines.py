@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from ottla.broker.quotas.buckets import TokenBucket
-from ottla.broker.quotas.client_quotas import MOST_KNOWN, KindOfQuota
+from ottla.broker.quotas.client_quotas import LEAST_SHARE, MOST_KNOWN, KindOfQuota
 from ottla.broker.quotas.precedence import bound_of
 from ottla.cluster.quotas import QuotaEntity
 
@@ -62,7 +62,7 @@ def test_whoever_rests_as_told_gets_his_quota_within_a_part_in_twenty_in_any_hal
     rng = random.Random(seed)
     rate = 10 ** rng.uniform(2, 9)
     sizes = rng.choice([(0.001, 0.01), (0.01, 0.2), (0.3, 0.5)])  # parts of what a second allows
-    bucket, now_ms, log = TokenBucket(rate, rate, 0), 0, list[tuple[int, float]]()
+    bucket, now_ms, log = TokenBucket(rate, rate, 0, rate / LEAST_SHARE), 0, list[tuple[int, float]]()
     while now_ms < 120_000:
         size = rate * rng.uniform(*sizes)
         bucket.take(size, now_ms)

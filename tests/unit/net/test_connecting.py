@@ -61,7 +61,7 @@ def test_connections_never_take_the_descriptors_of_logs(limit: int, max_open_fil
 
 def test_more_connections_than_the_files_allow_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     settings = SettingsInForce(BrokerSettings({"max.connections": "500"}))
-    limits = ConnectionLimits(settings, 20, lambda: False)
+    limits = ConnectionLimits(settings, 20, lambda: False, {}, lambda: 0)
     limits._read()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "max.connections is 500, and the open files of this process leave room for 20: allow more open files (ulimit -n)"
@@ -125,10 +125,13 @@ def held(server: server_module.Server) -> Iterator[None]:
 
 
 def test_kafkas_own_default_sets_no_limit_and_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    limits = ConnectionLimits(SettingsInForce(BrokerSettings({"max.connections": str(LARGEST_INT)})), 20, lambda: False)
+    limits = ConnectionLimits(
+        SettingsInForce(BrokerSettings({"max.connections": str(LARGEST_INT)})), 20, lambda: False, {}, lambda: 0
+    )
     limits._read()
     assert caplog.records == []
-    assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 20
+    assert sum(limits.enter("10.0.0.1") for _ in range(30)) == 19, "one part in sixteen is for others"
+    assert sum(limits.enter("10.0.0.2") for _ in range(30)) == 1
 
 
 def test_connections_beyond_the_limit_are_closed_at_once_and_others_served() -> None:

@@ -17,6 +17,12 @@ class Everybody:
     def leave(self, host: str) -> None:
         assert host
 
+    def wait_ms(self) -> int:
+        return 0
+
+    def held_ms(self, host: str) -> int:
+        return len(host) * 0
+
 
 class Noted(asyncio.Protocol):
     """Hands on its transport."""

@@ -6,17 +6,21 @@ from math import ceil
 from typing import Final
 
 MS: Final = 1000.0
+FOR_EVER_MS: Final = 1 << 40
 
 
 class TokenBucket:
-    """`per_second` tokens come in, up to `most`; taking more than there are leaves a debt. A new bucket is full."""
+    """`per_second` tokens come in, up to `most`; taking more than there are leaves a debt.
+
+    Without `tokens` a new bucket is full.
+    """
 
     __slots__ = ("_at_ms", "_tokens", "most", "per_second")
 
-    def __init__(self, per_second: float, most: float, now_ms: int) -> None:
+    def __init__(self, per_second: float, most: float, now_ms: int, tokens: float | None = None) -> None:
         self.per_second = per_second
         self.most = most
-        self._tokens = most
+        self._tokens = most if tokens is None else tokens
         self._at_ms = now_ms
 
     def take(self, amount: float, now_ms: int) -> None:
@@ -28,6 +32,10 @@ class TokenBucket:
             self._tokens = min(self.most, self._tokens + self.per_second * (now_ms - self._at_ms) / MS)
             self._at_ms = now_ms
         return self._tokens
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long it takes until there is a whole token."""
+        return max(0, ceil((1 - self.left(now_ms)) / self.per_second * MS)) if self.per_second else FOR_EVER_MS
 
     def debt_ms(self, now_ms: int) -> int:
         """How long it takes until the debt is paid; 0 without a debt."""

@@ -1,8 +1,8 @@
 """The quotas of clients as they are enforced: who has used how much, and for how long he has to rest (KIP-13, 124, 599).
 
-A quota lets a client save up what it may do in one window (`quota.window.size.seconds`), so that the rate over any longer time is
-the quota's. Mutations of the controller may be saved up over all windows, as in Kafka. Knows the registry's image and settings;
-knows no requests and no connections.
+A quota lets a client save up what it may use in one window (`quota.window.size.seconds`), so that its rate is the quota's over any
+longer time; who has just come has saved next to nothing. Mutations of the controller are saved up over all windows, as in Kafka.
+Knows the registry's image and settings; knows no requests and no connections.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ MOST_KNOWN: Final = 10_000
 """So many clients are known by each quota: beyond, those are forgotten that owe nothing, and then those who came first."""
 
 LEAST_SHARE: Final = 10
-"""A reader gets what it has saved up, or at least what it may read in one part of so many of a window."""
+"""A reader gets what it has saved up, or what it may read in one part of so many of a window. So much everybody has at first."""
 
 MS: Final = 1000
 PERCENT_OF_NS: Final = 100 / 1_000_000_000
 
 
 class KindOfQuota:
-    """All quotas of one kind. Clients of one owner share a bucket, which is full when the first of them comes."""
+    """All quotas of one kind. Clients of one owner share a bucket; with `has_saved` it is full when the first of them comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_saved: bool = False) -> None:
+        self._has_saved = has_saved
         self.bounds: dict[QuotaEntity, float] = {}
         self.window_s = 1.0
         self._buckets: dict[QuotaEntity, TokenBucket] = {}
@@ -66,12 +67,15 @@ class KindOfQuota:
         most = bound.per_second * self.window_s
         bucket = self._buckets.get(bound.owner)
         if bucket is None or (bucket.per_second, bucket.most) != (bound.per_second, most):
-            bucket = self._buckets[bound.owner] = TokenBucket(bound.per_second, most, now_ms)
+            bucket = self._buckets[bound.owner] = TokenBucket(bound.per_second, most, now_ms, self._at_first(most))
         return bucket
+
+    def _at_first(self, most: float) -> float:
+        return most if self._has_saved else most / LEAST_SHARE
 
     def _forget(self, now_ms: int) -> None:
         self._known.clear()
-        owing = [(owner, bucket) for owner, bucket in self._buckets.items() if bucket.left(now_ms) < bucket.most]
+        owing = [(owner, bucket) for owner, bucket in self._buckets.items() if bucket.left(now_ms) < self._at_first(bucket.most)]
         self._buckets = dict(owing[-MOST_KNOWN // 2 :])
 
 
@@ -95,7 +99,7 @@ class ClientQuotas:
         self._image = image
         self._settings = settings
         self._now = now
-        self._kinds = {key: KindOfQuota() for key in OF_CLIENTS}
+        self._kinds = {key: KindOfQuota(has_saved=key == CONTROLLER_MUTATION_RATE) for key in OF_CLIENTS}
 
     def load(self) -> None:
         """Put in force what the image says."""

@@ -88,6 +88,13 @@ class ServerSettings(SettingsOf):
     fetch_max_bytes = Setting(INT, 57_671_680, "Most bytes in the answer to one fetch.", check=at_least(1024))
     leader_imbalance_per_broker_percentage = Setting(INT, 10, "Of releases before 4.0.", hidden=True, idle=True)
     listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.")
+    max_connection_creation_rate = Setting(
+        INT,
+        LARGEST_INT,
+        "Connections that are taken in each second, of all listeners or of one (listener.name.NAME.…); others wait to be taken in.",
+        check=at_least(0),
+        dynamic=True,
+    )
     max_connections = Setting(
         INT,
         LARGEST_INT,

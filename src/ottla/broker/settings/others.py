@@ -77,7 +77,6 @@ log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 all
 log.cleaner.threads int 1 all 0
 log.dir.failure.timeout.ms long 30000 start
 log.flush.start.offset.checkpoint.interval.ms int 60000 start
-max.connection.creation.rate int 2147483647 all 0
 max.request.partition.size.limit int 2000 start
 metadata.log.dir string - start
 metadata.log.max.record.bytes.between.snapshots long 20971520 start
@@ -207,7 +206,7 @@ transaction.state.log.min.isr int 2 start
 
 RELIED_ON = (
     "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "create.topic.policy.", "early.start.",
-    "max.connection.creation.", "principal.", "remote.log.storage.", "sasl.oauthbearer.jwt.validator.",
+    "principal.", "remote.log.storage.", "sasl.oauthbearer.jwt.validator.",
     "security.providers", "ssl.",
 )  # fmt: skip
 """Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
