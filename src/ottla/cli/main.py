@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, features, log, pipeline, protocol, registry, serve, transactions
+    from ottla.cli import decode, features, log, pipeline, protocol, quota, registry, serve, transactions
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     registry.add_to(commands)
     transactions.add_to(commands)
     features.add_to(commands)
+    quota.add_to(commands)
     pipeline.add_to(commands)
     return parser
 

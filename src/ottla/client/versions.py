@@ -19,6 +19,7 @@ DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 1
 DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, CONSUMER_GROUP_DESCRIBE = 21, 44, 69
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, WRITE_TXN_MARKERS = 57, 61, 65, 66, 27
+DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
@@ -52,6 +53,8 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
     DESCRIBE_CLUSTER: (0, 1),
     UPDATE_FEATURES: (0, 2),
+    DESCRIBE_CLIENT_QUOTAS: (0, 1),
+    ALTER_CLIENT_QUOTAS: (0, 1),
     DESCRIBE_PRODUCERS: (0, 0),
     DESCRIBE_TRANSACTIONS: (0, 0),
     LIST_TRANSACTIONS: (0, 2),
@@ -90,6 +93,8 @@ _INSTEAD = {
     LIST_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
     DESCRIBE_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
     UPDATE_FEATURES: "features came with Kafka 2.7.",
+    DESCRIBE_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
+    ALTER_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
     SASL_HANDSHAKE: "logins came with Kafka 0.10. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
     SASL_AUTHENTICATE: "logins whose failure is told came with Kafka 1.0.",
     JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",

@@ -53,11 +53,6 @@ class ConnectionLimits:
         self._read()
         settings.told.append(self._read)
 
-    @property
-    def known_addresses(self) -> int:
-        """Of how many addresses it is known how often they connect."""
-        return self._rates.known_addresses
-
     def of(self, listener: str) -> ListenerLimits:
         """The same as one listener sees it."""
         return ListenerLimits(self, self._rates, listener)
@@ -129,6 +124,7 @@ class ConnectionRates:
 
     @property
     def known_addresses(self) -> int:
+        """Of how many addresses it is known how often they connect."""
         return len(self._of_hosts)
 
     def wait_ms(self, listener: str) -> int:
@@ -167,9 +163,9 @@ class ConnectionRates:
         rate = self._quotas.get(EVERY_ADDRESS, {}).get(CONNECTION_CREATION_RATE) if found is None else found
         if rate is None:
             return None
-        if len(self._of_hosts) >= MOST_ADDRESSES:
+        if self.known_addresses >= MOST_ADDRESSES:
             self._of_hosts = {each: bucket for each, bucket in self._of_hosts.items() if bucket.left(now_ms) < bucket.most}
-            if len(self._of_hosts) >= MOST_ADDRESSES:
+            if self.known_addresses >= MOST_ADDRESSES:
                 self._of_hosts.clear()
         return self._kept(self._of_hosts, host, rate, now_ms)
 

@@ -10,7 +10,7 @@ import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import CONNECTION_CREATION_RATE, QuotaEntity
 from ottla.net.acceptor import Acceptor
-from ottla.net.limits import MOST_ADDRESSES, ConnectionLimits, ListenerLimits
+from ottla.net.limits import MOST_ADDRESSES, ConnectionLimits, ConnectionRates, ListenerLimits
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
 from tests.support.fetching import talk
 from tests.support.frames import Raw
@@ -101,11 +101,10 @@ def test_one_address_does_not_lock_out_all_others() -> None:
 
 
 def test_many_addresses_do_not_fill_the_memory() -> None:
-    door = Door(rate_of("", 1))
-    one = door.of()
+    rates = ConnectionRates(SettingsInForce(BrokerSettings()), rate_of("", 1), lambda: 0)
     for number in range(2 * MOST_ADDRESSES + 10):
-        one.held_ms(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert door.limits.known_addresses <= MOST_ADDRESSES
+        rates.held_ms(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert rates.known_addresses <= MOST_ADDRESSES
 
 
 def test_whoever_is_turned_away_hears_nothing_and_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

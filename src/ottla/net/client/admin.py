@@ -10,6 +10,7 @@ from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, Conf
 from ottla.client.feature_admin import ClusterFeatures
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
+from ottla.client.quota_admin import ClientQuota
 from ottla.client.transaction_admin import (
     ANY_DURATION,
     ActiveProducer,
@@ -220,3 +221,22 @@ class Admin:
         """
         updating = self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only)
         self._background.run(updating)
+
+    def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
+        """The quotas of clients (KIP-546): all, or those for whom these are named. "" is the default of all that have none."""
+        return self._background.run(self._async.describe_quotas(user, client_id, ip))
+
+    def alter_quotas(
+        self,
+        quotas: Mapping[str, float | None],
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set quotas by Kafka's names, and remove those that are None, of a user, a client id, both together, or an address.
+
+        "" is the default of all that have none. Raises `BrokerError` (INVALID_REQUEST) for a quota that cannot be.
+        """
+        self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))

@@ -24,6 +24,14 @@ from ottla.client.feature_admin import (
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import commit_request, committable, fetch_offsets_request, read_commit, read_fetch_offsets
+from ottla.client.quota_admin import (
+    ClientQuota,
+    QuotaOf,
+    alter_quotas_request,
+    check_quotas,
+    describe_quotas_request,
+    read_quotas,
+)
 from ottla.client.settings import AdminSettings, parse
 from ottla.client.transaction_admin import (
     ANY_DURATION,
@@ -35,6 +43,7 @@ from ottla.client.transaction_admin import (
 )
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
 from ottla.client.versions import (
+    ALTER_CLIENT_QUOTAS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
@@ -42,6 +51,7 @@ from ottla.client.versions import (
     DELETE_GROUPS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     INCREMENTAL_ALTER_CONFIGS,
@@ -337,6 +347,33 @@ class AsyncAdmin:
             return read_features(await self._cluster.ask_any(API_VERSIONS, features_request()))
 
         return await self._cluster.retried(ask)
+
+    async def describe_quotas(
+        self, user: str | None = None, client_id: str | None = None, ip: str | None = None
+    ) -> list[ClientQuota]:
+        """The quotas of clients (KIP-546): all, or those for whom these are named. "" is the default of all that have none."""
+        request = describe_quotas_request(QuotaOf(user, client_id, ip))
+
+        async def ask() -> list[ClientQuota]:
+            return read_quotas(await self._cluster.ask_any(DESCRIBE_CLIENT_QUOTAS, request))
+
+        return await self._cluster.retried(ask)
+
+    async def alter_quotas(
+        self,
+        quotas: Mapping[str, float | None],
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set quotas by Kafka's names, and remove those that are None, of a user, a client id, both together, or an address.
+
+        "" is the default of all that have none. Raises `BrokerError` (INVALID_REQUEST) for a quota that cannot be.
+        """
+        request = alter_quotas_request(QuotaOf(user, client_id, ip), quotas, validate_only=validate_only)
+        await self._change(ALTER_CLIENT_QUOTAS, request, check_quotas)
 
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
