@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 import psutil
 
+from bench.loads import topic_of
 from bench.paced import Latency, for_s, latency, paced
-from bench.raw import connect, create_topic, reply
+from bench.raw import reply
 from bench.servers import Kafka, Ottla, Server
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.framing import FrameHeader, encode_request
@@ -92,19 +93,18 @@ def own_bytes(server: Server) -> int:
 
 def measured(server: Server, count: int, seconds: float) -> Iterator[Cost]:
     """The cost of a few connections, and of so many."""
-    with connect(server.address) as connection:
-        create_topic(connection, "t")
-    paced(server.address, "t", PRODUCED_PER_S, for_s(SETTLE_S))
     connections = opened(server.address, FEW)
     try:
-        before = own_bytes(server)
-        with asking(connections):
-            yield Cost(FEW, 0.0, latency(paced(server.address, "t", PRODUCED_PER_S, for_s(seconds))))
-        connections += opened(server.address, count - FEW)
-        time.sleep(SETTLE_S)
-        each = (own_bytes(server) - before) / (count - FEW)
-        with asking(connections):
-            yield Cost(count, each, latency(paced(server.address, "t", PRODUCED_PER_S, for_s(seconds))))
+        with topic_of(server, 1) as topic:
+            paced(server.address, topic, PRODUCED_PER_S, for_s(SETTLE_S))
+            with asking(connections):
+                yield Cost(FEW, 0.0, latency(paced(server.address, topic, PRODUCED_PER_S, for_s(seconds))))
+            before = own_bytes(server)
+            connections += opened(server.address, count - FEW)
+            time.sleep(SETTLE_S)
+            each = (own_bytes(server) - before) / (count - FEW)
+            with asking(connections):
+                yield Cost(count, each, latency(paced(server.address, topic, PRODUCED_PER_S, for_s(seconds))))
     finally:
         for one in connections:
             one.close()

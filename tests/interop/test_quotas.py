@@ -10,8 +10,8 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
-from ottla.client.quota_admin import ClientQuota, QuotaOf
 from ottla.client.errors import BrokerError
+from ottla.client.quota_admin import ClientQuota, QuotaOf
 from tests.support import java
 from tests.support.peers import Peer
 
