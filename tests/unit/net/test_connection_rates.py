@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 import pytest
@@ -10,6 +11,7 @@ import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import CONNECTION_CREATION_RATE, QuotaEntity
 from ottla.net.acceptor import Acceptor
+from ottla.net.connection import Connection
 from ottla.net.limits import MOST_ADDRESSES, ConnectionLimits, ConnectionRates, ListenerLimits
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
 from tests.support.fetching import talk
@@ -111,9 +113,9 @@ def test_whoever_is_turned_away_hears_nothing_and_is_closed(monkeypatch: pytest.
     turned_away: list[str] = []
     turn_away = Acceptor._turn_away
 
-    def counted(acceptor: Acceptor, peer: object, host: str) -> None:
+    def counted(acceptor: Acceptor[Connection], peer: socket.socket, host: str) -> None:
         turned_away.append(host)
-        turn_away(acceptor, peer, host)  # type: ignore[arg-type]  # as the acceptor does
+        turn_away(acceptor, peer, host)
 
     monkeypatch.setattr(Acceptor, "_turn_away", counted)
     with ottla.Broker(quota_window_num=2) as broker:
