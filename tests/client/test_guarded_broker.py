@@ -16,7 +16,7 @@ import ottla
 from ottla.cli.main import main
 
 USERS = {"alice": 'al;ice\'s "secret"\\', "bob": "b"}
-KINDS = {"SASL_PLAINTEXT": (USERS, False)}
+KINDS = {"SASL_PLAINTEXT": (USERS, False), "SASL_SSL": (USERS, True), "SSL": (None, True)}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -52,6 +52,20 @@ def test_each_client_is_let_in_by_settings_in_its_own_words(words: str, guarded:
         if "known" not in admin.list_topics():
             admin.create_topic("known")
     assert "known" in topics_seen_by(words, guarded.client_settings(words))
+
+
+def test_settings_in_javas_and_sparks_words_name_the_same() -> None:
+    with ottla.Broker(users=USERS, tls=True) as broker:
+        java = broker.client_settings("java", user="bob")
+        assert java == {
+            "bootstrap.servers": broker.address,
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": broker.ca_file,
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="b";',
+        }
+        assert broker.client_settings("spark", user="bob") == {f"kafka.{name}": value for name, value in java.items()}
 
 
 def test_who_is_no_user_is_not_let_in(guarded: ottla.Broker) -> None:
@@ -94,3 +108,16 @@ def test_commands_log_in_by_a_file_of_client_settings(tmp_path: Path, capsys: py
         assert "secret" not in said
     assert main(["features", "describe", *where, "--command-config", "/nowhere"]) == 2
     assert "Cannot read /nowhere: No such file or directory; name a readable" in capsys.readouterr().err
+
+
+def test_certificates_survive_a_restart_and_go_with_the_broker() -> None:
+    with ottla.Broker(tls=True) as broker:
+        given = broker.client_settings()
+        broker.restart()
+        assert broker.client_settings() == given
+        with ottla.Admin(**given) as admin:
+            assert admin.list_topics() == []
+        made = broker.ca_file
+    assert made is not None
+    assert not Path(made).exists()
+    assert broker.ca_file is None

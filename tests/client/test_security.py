@@ -32,8 +32,8 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with started("apache-kafka", tmp_path_factory.mktemp("secured")) as broker:
+def secured(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with started(peer_name, tmp_path_factory.mktemp("secured")) as broker:
         admin = AdminClient({"bootstrap.servers": broker.at(PLAINTEXT)})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             made = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())

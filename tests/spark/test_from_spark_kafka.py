@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.spark.errors import DataLoss, OptionError
 from tests.spark.conftest import Topics
 
@@ -271,6 +272,25 @@ def clients(ground: Ground) -> None:
 def without_effect(ground: Ground) -> None:
     assert ground.values(**{"kafka.max.poll.records": "7", "kafka.session.timeout.ms": "7"}) == list(range(10))
     assert "kafka.max.poll.records, kafka.session.timeout.ms" in ground.log.text
+
+
+@row("kafka.security.protocol", "works")
+@row("kafka.ssl.truststore.location", "better")
+@row("kafka.ssl.keystore.location", "better")
+@row("kafka.ssl.endpoint.identification.algorithm", "works")
+@row("kafka.sasl.mechanism", "works")
+@row("kafka.sasl.jaas.config", "works")
+@row("kafka.ssl.protocol, kafka.ssl.provider, kafka.sasl.login.refresh.window.factor and the like", "no effect")
+def secured(ground: Ground) -> None:
+    with ottla.Broker(users={"alice": "secret"}, tls=True) as broker:
+        with ottla.Producer(**broker.client_settings()) as producer:
+            producer.send(ground.topic, b"7").result()
+        given = {name: str(text) for name, text in broker.client_settings("spark").items()}
+        assert ground.values(**given) == [7]
+        assert ground.values(**given, **{"kafka.ssl.endpoint.identification.algorithm": "", "kafka.ssl.protocol": "TLS"}) == [7]
+        assert "kafka.ssl.protocol" in ground.log.text
+        with pytest.raises(OptionError, match=r"^kafka\.ssl\.keystore\.location=/nowhere cannot be read"):
+            ground.values(**given, **{"kafka.ssl.keystore.location": "/nowhere"})
 
 
 @row("kafka.auto.offset.reset", "refused")

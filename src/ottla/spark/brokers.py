@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ottla.client.errors import UnknownTopic, raise_for
+from ottla.client.errors import SettingError, UnknownTopic, raise_for
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
 from ottla.client.settings import ConsumerSettings
@@ -19,6 +19,7 @@ from ottla.net.client.cluster import Cluster
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.spark.errors import OptionError
+from ottla.spark.kafka_options import spelled
 from ottla.spark.options import TopicSelection, named_topics
 from ottla.spark.planning import PartitionOffsets, names
 from ottla.wire.api.list_offsets import ListOffsetsRequest
@@ -30,13 +31,18 @@ Result = TypeVar("Result")
 class Brokers:
     """A context manager and a `planning.Lookup`.
 
+    Raises `OptionError` for files of certificates that cannot be used.
+
     Connections are opened when first used. The event loop runs on the caller's thread, and only while something is awaited.
     """
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
+        try:
+            self._cluster = Cluster(settings, whole_tries=True)
+        except SettingError as error:
+            raise OptionError(spelled(str(error))) from None
         self._runner = asyncio.Runner()
-        self._cluster = Cluster(settings, whole_tries=True)
 
     def __enter__(self) -> Self:
         return self

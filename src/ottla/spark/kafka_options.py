@@ -56,8 +56,9 @@ WITHOUT_EFFECT = {
     "sasl.kerberos.ticket.renew.window.factor", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
     "sasl.login.refresh.buffer.seconds", "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor",
     "sasl.login.refresh.window.jitter", "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms", "send.buffer.bytes",
-    "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "transaction.timeout.ms",
-    "transaction.two.phase.commit.enable",
+    "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+    "ssl.keymanager.algorithm", "ssl.protocol", "ssl.provider", "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
+    "transaction.timeout.ms", "transaction.two.phase.commit.enable",
 }  # fmt: skip
 """Settings that change nothing of what a job does: how a client waits, measures or divides its work."""
 _CAST = "keys and values arrive as binary; cast them in the query, such as col('value').cast('string')"
