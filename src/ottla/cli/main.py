@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, features, log, pipeline, protocol, quota, registry, serve, transactions
+    from ottla.cli import decode, features, log, pipeline, protocol, quota, registry, serve, transactions, user
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     transactions.add_to(commands)
     features.add_to(commands)
     quota.add_to(commands)
+    user.add_to(commands)
     pipeline.add_to(commands)
     return parser
 

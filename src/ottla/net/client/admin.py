@@ -20,6 +20,7 @@ from ottla.client.transaction_admin import (
     TransactionListing,
 )
 from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
+from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM, Users
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
 from ottla.net.client.background import BackgroundLoop
 
@@ -240,3 +241,21 @@ class Admin:
         "" is the default of all that have none. Raises `BrokerError` (INVALID_REQUEST) for a quota that cannot be.
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
+
+    def list_users(self, *names: str) -> Users:
+        """The iterations of each mechanism that users can log in by, by name; without names, of all users (KIP-554)."""
+        return self._background.run(self._async.list_users(*names))
+
+    def set_user_password(
+        self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
+    ) -> None:
+        """Let a user log in by SCRAM with this password (KIP-554). The broker is never sent the password, but what proves it.
+
+        Raises `SettingError` for a name or password that clients do not all send alike, and `BrokerError` for iterations outside
+        4096 to 16384.
+        """
+        self._background.run(self._async.set_user_password(name, password, mechanism=mechanism, iterations=iterations))
+
+    def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
+        """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
+        self._background.run(self._async.remove_user(name, mechanism=mechanism))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
-from ottla.client import admin
+from ottla.client import admin, user_admin
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import NotSupported, raise_for
 from ottla.client.feature_admin import (
@@ -42,8 +43,10 @@ from ottla.client.transaction_admin import (
     TransactionListing,
 )
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
+from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.versions import (
     ALTER_CLIENT_QUOTAS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
@@ -54,6 +57,7 @@ from ottla.client.versions import (
     DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
     OFFSET_COMMIT,
@@ -386,3 +390,29 @@ class AsyncAdmin:
         kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
         request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(UPDATE_FEATURES, request, check_updated)
+
+    async def list_users(self, *names: str) -> user_admin.Users:
+        """The iterations of each mechanism that users can log in by, by name; without names, of all users (KIP-554)."""
+
+        async def ask() -> user_admin.Users:
+            return user_admin.read_users(
+                await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, user_admin.describe_request(names))
+            )
+
+        return await self._cluster.retried(ask)
+
+    async def set_user_password(
+        self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
+    ) -> None:
+        """Let a user log in by SCRAM with this password (KIP-554). The broker is never sent the password, but what proves it.
+
+        Raises `SettingError` for a name or password that clients do not all send alike, and `BrokerError` for iterations outside
+        4096 to 16384.
+        """
+        algorithm = user_admin.algorithm_of(mechanism)
+        request = await asyncio.to_thread(user_admin.set_password_request, name, password, algorithm, iterations, os.urandom)
+        await self._change(ALTER_USER_SCRAM_CREDENTIALS, request, user_admin.check_altered)
+
+    async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
+        """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
+        await self._change(ALTER_USER_SCRAM_CREDENTIALS, user_admin.remove_request(name, mechanism), user_admin.check_altered)
