@@ -15,7 +15,6 @@ from ottla.wire.errors import RESOURCE_NOT_FOUND
 
 DEFAULT_MECHANISM: Final = SHA_256.name
 DEFAULT_ITERATIONS: Final = LEAST_ITERATIONS
-MECHANISMS: Final = tuple(ALGORITHMS)
 _NAMES: Final = {algorithm.number: name for name, algorithm in ALGORITHMS.items()}
 
 Users = Mapping[str, Mapping[str, int]]

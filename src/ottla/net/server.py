@@ -298,10 +298,15 @@ class Server:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes)
 
     def _close_idle(self) -> None:
-        """Close connections that sent nothing for `connections.max.idle.ms` and are owed nothing."""
+        """Close connections that sent nothing for `connections.max.idle.ms` and are owed nothing, or do not log in."""
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
-        idle_since = self.broker.clock.now().mono_ms - self.broker.settings.connections_max_idle_ms
+        now_ms = self.broker.clock.now().mono_ms
+        idle_since = now_ms - self.broker.settings.connections_max_idle_ms
         for connection in tuple(self._connections):
+            login = connection.peer.authentication
+            if login is not None and login.is_late(now_ms):
+                log.info("closed the connection of %s: it did not log in in time", connection, extra={"cause": "no login"})
+                connection.cut()
             if connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
                 (connection.cut if connection.unsent else connection.close)()

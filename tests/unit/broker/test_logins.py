@@ -6,6 +6,8 @@ from base64 import b64encode
 from struct import pack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
@@ -18,8 +20,9 @@ from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRes
 from ottla.wire.errors import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from ottla.wire.framing import decode_response
 from tests.support.machine import Machine, Outcome
+from tests.support.messages import request
 
-HANDSHAKE, AUTHENTICATE, VERSIONS, METADATA = 17, 36, 18, 3
+HANDSHAKE, AUTHENTICATE, VERSIONS, METADATA, INCREMENTAL_ALTER_CONFIGS = 17, 36, 18, 3, 44
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="word";'
 VERSIONS_ASKED = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 PLAIN = {
@@ -65,6 +68,10 @@ class LoginMachine(Machine):
 @pytest.fixture
 def machine() -> LoginMachine:
     return LoginMachine()
+
+
+MANY = LoginMachine(sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
+"""For many short connections."""
 
 
 def last_of(answer: Outcome, key: int, version: int) -> Outcome:
@@ -231,6 +238,74 @@ def test_frames_are_short_before_a_login(machine: LoginMachine) -> None:
     small = LoginMachine(sasl_server_max_receive_size=100).peer.authentication
     assert small is not None
     assert small.most_bytes == 100
+
+
+def test_who_does_not_log_in_is_not_waited_for() -> None:
+    machine = LoginMachine()
+    login = machine.peer.authentication
+    assert login is not None
+    machine.pass_time(60_000)
+    assert not login.is_late(machine.clock.now().mono_ms)
+    machine.pass_time(1)
+    assert login.is_late(machine.clock.now().mono_ms)
+    machine.login()
+    assert not login.is_late(machine.clock.now().mono_ms)
+
+
+def set_users(machine: LoginMachine, jaas: str) -> int:
+    """Change the users of PLAIN while the broker runs, as `kafka-configs` does."""
+    name, peer = "listener.name.in.plain.sasl.jaas.config", machine.peer
+    machine.peer = Peer(99, "127.0.0.1", 50001)
+    configs = [{"name": name, "config_operation": 0, "value": jaas}]
+    resource = {"resource_type": 4, "resource_name": "1", "configs": configs}
+    answer = machine.ask(INCREMENTAL_ALTER_CONFIGS, 1, request(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]))
+    machine.peer = peer
+    code: int = answer.responses[0].error_code
+    return code
+
+
+def test_users_of_plain_change_while_the_broker_runs(machine: LoginMachine) -> None:
+    assert set_users(machine, JAAS.replace("user_bob", "user_carol")) == NONE
+    machine.connect()
+    assert machine.login("carol", "word").error_code == NONE
+    machine.connect()
+    assert isinstance(machine.login("bob", "word"), Close)
+
+
+@pytest.mark.expects_errors("goes on with the logins that it had")
+def test_users_that_are_none_leave_those_there_were(machine: LoginMachine) -> None:
+    set_users(machine, JAAS[:-1])
+    machine.connect()
+    assert machine.login().error_code == NONE
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("handshake"), st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", ""]), st.integers(0, 1)),
+    st.tuples(st.just("token"), st.sampled_from([b"", b"\0alice\0guess", b"n,,n=alice,r=x", b"c=biws,r=x,p="]), st.integers(0, 2)),
+    st.tuples(st.just("bare"), st.binary(max_size=40), st.just(0)),
+    st.tuples(st.just("versions"), st.just(b""), st.integers(0, 4)),
+    st.tuples(st.just("metadata"), st.just(b""), st.just(12)),
+)
+
+
+@given(st.lists(STEPS, max_size=8))
+def test_no_order_of_frames_lets_anybody_in_without_a_password(steps: list[tuple[str, str | bytes, int]]) -> None:
+    MANY.connect()
+    for kind, what, version in steps:
+        if kind == "handshake":
+            answer = MANY.handshake(str(what), version)
+        elif kind == "versions":
+            answer = MANY.ask(VERSIONS, version, VERSIONS_ASKED)
+        elif kind == "metadata":
+            assert isinstance(MANY.metadata(), Close)
+            break
+        else:
+            data = what if isinstance(what, bytes) else b""
+            answer = MANY.token(data, version) if kind == "token" else MANY.bare(data)
+        if isinstance(answer, Close):
+            break
+    assert MANY.peer.principal == "User:ANONYMOUS"
+    assert MANY.broker.changes.mistakes == 0
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,40 @@
-"""A SASL mechanism is a pair of handlers in one module: they set the principal that the authorizer is asked about."""
+"""A SASL mechanism is one entry of a table: a machine that is told a client's bytes, and says who the client is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from ottla.broker.security.mechanisms import MECHANISMS
+from ottla.broker.security.offers import Means, OfferedAt
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.later import Reply
-from ottla.broker.serving.request import Peer, Request
-from ottla.broker.serving.routes import serves
-from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ottla.wire.errors import NONE, SASL_AUTHENTICATION_FAILED, TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from ottla.broker.serving.request import Close, Peer
+from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, Step
+from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.api.sasl_handshake import SaslHandshakeRequest
+from ottla.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from tests.support.machine import OpenMachine
 from tests.support.messages import request
 
 CREATE_TOPICS, HANDSHAKE, AUTHENTICATE = 19, 17, 36
-USERS = {"alice": "secret"}
 
 
-@serves(SaslHandshakeRequest)
-def sasl_handshake(request: Request[SaslHandshakeRequest]) -> Reply:
-    is_plain = request.body.mechanism == "PLAIN"
-    return SaslHandshakeResponse(error_code=NONE if is_plain else UNSUPPORTED_SASL_MECHANISM, mechanisms=["PLAIN"])
+class Riddle:
+    """Whoever knows the answer is the one that he says; finding out takes the processor for long."""
+
+    def __init__(self) -> None:
+        self._name = ""
+
+    def step(self, data: bytes, wall_ms: int) -> Step:
+        if not self._name:
+            self._name = data.decode()
+            return Challenge(b"six by nine")
+        return Computed(lambda: Authenticated(self._name, b"right") if data == b"42" else Rejected("its answer is wrong"))
 
 
-@serves(SaslAuthenticateRequest)
-def sasl_authenticate(request: Request[SaslAuthenticateRequest]) -> Reply:
-    """PLAIN (RFC 4616): an identity to act as, a name and a password, with a zero byte between each."""
-    _, name, password = bytes(request.body.auth_bytes).decode().split("\0")
-    if USERS.get(name) != password:
-        return SaslAuthenticateResponse(error_code=SASL_AUTHENTICATION_FAILED, error_message="The name or the password is wrong.")
-    request.peer.principal = f"User:{name}"
-    return SaslAuthenticateResponse(error_message=None)
+def riddles(at: OfferedAt, means: Means) -> Callable[[], Riddle]:
+    return Riddle
 
 
 class OnlyAlice:
@@ -42,8 +45,15 @@ class OnlyAlice:
 
 
 @pytest.fixture
-def machine() -> OpenMachine:
-    return OpenMachine(routes=[sasl_handshake, sasl_authenticate], authorizer=OnlyAlice())
+def machine(monkeypatch: pytest.MonkeyPatch) -> OpenMachine:
+    monkeypatch.setitem(MECHANISMS, "RIDDLE", riddles)
+    return OpenMachine(authorizer=OnlyAlice(), sasl_enabled_mechanisms="RIDDLE")
+
+
+def connect(machine: OpenMachine) -> None:
+    machine.broker.logins.open("IN")
+    machine.peer = Peer(2, "127.0.0.1", 50001, listener="IN", authentication=machine.broker.logins.begin("IN"))
+    assert machine.ask(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="RIDDLE")).mechanisms == ["RIDDLE"]
 
 
 def create_topic(machine: OpenMachine) -> int:
@@ -52,16 +62,22 @@ def create_topic(machine: OpenMachine) -> int:
     return code
 
 
-def authenticate(machine: OpenMachine, password: bytes) -> int:
-    body = SaslAuthenticateRequest(auth_bytes=b"\0alice\0" + password)
-    code: int = machine.ask(AUTHENTICATE, 2, body).error_code
-    return code
+def token(machine: OpenMachine, data: bytes) -> bytes | None:
+    """What is said to a token; None if that is the end."""
+    answer = machine.ask(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=data))
+    return None if isinstance(answer, Close) else bytes(answer.auth_bytes)
 
 
 def test_who_has_authenticated_may_do_what_others_may_not(machine: OpenMachine) -> None:
-    assert machine.ask(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")).mechanisms == ["PLAIN"]
     assert create_topic(machine) == TOPIC_AUTHORIZATION_FAILED
-    assert authenticate(machine, b"guess") == SASL_AUTHENTICATION_FAILED
-    assert create_topic(machine) == TOPIC_AUTHORIZATION_FAILED
-    assert authenticate(machine, b"secret") == NONE
+    connect(machine)
+    assert token(machine, b"alice") == b"six by nine"
+    assert token(machine, b"42") == b"right"
     assert create_topic(machine) == NONE
+
+
+def test_who_has_not_is_sent_away(machine: OpenMachine) -> None:
+    connect(machine)
+    token(machine, b"alice")
+    assert token(machine, b"54") is None
+    assert machine.peer.principal == "User:ANONYMOUS"

@@ -23,6 +23,8 @@ AUTHENTICATE: Final = SaslAuthenticateRequest.WIRE.key
 GSSAPI: Final = "GSSAPI"
 MOST_BYTES: Final = 64 * 1024
 """No frame before a login is longer."""
+LONGEST_LOGIN_MS: Final = 60_000
+"""Who has not logged in after so long is not waited for any longer."""
 LEAST_APART_MS: Final = 1000
 """Nobody logs in again sooner, as in Kafka."""
 
@@ -60,10 +62,11 @@ class Authentication:
     `user` is who has logged in, `by_token` whether with a delegation token. `is_bare`: tokens are frames of their own.
     """
 
-    __slots__ = ("_again_ms", "_ends_ms", "_mechanism", "_name", "_phase", "_sasl", "by_token", "is_bare", "user")
+    __slots__ = ("_again_ms", "_began_ms", "_ends_ms", "_mechanism", "_name", "_phase", "_sasl", "by_token", "is_bare", "user")
 
-    def __init__(self, sasl: SaslListener) -> None:
+    def __init__(self, sasl: SaslListener, now: Now) -> None:
         self._sasl = sasl
+        self._began_ms = now.mono_ms
         self._phase = LoginPhase.BEGINNING
         self._name = ""
         self._mechanism: ServerMechanism | None = None
@@ -80,6 +83,10 @@ class Authentication:
     @property
     def mechanisms(self) -> Collection[str]:
         return self._sasl.offers
+
+    def is_late(self, mono_ms: int) -> bool:
+        """Whether nobody has logged in for too long."""
+        return self.user is None and mono_ms - self._began_ms > LONGEST_LOGIN_MS
 
     @property
     def most_bytes(self) -> int | None:

@@ -59,7 +59,7 @@ class Logins:
             return None
         if found[0] is not self._settings.value:
             self._renew(listener)
-        return Authentication(self._listeners[listener][1])
+        return Authentication(self._listeners[listener][1], self._later.now())
 
     def _renew(self, listener: str) -> None:
         """Take what is offered from changed settings; what they have wrong leaves things as they are."""
