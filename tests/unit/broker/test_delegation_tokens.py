@@ -57,7 +57,7 @@ class Tokens:
     def log_in(self, name: str, *, by_token: bool = False) -> None:
         now, peer = self.machine.clock.now(), self.machine.peer
         peer.security_protocol, peer.principal = SecurityProtocol.SASL_PLAINTEXT, f"User:{name}"
-        peer.authentication = Authentication(SaslListener({"TEST": Offer(lambda: OAuthBearerServer(lambda *_: BadToken("")))}))
+        peer.authentication = Authentication(SaslListener({"TEST": Offer(lambda: OAuthBearerServer(lambda *_: BadToken("")))}), now)
         assert peer.authentication.handshake("TEST", now, is_bare=False) is None
         peer.authentication.settle(Authenticated(name, by_token=by_token), now)
 
@@ -219,7 +219,7 @@ def logged_in(tokens: Tokens, algorithm: Algorithm, token_id: str, hmac: bytes, 
     settings = machine.broker.settings_in_force.value
     means = Means(random.Random(7).randbytes, machine.broker.credentials, machine.broker.tokens, NoProofs())
     begin = MECHANISMS[algorithm.name](OfferedAt(settings, "X", algorithm.name), means)
-    authentication = Authentication(SaslListener({algorithm.name: Offer(begin)}))
+    authentication = Authentication(SaslListener({algorithm.name: Offer(begin)}), machine.clock.now())
     assert authentication.handshake(algorithm.name, machine.clock.now(), is_bare=False) is None
     client = client_mechanism(algorithm.name, token_id, b64encode(hmac).decode(), random.Random(8).randbytes, token=token)
     said = client.step(b"")

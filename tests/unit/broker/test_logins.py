@@ -17,7 +17,7 @@ from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ottla.wire.errors import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from ottla.wire.errors import ILLEGAL_SASL_STATE, INVALID_REQUEST, NONE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from ottla.wire.framing import decode_response
 from tests.support.machine import Machine, Outcome
 from tests.support.messages import request
@@ -272,9 +272,8 @@ def test_users_of_plain_change_while_the_broker_runs(machine: LoginMachine) -> N
     assert isinstance(machine.login("bob", "word"), Close)
 
 
-@pytest.mark.expects_errors("goes on with the logins that it had")
-def test_users_that_are_none_leave_those_there_were(machine: LoginMachine) -> None:
-    set_users(machine, JAAS[:-1])
+def test_users_that_are_none_are_refused_and_leave_those_there_were(machine: LoginMachine) -> None:
+    assert set_users(machine, JAAS[:-1]) == INVALID_REQUEST
     machine.connect()
     assert machine.login().error_code == NONE
 

@@ -46,6 +46,7 @@ class Logins:
         self._later = later
         self._checks = checks
         self._listeners: dict[str, tuple[BrokerSettings, SaslListener]] = {}
+        settings.checks.append(self._check)
 
     def open(self, listener: str) -> None:
         """Have a listener ask for logins. Raises `SettingError`: what is wrong with what is offered there."""
@@ -60,6 +61,11 @@ class Logins:
         if found[0] is not self._settings.value:
             self._renew(listener)
         return Authentication(self._listeners[listener][1], self._later.now())
+
+    def _check(self, wanted: BrokerSettings) -> None:
+        """Refuse settings by which a listener could let nobody in. Raises `SettingError`."""
+        for listener in self._listeners:
+            self._offer(wanted, listener)
 
     def _renew(self, listener: str) -> None:
         """Take what is offered from changed settings; what they have wrong leaves things as they are."""
