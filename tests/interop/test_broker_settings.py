@@ -21,7 +21,9 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 DEFAULT = 5
 NEWEST = {CREATE: 7, DESCRIBE: 4, ALTER: 1}
 
-OURS = {
+OF_THE_AUTHORIZER = {"allow.everyone.if.no.acl.found", "super.users"}
+"""Which Kafka's authorizer reads by itself: its brokers describe them where they are given."""
+OURS = OF_THE_AUTHORIZER | {
     "ottla.acks.all.sync",
     "ottla.listener.releases",
     "ottla.max.group.bytes",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.serving.authorization import Authorizer
+from ottla.broker.security.rights import Authorizer
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.serving.routes import Route

@@ -21,15 +21,17 @@ from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
 from ottla.broker.security.mechanisms import offered
 from ottla.broker.security.offers import Means
 from ottla.broker.security.proofs import NoProofs, Proofs
+from ottla.broker.security.rights import AskingEachTime, Authorizer, Everybody, Rights
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
-from ottla.broker.serving.authorization import Authorizer, Everybody, Guard
+from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
@@ -92,7 +94,7 @@ class BrokerMachine:
         self.image = ClusterImage()
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
-        commits = Commits(registry, self.image, self.changes)
+        self.commits = commits = Commits(registry, self.image, self.changes)
         self.features = Features(registry, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
         self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
@@ -112,10 +114,10 @@ class BrokerMachine:
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
         means = Means(random_bytes, self.credentials, self.tokens, proofs or NoProofs())
         self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
-        guard = None if authorizer is None else Guard(authorizer, self.image.name_of)
+        self.rights = self._rights(authorizer)
+        guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
-        rooms = self._rooms(served) | {Authorizer: authorizer or Everybody()}
-        self._router = Router(served, rooms, self.changes, self.later, self._is_controller, self.logins, guard)
+        self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
@@ -171,6 +173,15 @@ class BrokerMachine:
             self.markers,
         )
 
+    def _rights(self, authorizer: Authorizer | None) -> Rights:
+        if authorizer is not None:
+            return Rights(AskingEachTime(authorizer))
+        settings = self.settings
+        if not settings.authorizer_class_name:
+            return Rights(Everybody())
+        allow_if_none = settings.allow_everyone_if_no_acl_found
+        return Rights(AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none), has_rules=True)
+
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
@@ -203,6 +214,8 @@ class BrokerMachine:
             Logins: self.logins,
             Credentials: self.credentials,
             DelegationTokens: self.tokens,
+            Rights: self.rights,
+            Commits: self.commits,
         }
 
     @property

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ottla.cluster import features, layout, tokens
+from ottla.cluster import acls, features, layout, tokens
+from ottla.cluster.acls import Acls, Pattern
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.cluster.quotas import QuotaEntity, quotas_in
 from ottla.ports import Change, Entries, RegistryDamaged
@@ -79,6 +80,7 @@ class ClusterImage:
         self.tokens: dict[str, tokens.DelegationToken] = {}
         self.features = dict(features.NEWEST)
         """The level of each feature that is not off."""
+        self.acls = Acls()
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
@@ -147,11 +149,18 @@ class ClusterImage:
                 self._apply_broker(int(node_id), value)
             case ["delegation_token", "tokens", token_id]:
                 self._apply_token(token_id, value)
-            case ["feature"]:
+            case ["kafka-acl", kind, entry] | ["kafka-acl-extended", "prefixed", kind, entry]:
+                self.acls.apply(kind, entry, value, is_prefixed=path.startswith(layout.ACLS[Pattern.PREFIXED]))
+            case [of_all]:
+                self._apply_of_all(of_all, value)
+
+    def _apply_of_all(self, entry: str, value: bytes | None) -> None:
+        match entry:
+            case "feature":
                 self.features = _levels(value)
-            case ["controller"]:
+            case "controller":
                 self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
-            case ["controller_epoch"]:
+            case "controller_epoch":
                 self.controller_epoch = 0 if value is None else int(value)
 
     def _read_topic(self, name: str, value: bytes) -> Generator[None, object, TopicRead]:
@@ -273,6 +282,7 @@ def _paths(registry: Entries) -> Iterator[str]:
     yield layout.CONTROLLER
     yield layout.CONTROLLER_EPOCH
     yield layout.FEATURES
+    yield from acls.paths(registry)
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
     for kind in (layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS):

@@ -27,8 +27,11 @@ FEATURES = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DELEGATION_TOKENS = "/delegation_token/tokens"
 DELEGATION_TOKEN_VERSION = 3
+ACLS = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
+"""Rules of access, by Kafka's number of their pattern: literal and prefixed."""
 SEPARATORS = (",", ":")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_PLAIN_IN_ACLS = _PLAIN | frozenset("*:")
 
 
 def broker_path(node_id: int) -> str:
@@ -88,9 +91,13 @@ def _entry(name: str) -> str:
     return _written(name) if name else DEFAULT_ENTRY
 
 
-def _written(name: str) -> str:
+def acl_path(pattern: int, kind: str, name: str) -> str:
+    return f"{ACLS[pattern]}/{kind}/{_written(name, _PLAIN_IN_ACLS)}"
+
+
+def _written(name: str, plain: frozenset[str] = _PLAIN) -> str:
     """Any text as the name of an entry: bytes that a path can't hold, and a leading dot, are written as %XX."""
-    written = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+    written = "".join(chr(byte) if chr(byte) in plain else f"%{byte:02X}" for byte in name.encode())
     return "%2E" + written[1:] if written.startswith(".") else written
 
 
@@ -159,6 +166,11 @@ def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Seque
 
 def config_json(configs: Mapping[str, str]) -> bytes:
     return _json({"version": 1, "config": dict(configs)})
+
+
+def acls_json(rules: Sequence[Mapping[str, str]]) -> bytes:
+    """Each rule as principal, permissionType, operation and host."""
+    return _json({"version": 1, "acls": [dict(rule) for rule in rules]})
 
 
 def controller_json(node_id: int, wall_ms: int) -> bytes:

@@ -16,10 +16,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
 from ottla.net import logs
 from ottla.net.assignors import assignors as named
+from ottla.net.authorizers import own_authorizer
 from ottla.net.clock import RealClock
 from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
@@ -118,8 +120,8 @@ async def start(
 ) -> Running:
     """Start a broker on the running loop. `assignors` take precedence over those that the settings name.
 
-    Raises `SettingError` (an assignor not found, an advertised address without a listener), `DataDirectoryError` (locked, not
-    writable, of a newer format) and `CannotListen`, each with one sentence.
+    Raises `SettingError` (an assignor or an authorizer not found, an advertised address without a listener),
+    `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
     """
     began = time.perf_counter()
     logs.limit()
@@ -128,7 +130,8 @@ async def start(
     if settings.idle:
         log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
-    running = _revive(DataDirectory.open(data_dir, node_id=settings.node_id), settings, found)
+    authorizer = own_authorizer(settings.authorizer_class_name)
+    running = _revive(DataDirectory.open(data_dir, node_id=settings.node_id), settings, found, authorizer)
     try:
         for where in listen:
             await running.listen(where)
@@ -170,7 +173,9 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
     return replace(where, security=wanted)
 
 
-def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...]) -> Running:
+def _revive(
+    directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...], authorizer: Authorizer | None
+) -> Running:
     """Start the machine on what the directory holds, without listeners. On failure everything taken is released."""
     loop = asyncio.get_running_loop()
     server: Server | None = None
@@ -199,6 +204,7 @@ def _revive(directory: DataDirectory, settings: BrokerSettings, assignors: tuple
                 workers=workers,
                 assignors=assignors,
                 proofs=proofs,
+                authorizer=authorizer,
             )
             server = Server(broker, loop, share.connections)
             with _uncollected():

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.authorization import CLUSTER_NAME, Operation, Resource
-from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.request import Peer
+from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.records.build import build
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -126,9 +126,9 @@ def test_each_resource_with_settings_is_checked_as_what_it_is(machine: Machine, 
     }
 
 
-def test_where_a_response_has_no_place_for_the_refusal_the_connection_ends(machine: Machine, denying: Denying) -> None:
+def test_where_a_response_has_no_place_for_the_refusal_it_says_nothing(machine: Machine, denying: Denying) -> None:
     denying.denied.add((Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME))
-    assert isinstance(machine.ask(35, 1, request(35, 1, topics=None)), Close)
+    assert machine.ask(35, 1, request(35, 1, topics=None)).results == []
 
 
 def test_where_nothing_is_named_nobody_is_asked(machine: Machine, denying: Denying) -> None:

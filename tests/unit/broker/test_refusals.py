@@ -24,10 +24,14 @@ RESOURCES = {"resources": [{"resource_type": 2, "resource_name": "topic"}]}
 MORE: dict[int, dict[str, Any]] = {
     15: {"groups": ["g"]},
     20: {"topic_names": ["topic"], "topics": [{"name": "topic"}]},
+    30: {"creations": [{"resource_type": 2, "resource_name": "topic"}]},
+    31: {"filters": [{"resource_type_filter": 2}]},
     33: RESOURCES,
     42: {"groups_names": ["g"]},
     43: {"topic_partitions": [{"topic": "topic", "partitions": [0]}]},
     44: RESOURCES,
+    49: {"entries": [{"entity": [{"entity_type": "user", "entity_name": "u"}]}]},
+    51: {"upsertions": [{"name": "u"}]},
     69: {"group_ids": ["g"]},
     75: {"topics": [{"name": "topic"}]},
 }

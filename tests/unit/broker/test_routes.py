@@ -69,7 +69,7 @@ def test_a_need_that_names_no_field_is_refused_when_it_is_declared(path: str) ->
 
 
 def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filters_by_itself() -> None:
-    """The cluster's description, coordinators of any kind, lists of transactions and tokens are filtered where they are made."""
+    """What a session reads, the cluster's description, coordinators, lists and tokens are filtered where they are made."""
     free = {route.message.__name__ for route in all_routes() if not route.needs}
     assert free == {
         "ApiVersionsRequest",
@@ -77,7 +77,12 @@ def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filte
         "DescribeClusterRequest",
         "DescribeDelegationTokenRequest",
         "ExpireDelegationTokenRequest",
+        "DeleteTopicsRequest",
+        "ElectLeadersRequest",
+        "FetchRequest",
         "FindCoordinatorRequest",
+        "ListGroupsRequest",
+        "MetadataRequest",
         "ListTransactionsRequest",
         "RenewDelegationTokenRequest",
         "SaslAuthenticateRequest",

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import Rights
 from ottla.broker.security.tokens import DelegationTokens
-from ottla.broker.serving.authorization import Authorizer, Operation, Resource
+from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
@@ -46,7 +47,7 @@ class TokenRooms(NamedTuple):
     """What these handlers take."""
 
     tokens: DelegationTokens
-    authorizer: Authorizer
+    rights: Rights
     later: LaterReplies
 
 
@@ -114,7 +115,7 @@ def _described(request: Request[DescribeDelegationTokenRequest], rooms: TokenRoo
     owners = None if asked is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in asked}
     response = DescribeDelegationTokenResponse()
     for count, token in enumerate(rooms.tokens.all()):
-        if (owners is None or token.is_of(owners)) and _may_see(rooms.authorizer, request.peer, token):
+        if (owners is None or token.is_of(owners)) and _may_see(rooms.rights, request.peer, token):
             response.tokens.append(_shown(token, rooms.tokens.proof(token.token_id), request.version))
         if count % TOKENS_AT_ONCE == 0:
             yield None
@@ -137,7 +138,7 @@ def _changed(rooms: TokenRooms, steps: Steps[Decision], answer: Callable[[int, i
 def _create_fault(rooms: TokenRooms, peer: Peer, owner: str, renewers: list[str]) -> int:
     if not _may_ask(peer):
         return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    if owner != peer.principal and not rooms.authorizer.allows(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
+    if owner != peer.principal and not rooms.rights.may(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
         return DELEGATION_TOKEN_AUTHORIZATION_FAILED
     return NONE if all(renewer.startswith(USER) for renewer in renewers) else INVALID_PRINCIPAL_TYPE
 
@@ -154,11 +155,11 @@ def _may_ask(peer: Peer) -> bool:
     return peer.security_protocol is SecurityProtocol.SSL and peer.principal != "User:ANONYMOUS"
 
 
-def _may_see(authorizer: Authorizer, peer: Peer, token: DelegationToken) -> bool:
+def _may_see(rights: Rights, peer: Peer, token: DelegationToken) -> bool:
     return (
         token.is_of((peer.principal,))
-        or authorizer.allows(peer, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
-        or authorizer.allows(peer, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
+        or rights.may(peer, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
+        or rights.may(peer, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
     )
 
 

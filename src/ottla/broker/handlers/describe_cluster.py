@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
-from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -17,7 +17,11 @@ BROKERS, CONTROLLERS = 1, 2
 
 @serves(DescribeClusterRequest)
 def describe_cluster(
-    request: Request[DescribeClusterRequest], identity: BrokerIdentity, cluster: ClusterImage, addresses: Addresses
+    request: Request[DescribeClusterRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    addresses: Addresses,
+    rights: Rights,
 ) -> Reply:
     """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
     body = request.body
@@ -27,6 +31,7 @@ def describe_cluster(
     if body.endpoint_type != BROKERS:
         sentence = f"There is no endpoint type {body.endpoint_type}: ask for brokers ({BROKERS})."
         return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
+    asks = body.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=identity.cluster_id,
         controller_id=cluster.controller_id,
@@ -34,5 +39,5 @@ def describe_cluster(
             DescribeClusterResponse.DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in addresses.all(request.peer)
         ],
-        cluster_authorized_operations=OPERATIONS[Resource.CLUSTER] if body.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
     )

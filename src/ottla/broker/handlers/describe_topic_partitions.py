@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import Final
 
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
@@ -42,17 +43,21 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
     slices=Slices(((TOPICS[:1], TOPICS),), asked_whole=True, at_once=AT_ONCE),
 )
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber, later: LaterReplies
+    request: Request[DescribeTopicPartitionsRequest],
+    cluster: ClusterImage,
+    describer: PartitionDescriber,
+    later: LaterReplies,
+    rights: Rights,
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    return later.computed(_described_slowly(request, cluster, describer))
+    return later.computed(_described_slowly(request, cluster, describer, rights))
 
 
 def _described_slowly(
-    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber
+    request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, describer: PartitionDescriber, rights: Rights
 ) -> Steps[Reply]:
     asked: list[list[str]] = []
     refused: list[DescribeTopicPartitionsResponse] = []
@@ -66,9 +71,10 @@ def _described_slowly(
             asked.append([topic.name for topic in part.body.topics])
         yield None
     are_all = not any(asked) and not refused
-    names = yield from sorted_slowly([list(cluster.topics)] if are_all else asked)
+    names = yield from sorted_slowly([_visible(request, cluster, rights)] if are_all else asked)
     response = DescribeTopicPartitionsResponse()
-    page = _Page(request.body, response, cluster, describer, are_all=are_all)
+    operations = partial(rights.operations, request.peer, Resource.TOPIC)
+    page = _Page(request.body, response, cluster, describer, operations, are_all=are_all)
     writer, answered = BlockWriter(request.version, TOPICS), replace(request, denied=None)
     writer.add(response)
     for topics in chain(page.blocks(names), (said.topics for said in refused)):
@@ -77,6 +83,14 @@ def _described_slowly(
             return too_large(request)
         yield None
     return Encoded(writer.parts())
+
+
+def _visible(request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, rights: Rights) -> list[str]:
+    """The topics that the client may see."""
+    if rights.is_unlimited(request.peer):
+        return list(cluster.topics)
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+    return [name for name in cluster.topics if seen[name]]
 
 
 def _admitted(
@@ -101,6 +115,7 @@ class _Page:
         response: DescribeTopicPartitionsResponse,
         cluster: ClusterImage,
         describer: PartitionDescriber,
+        operations: Callable[[str], int],
         *,
         are_all: bool,
     ) -> None:
@@ -109,6 +124,7 @@ class _Page:
         self._response = response
         self._cluster = cluster
         self._describer = describer
+        self._operations = operations
         self._are_all = are_all
 
     def blocks(self, names: Sequence[str]) -> Iterator[list[TopicResponse]]:
@@ -143,7 +159,7 @@ class _Page:
             if topic is not None:
                 yield from self._pieces(topic, first)
             elif not self._are_all:
-                yield _unknown(name)
+                yield _unknown(name, self._operations(name))
             if self._response.next_cursor is not None:
                 return
             first = 0
@@ -151,7 +167,7 @@ class _Page:
     def _pieces(self, topic: TopicImage, first: int) -> Iterator[TopicResponse]:
         end = min(first + self._room, len(topic.partitions))
         for start in range(first, max(end, first + 1), AT_ONCE):
-            described = _described(topic)
+            described = _described(topic, self._operations(topic.name))
             described.partitions = _partitions(self._describer, topic, start, min(end, start + AT_ONCE))
             yield described
         self._room -= max(0, end - first)
@@ -159,18 +175,18 @@ class _Page:
             self._response.next_cursor = Cursor(topic_name=topic.name, partition_index=end)
 
 
-def _unknown(name: str) -> TopicResponse:
+def _unknown(name: str, operations: int) -> TopicResponse:
     error_code = UNKNOWN_TOPIC_OR_PARTITION if name_error(name) is None else INVALID_TOPIC_EXCEPTION
-    return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=OPERATIONS[Resource.TOPIC])
+    return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=operations)
 
 
-def _described(topic: TopicImage) -> TopicResponse:
+def _described(topic: TopicImage, operations: int) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[],
-        topic_authorized_operations=OPERATIONS[Resource.TOPIC],
+        topic_authorized_operations=operations,
     )
 
 

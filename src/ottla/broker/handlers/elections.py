@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     ELECTION_NOT_NEEDED,
     ERRORS,
     INVALID_REQUEST,
@@ -24,6 +27,7 @@ from ottla.wire.errors import (
 )
 
 PREFERRED, UNCLEAN = 0, 1
+TOP_LEVEL_ERROR_FROM = 1
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 Elected = ElectLeadersRequest.TopicPartitions
@@ -33,15 +37,31 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 
 @serves(
     ElectLeadersRequest,
-    Need(Operation.ALTER, Resource.CLUSTER),
     controller_only=True,
     slices=Slices(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
 )
 def elect_leaders(
-    request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies
+    request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies, rights: Rights
 ) -> Reply:
     """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
+    if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
+        return _denied(request.body, request.version)
     return later.computed(_elected(request.body, cluster, partitions))
+
+
+def _denied(body: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+    """As Kafka says it: of each partition, and of the whole where there is a place for it."""
+    code, sentence = CLUSTER_AUTHORIZATION_FAILED, ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
+    results = [
+        TopicResult(
+            topic=each.topic,
+            partition_result=[
+                PartitionResult(partition_id=one, error_code=code, error_message=sentence) for one in each.partitions
+            ],
+        )
+        for each in body.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code if version >= TOP_LEVEL_ERROR_FROM else NONE, replica_election_results=results)
 
 
 def _elected(body: ElectLeadersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:

@@ -5,7 +5,7 @@ Opens no batch and copies none, but for versions before 4.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.security.rights import NO, YES, Rights
 from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
 from ottla.broker.serving.later import LaterReplies, Reply, Waiting
@@ -23,6 +23,7 @@ from ottla.broker.serving.request import Close, Encoded, Request, Whole
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, too_large
 from ottla.broker.settings import SettingsInForce
+from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.cluster.image import ClusterImage
 from ottla.log.damaged import Damaged
 from ottla.log.reading import FirstPart
@@ -36,6 +37,7 @@ from ottla.wire.errors import (
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -79,11 +81,11 @@ class FetchRooms(NamedTuple):
     later: LaterReplies
     checks: LongChecks
     quotas: ClientQuotas
+    rights: Rights
 
 
 @serves(
     FetchRequest,
-    Need(Operation.READ, Resource.TOPIC, "topics.topic"),
     slices=Slices(((("topics", "partitions"), ANSWERED),), things=MANY, whole_bytes=16 * 1024, asked_whole=True),
 )
 def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
@@ -181,6 +183,14 @@ def _rested(later: LaterReplies, until_ms: int, wakes: int, took_ms: int) -> Ste
         rest_ms = rest_ms or IDLE_REST_MS
 
 
+def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
+    """Which topics a client may read. One that says it is a broker may read all of them, if it may act for the cluster."""
+    body = request.body
+    if max(body.replica_id, -1 if body.replica_state is None else body.replica_state.replica_id) < 0:
+        return rights.answers(request.peer, Operation.READ, Resource.TOPIC)
+    return YES if rights.may(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME) else NO
+
+
 class _Fetch:
     """A fetch without a session, read as often as it takes. `enough` says whether the last reading may be answered at once.
 
@@ -192,6 +202,7 @@ class _Fetch:
     __slots__ = (
         "_check_cost",
         "_left",
+        "_readable",
         "_unknown",
         "body",
         "enough",
@@ -236,6 +247,7 @@ class _Fetch:
         return self.rooms.later.computed(old.converted(self.rooms.checks))
 
     def _begin(self) -> None:
+        self._readable = None if self.rooms.rights.is_open else _readable(self.request, self.rooms.rights)
         self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
         if self.rooms.quotas.is_on:
             self._left = self.rooms.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
@@ -251,7 +263,7 @@ class _Fetch:
 
     def _terms(self) -> Hashable:
         """What of a request, beside its partitions, decides how far they are read."""
-        return self.body.isolation_level, self.version < ZSTD_FROM
+        return self.body.isolation_level, self.version < ZSTD_FROM, self.rooms.rights.changes
 
     def until(self, data: PartitionData) -> int:
         """Where reading ends: the last stable offset for readers of committed records, the high watermark for others."""
@@ -269,6 +281,8 @@ class _Fetch:
         return TopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
 
     def _partition(self, topic: str, part: Asked, topic_id: bytes | None = None) -> PartitionData:
+        if self._readable is not None and not self._readable[topic]:
+            return self._nobodys(part, TOPIC_AUTHORIZATION_FAILED)
         partition = self.rooms.partitions.get(topic, part.partition)
         if partition is None:
             return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)

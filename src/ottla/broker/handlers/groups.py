@@ -6,21 +6,23 @@ Each goes to the coordinator of its group, or in parts to several; no rule about
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
-from ottla.broker.serving.authorization import OPERATIONS, Need, Operation, Resource
+from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.refusals import told
-from ottla.broker.serving.request import Encoded, Request
+from ottla.broker.serving.request import Encoded, Peer, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
@@ -36,10 +38,18 @@ from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.codec.blocks import BlockWriter
-from ottla.wire.errors import COORDINATOR_NOT_AVAILABLE, ERRORS, INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from ottla.wire.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    ERRORS,
+    INVALID_REQUEST,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNSUPPORTED_VERSION,
+)
 from ottla.wire.schema import Message
 
 GROUP, TRANSACTION = 0, 1
+RESOURCES = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
 MANY_KEYS_FROM = 4
 NULL_PROTOCOL_FROM = 7
 
@@ -52,6 +62,7 @@ MOST_MEMBERS = 10_000
 MOST_TOPICS = 50_000
 """That a member of a consumer group may name: what it subscribes to, and what it has."""
 
+Coordinator = FindCoordinatorResponse.Coordinator
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
@@ -62,22 +73,39 @@ def find_coordinator(
     addresses: Addresses,
     groups: Coordinators[GroupMachine],
     transactions: Coordinators[TransactionMachine],
+    rights: Rights,
 ) -> Reply:
     """This broker coordinates every group and every transactional id. The first request for one creates their internal topic."""
-    error_code, sentence = _no_coordinator(request, {GROUP: groups, TRANSACTION: transactions})
-    node_id = -1 if error_code else identity.node_id
-    host, port = ("", -1) if error_code else addresses.own(request.peer)
-    if request.version < MANY_KEYS_FROM:
-        return FindCoordinatorResponse(
-            error_code=error_code, error_message=sentence or "NONE", node_id=node_id, host=host, port=port
-        )
-    found = FindCoordinatorResponse.Coordinator
+    body = request.body
+    is_one = request.version < MANY_KEYS_FROM
+    resource = RESOURCES.get(body.key_type)
+    denied = _denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
+    is_denied_all = len(denied) == (1 if is_one else len(set(body.coordinator_keys))) > 0
+    common = (NONE, "") if is_denied_all else _no_coordinator(request, {GROUP: groups, TRANSACTION: transactions})
+    found = []
+    for key in [body.key] if is_one else body.coordinator_keys:
+        error_code, sentence = common
+        if resource is not None and key in denied:
+            error_code, sentence = DENIED[resource], ERRORS[DENIED[resource]].sentence
+        node_id = -1 if error_code else identity.node_id
+        host, port = ("", -1) if error_code else addresses.own(request.peer)
+        found.append(Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=sentence))
+    if not is_one:
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
+    sentence = one.error_message or "NONE"
     return FindCoordinatorResponse(
-        coordinators=[
-            found(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=sentence)
-            for key in request.body.coordinator_keys
-        ]
+        error_code=one.error_code, error_message=sentence, node_id=one.node_id, host=one.host, port=one.port
     )
+
+
+def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
+    """Those groups or transactional ids that the client may not describe."""
+    seen = rights.answers(request.peer, Operation.DESCRIBE, resource)
+    denied = [key for key in keys if not seen[key]]
+    if denied:
+        rights.refused(request.peer, Operation.DESCRIBE, resource, denied, request.api.name, request.now)
+    return frozenset(denied)
 
 
 def _no_coordinator(
@@ -130,6 +158,7 @@ def consumer_group_heartbeat(
     settings: SettingsInForce,
     features: Features,
     later: LaterReplies,
+    rights: Rights,
 ) -> Reply:
     """Served if the settings and the level of the feature allow the consumer protocol (KIP-848).
 
@@ -137,9 +166,23 @@ def consumer_group_heartbeat(
     """
     if not _serves_consumers(settings, features):
         return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+    if _hides_some(request, rights, request.body.subscribed_topic_names or ()):
+        sentence = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
+        return ConsumerGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED, error_message=sentence)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
         return later.computed(_heard_slowly(request, groups))
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+
+
+def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
+    """Whether a member subscribes to topics that it may not describe: it is refused then, and told none of them."""
+    if rights.is_open:
+        return False
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+    hidden = [name for name in names if not seen[name]]
+    if hidden:
+        rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, hidden, request.api.name, request.now)
+    return bool(hidden)
 
 
 def _heard_slowly(request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine]) -> Steps[Reply]:
@@ -160,28 +203,39 @@ def _unchanged(message: Message) -> Message:
     return message
 
 
-@serves(ListGroupsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
-def list_groups(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies) -> Reply:
-    """All groups: one coordinator after the other is asked, and what it answers is encoded before the next one is."""
-    return later.computed(_listed_slowly(request, groups, later))
+@serves(ListGroupsRequest)
+def list_groups(
+    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+) -> Reply:
+    """The groups that the client may see: one coordinator after the other is asked, and encoded before the next one is.
+
+    Who may describe the cluster sees all.
+    """
+    return later.computed(_listed_slowly(request, groups, later, rights))
 
 
-def _listed_slowly(request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies) -> Steps[Reply]:
+def _listed_slowly(
+    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+) -> Steps[Reply]:
+    sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
     writer = BlockWriter(request.version, ("groups",))
     writer.add(told(request, ListGroupsResponse()))
     for reply in groups.ask_each(request.body, request, _unchanged):
         message = yield from awaited(later, reply)
         if isinstance(message, ListGroupsResponse):
+            if not sees_all:
+                message.groups = [group for group in message.groups if seen[group.group_id]]
             writer.add(told(request, message))
         yield None
     return Encoded(writer.parts())
 
 
-def _with_operations(groups: list[Described], *, included: bool) -> list[Described]:
+def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
     """The groups; with `included` those that exist have their authorized operations."""
     for group in groups:
         if included and not group.error_code:
-            group.authorized_operations = OPERATIONS[Resource.GROUP]
+            group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
     return groups
 
 
@@ -190,12 +244,13 @@ def _with_operations(groups: list[Described], *, included: bool) -> list[Describ
     Need(Operation.DESCRIBE, Resource.GROUP, "groups"),
     slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=512),
 )
-def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], rights: Rights) -> Reply:
     body = request.body
+    asks = body.include_authorized_operations
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         described = [group for message in messages for group in message.groups]
-        return DescribeGroupsResponse(groups=_with_operations(described, included=body.include_authorized_operations))
+        return DescribeGroupsResponse(groups=_with_operations(described, request.peer, rights, included=asks))
 
     parts = ((name, DescribeGroupsRequest(groups=[name])) for name in body.groups)
     return groups.ask_several(parts, request, combine)
@@ -211,8 +266,10 @@ def consumer_group_describe(
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
+    rights: Rights,
 ) -> Reply:
     body = request.body
+    asks = body.include_authorized_operations
     if not _serves_consumers(settings, features):
         group = ConsumerGroupDescribeResponse.DescribedGroup
         refused = [group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
@@ -220,10 +277,29 @@ def consumer_group_describe(
 
     def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
         described = [group for message in messages for group in message.groups]
-        return ConsumerGroupDescribeResponse(groups=_with_operations(described, included=body.include_authorized_operations))
+        if not rights.is_open:
+            seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+            described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
+        return ConsumerGroupDescribeResponse(groups=_with_operations(described, request.peer, rights, included=asks))
 
     parts = ((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in body.group_ids)
     return groups.ask_several(parts, request, combine)
+
+
+def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
+    """The topics that the members of a group read, or are to read."""
+    for member in group.members:
+        yield from (each.topic_name for each in member.assignment.topic_partitions)
+        yield from (each.topic_name for each in member.target_assignment.topic_partitions)
+
+
+def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGroupDescribeResponse.DescribedGroup:
+    """What those are told of a group who may not describe a topic that it reads: nothing of its members."""
+    return ConsumerGroupDescribeResponse.DescribedGroup(
+        group_id=group.group_id,
+        error_code=TOPIC_AUTHORIZATION_FAILED,
+        error_message="The group reads topics that you may not describe: ask for the right to DESCRIBE them.",
+    )
 
 
 @serves(

@@ -18,7 +18,7 @@ PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 @serves(
     OffsetForLeaderEpochRequest,
-    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic"),
+    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic", instead=Operation.CLUSTER_ACTION),
     slices=BY_PARTITION,
 )
 def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:

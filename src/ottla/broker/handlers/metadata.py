@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
-from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Need, Operation, Resource
+from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
@@ -19,6 +20,7 @@ from ottla.broker.serving.slices import Slices, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.ports import Part
@@ -27,6 +29,8 @@ from ottla.wire.codec.blocks import with_array
 from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -52,12 +56,12 @@ class MetadataRooms(NamedTuple):
     addresses: Addresses
     describer: PartitionDescriber
     all_topics: AllTopics
+    rights: Rights
     later: LaterReplies
 
 
 @serves(
     MetadataRequest,
-    Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
     slices=Slices(((("topics",), ("topics",)),), things=100),
 )
 def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
@@ -68,11 +72,38 @@ def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     assert body.topics is not None, "all of them were asked for above"
     if request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
+    hidden = _hidden(request, rooms)
     if body.allow_auto_topic_creation and rooms.settings.value.auto_create_topics_enable:
-        missing = _missing(rooms.cluster, body.topics)
+        missing = [name for name in _missing(rooms.cluster, body.topics) if name not in hidden]
+        denied = hidden | _denied(request, rooms.rights, missing)
+        missing = [name for name in missing if name not in denied]
         if missing:
-            return rooms.later.computed(_with_new(request, rooms, missing), to_the_end=True)
-    return _named(request, rooms, {})
+            return rooms.later.computed(_with_new(request, rooms, missing, denied), to_the_end=True)
+        return _named(request, rooms, denied)
+    return _named(request, rooms, hidden)
+
+
+def _hidden(request: Request[MetadataRequest], rooms: MetadataRooms) -> dict[str, int]:
+    """The error of each topic that the client may not describe, whether there is one of that name or not."""
+    if rooms.rights.is_open:
+        return {}
+    seen = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+    by_id = (rooms.cluster.name_of(asked.topic_id) for asked in request.body.topics or () if asked.topic_id != NO_ID)
+    names = [name for name in (*by_id, *(asked.name for asked in request.body.topics or ())) if name is not None and not seen[name]]
+    if names:
+        rooms.rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now)
+    return dict.fromkeys(names, TOPIC_AUTHORIZATION_FAILED)
+
+
+def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str]) -> dict[str, int]:
+    """The error of each topic that is not there, and that the client may not create."""
+    if not missing or rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+        return {}
+    may_create = rights.answers(request.peer, Operation.CREATE, Resource.TOPIC)
+    denied = [name for name in missing if not may_create[name]]
+    if denied:
+        rights.refused(request.peer, Operation.CREATE, Resource.TOPIC, denied, request.api.name, request.now)
+    return dict.fromkeys(denied, TOPIC_AUTHORIZATION_FAILED)
 
 
 def _named(request: Request[MetadataRequest], rooms: MetadataRooms, refused: dict[str, int]) -> MetadataResponse:
@@ -84,13 +115,14 @@ def _named(request: Request[MetadataRequest], rooms: MetadataRooms, refused: dic
     response.topics = [_answered(rooms.describer, rooms.cluster, asked, refused) for asked in _distinct(body.topics or ())]
     if body.include_topic_authorized_operations:
         for topic in response.topics:
-            topic.topic_authorized_operations = NOT_ASKED if topic.error_code else OPERATIONS[Resource.TOPIC]
+            if topic.error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION) and topic.name is not None:
+                topic.topic_authorized_operations = rooms.rights.operations(request.peer, Resource.TOPIC, topic.name)
     return response
 
 
-def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: list[str]) -> Steps[Reply]:
+def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: list[str], denied: dict[str, int]) -> Steps[Reply]:
     """The same after what is missing was created, a few topics at a time. They get their logs whether or not anyone still waits."""
-    refused: dict[str, int] = {}
+    refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
         yield from rooms.logs.free_slowly(names)
@@ -106,10 +138,13 @@ def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     response = _brokers(request, rooms)
     unseen = _unseen(rooms.topics, request)
     if unseen:
-        there = (topic for topic in rooms.cluster.topics.values() if topic.name not in unseen)
+        seen = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+        there = (topic for topic in rooms.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
         response.topics = [described_topic(rooms.describer, topic) for topic in there]
         return response
     asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
+    if not rooms.rights.is_unlimited(request.peer):
+        return rooms.later.computed(_with_all(request, response, _visible(request, rooms, asker)))
     at_hand = rooms.all_topics.at_hand(asker)
     if at_hand is None:
         return rooms.later.computed(_with_all(request, response, rooms.all_topics.made(asker, request.release)))
@@ -119,6 +154,17 @@ def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
 def _with_all(request: Request[MetadataRequest], response: MetadataResponse, made: Steps[list[Part]]) -> Steps[Reply]:
     array = yield from made
     return Encoded(with_array(told(request, response), request.version, TOPICS, array))
+
+
+def _visible(request: Request[MetadataRequest], rooms: MetadataRooms, asker: Asker) -> Steps[list[Part]]:
+    """The encoded array of those topics that the client may see."""
+    seen, rights = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC), rooms.rights
+
+    def operations(name: str) -> int:
+        return rights.operations(request.peer, Resource.TOPIC, name) if asker.with_operations else NOT_ASKED
+
+    names = (name for name in list(rooms.cluster.topics) if seen[name])
+    return rooms.all_topics.some(asker, request.release, names, operations)
 
 
 def _brokers(request: Request[MetadataRequest], rooms: MetadataRooms) -> MetadataResponse:
@@ -131,7 +177,7 @@ def _brokers(request: Request[MetadataRequest], rooms: MetadataRooms) -> Metadat
         ],
         cluster_id=rooms.identity.cluster_id,
         controller_id=rooms.cluster.controller_id,
-        cluster_authorized_operations=OPERATIONS[Resource.CLUSTER] if told_operations else NOT_ASKED,
+        cluster_authorized_operations=rooms.rights.cluster_operations(request.peer) if told_operations else NOT_ASKED,
     )
 
 
@@ -163,9 +209,13 @@ def _answered(describer: PartitionDescriber, cluster: ClusterImage, asked: Asked
         found = cluster.topic_by_id(asked.topic_id)
         if found is None:
             return TopicResponse(error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        if refused.get(found.name) == TOPIC_AUTHORIZATION_FAILED:
+            return TopicResponse(error_code=TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=asked.topic_id)
         return described_topic(describer, found)
     if asked.name is None:
         return TopicResponse(error_code=INVALID_REQUEST, name="")
+    if refused.get(asked.name) == TOPIC_AUTHORIZATION_FAILED:
+        return TopicResponse(error_code=TOPIC_AUTHORIZATION_FAILED, name=asked.name)
     topic = cluster.topics.get(asked.name)
     if topic is not None and asked.name not in refused:
         return described_topic(describer, topic)

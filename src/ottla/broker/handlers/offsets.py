@@ -5,10 +5,12 @@ Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
@@ -20,7 +22,7 @@ from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from ottla.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 
 TOPIC_IDS_FROM = 10
 TOP_LEVEL_ERROR_FROM = 2
@@ -107,6 +109,7 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
 @serves(
     OffsetFetchRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "groups.group_id"),
+    Need(Operation.DESCRIBE, Resource.GROUP, "group_id", versions=range(MANY_GROUPS_FROM)),
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
     slices=Slices(
         (
@@ -116,23 +119,40 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     ),
 )
 def offset_fetch(
-    request: Request[OffsetFetchRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
+    request: Request[OffsetFetchRequest],
+    cluster: ClusterImage,
+    groups: Coordinators[GroupMachine],
+    old_offsets: RegistryOffsets,
+    rights: Rights,
 ) -> Reply:
-    """What one group, or several, have committed."""
+    """What one group, or several, have committed, of those topics that the client may see."""
     if request.version == 0:
         return old_offsets.fetch(request)
     body = request.body
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     if request.version < MANY_GROUPS_FROM:
-        return _fetch_one(cluster, groups, request)
+        return _fetch_one(cluster, groups, request, seen)
     wanted = [_named(cluster, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
+    wanted = [group if group.topics is None else _visible(group, group.topics, seen) for group in wanted]
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
+        for asked, answered in zip(body.groups, messages, strict=True):
+            answered.topics = [topic for topic in answered.topics if seen[topic.name]]
+            if not answered.error_code:
+                hidden = (topic for topic in asked.topics or () if topic.name and not seen[topic.name])
+                answered.topics += [_failed(topic, TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
         if request.version >= TOPIC_IDS_FROM:
             for asked, answered in zip(body.groups, messages, strict=True):
                 _identify(cluster, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
     return groups.ask_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
+
+
+def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, bool]) -> FetchGroup:
+    """The same group with those topics alone that the client may see."""
+    visible = [topic for topic in topics if seen[topic.name]]
+    return group if len(visible) == len(topics) else replace(group, topics=visible)
 
 
 def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
@@ -156,7 +176,7 @@ def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) 
     """Give topics their ids. Unknown ids that were asked for have an error; deleted topics that were found are left out."""
     if asked.topics is not None:
         if not answered.error_code:
-            answered.topics += [_unknown_id(topic) for topic in asked.topics if not topic.name]
+            answered.topics += [_failed(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]
         return
     present = []
     for topic in answered.topics:
@@ -167,15 +187,20 @@ def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) 
     answered.topics = present
 
 
-def _unknown_id(topic: FetchTopic) -> FetchedTopic:
+def _failed(topic: FetchTopic, error_code: int) -> FetchedTopic:
     partitions = [
-        FetchedPartition(partition_index=index, committed_offset=-1, metadata="", error_code=UNKNOWN_TOPIC_ID)
+        FetchedPartition(partition_index=index, committed_offset=-1, metadata="", error_code=error_code)
         for index in topic.partition_indexes
     ]
-    return FetchedTopic(topic_id=topic.topic_id, partitions=partitions)
+    return FetchedTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _fetch_one(cluster: ClusterImage, groups: Coordinators[GroupMachine], request: Request[OffsetFetchRequest]) -> Reply:
+def _fetch_one(
+    cluster: ClusterImage,
+    groups: Coordinators[GroupMachine],
+    request: Request[OffsetFetchRequest],
+    seen: Mapping[str, bool],
+) -> Reply:
     """Before version 8 request and response were about a single group."""
     body = request.body
     wanted_topics = None
@@ -186,7 +211,8 @@ def _fetch_one(cluster: ClusterImage, groups: Coordinators[GroupMachine], reques
     def finish(answered: FetchedGroup) -> OffsetFetchResponse:
         if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
             return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in wanted_topics or []])
-        response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in answered.topics])
+        visible = [topic for topic in answered.topics if seen[topic.name]]  # those of a group that was asked for all it has
+        response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in visible])
         if request.release.offsets_of_unknown_topics:
             _deny_unknown(cluster, response)
         return response
@@ -245,7 +271,9 @@ def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, 
             known.append(replace(topic, partitions=present))
 
     def finish(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if not response.error_code:
+        if response.error_code:
+            request.denied = None  # an error of the group is all that is said
+        else:
             _add_unknown(response, unknown)
         return response
 

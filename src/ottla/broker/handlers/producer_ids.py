@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.refusal import init_refused
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, INVALID_PRODUCER_EPOCH, INVALID_REQUEST, NONE, PRODUCER_FENCED
+from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_REQUEST,
+    NONE,
+    PRODUCER_FENCED,
+)
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
 NEWEST_STABLE = 5
@@ -28,7 +37,10 @@ FENCED_FROM = 4
     switch="transaction_two_phase_commit_enable",
 )
 def init_producer_id(
-    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
+    request: Request[InitProducerIdRequest],
+    producer_ids: ProducerIds,
+    coordinators: Coordinators[TransactionMachine],
+    rights: Rights,
 ) -> Reply:
     """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
 
@@ -36,6 +48,8 @@ def init_producer_id(
     written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
     """
     body = request.body
+    if body.transactional_id is None and not _may_write(request, rights):
+        return init_refused(CLUSTER_AUTHORIZATION_FAILED)
     if body.transactional_id:
 
         def finish(response: InitProducerIdResponse) -> InitProducerIdResponse:
@@ -51,6 +65,14 @@ def init_producer_id(
     if producer_id is None:
         return init_refused(COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _may_write(request: Request[InitProducerIdRequest], rights: Rights) -> bool:
+    """Whether a client may have a producer id without a transactional id: whoever may write anywhere (KIP-679)."""
+    peer = request.peer
+    return rights.may(peer, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME) or rights.allows_some(
+        peer, Operation.WRITE, Resource.TOPIC
+    )
 
 
 def _error(body: InitProducerIdRequest) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
@@ -17,6 +18,7 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import MOST_PARTITIONS, TWICE, TopicSpec
@@ -24,16 +26,18 @@ from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePart
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.errors import (
+    ERRORS,
     INVALID_REQUEST,
     NONE,
     THROTTLING_QUOTA_EXCEEDED,
+    TOPIC_AUTHORIZATION_FAILED,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from ottla.wire.schema import Message
 
-BY_DEFAULT = -1
+BY_DEFAULT = UNSAID = -1
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
@@ -55,6 +59,7 @@ class CreateRooms(NamedTuple):
     logs: LogReconciler
     settings: SettingsInForce
     quotas: ClientQuotas
+    rights: Rights
 
 
 class ChangeRooms(NamedTuple):
@@ -65,11 +70,12 @@ class ChangeRooms(NamedTuple):
     logs: LogReconciler
     settings: SettingsInForce
     quotas: ClientQuotas
+    rights: Rights
 
 
 @serves(
     CreateTopicsRequest,
-    Need(Operation.CREATE, Resource.TOPIC, "topics.name"),
+    Need(Operation.CREATE, Resource.TOPIC, "topics.name", instead=Operation.CREATE),
     controller_only=True,
     slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
@@ -99,6 +105,7 @@ def _create(request: Request[CreateTopicsRequest], rooms: CreateRooms) -> Steps[
     configs = {topic.name: topic.configs for topic in wanted}
     told = as_told(settings, request.release)
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
+    _hide_configs(response.topics, rooms.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
     made = [name for name, decision in decisions.items() if not decision.error_code]
     return rooms.logs.reply(response, made, request.now)
@@ -114,6 +121,15 @@ def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int,
 
 def _throttled(name: str) -> Decision:
     return Decision(name, THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
+
+
+def _hide_configs(created: list[Created], seen: Mapping[str, bool]) -> None:
+    """Take out what those must not know who may create topics and may not see their settings."""
+    for topic in created:
+        if not topic.error_code and not seen[topic.name]:
+            topic.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
+            topic.num_partitions = topic.replication_factor = UNSAID
+            topic.configs = None
 
 
 def _repeated(name: str) -> Created:
@@ -160,8 +176,6 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
 
 @serves(
     DeleteTopicsRequest,
-    Need(Operation.DELETE, Resource.TOPIC, "topic_names"),
-    Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
     controller_only=True,
     slices=Slices(
         ((("topics",), ("responses",)), (("topic_names",), ("responses",))),
@@ -181,7 +195,29 @@ def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, lat
     times = Counter(_name(cluster, state) for state in states)
     times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
+    if not rooms.rights.may(request.peer, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+        _refuse_denied(request, results.values(), cluster, rooms.rights)
     return later.computed(_delete(request, rooms, list(results.values())), to_the_end=True)
+
+
+def _refuse_denied(
+    request: Request[DeleteTopicsRequest], results: Iterable[Deleted], cluster: ClusterImage, rights: Rights
+) -> None:
+    """Turn those into refusals that the client may not delete; whether they are there hears who may describe them alone."""
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+    may_delete = rights.answers(request.peer, Operation.DELETE, Resource.TOPIC)
+    denied = []
+    for result in results:
+        name = cluster.name_of(result.topic_id) if result.name is None else result.name
+        if name is None or may_delete[name] or (result.error_code and seen[name]) or result.error_code == INVALID_REQUEST:
+            continue
+        if result.name is None and seen[name]:
+            result.name = name
+        denied.append(name)
+        result.error_code = TOPIC_AUTHORIZATION_FAILED
+        result.error_message = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
+    if denied:
+        rights.refused(request.peer, Operation.DELETE, Resource.TOPIC, denied, request.api.name, request.now)
 
 
 def _delete(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, results: list[Deleted]) -> Steps[Reply]:

@@ -11,7 +11,8 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerWriter, synced
 from ottla.broker.scheduler import Steps
-from ottla.broker.serving.authorization import Authorizer, Need, Operation, Resource
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -63,9 +64,9 @@ EPOCHS_FROM = 5
 
 @serves(
     AddPartitionsToTxnRequest,
-    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "v3_and_below_transactional_id"),
-    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactions.transactional_id"),
-    Need(Operation.WRITE, Resource.TOPIC, "v3_and_below_topics.name"),
+    Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, versions=AddPartitionsToTxnRequest.WIRE.valid[MANY_FROM:]),
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "v3_and_below_transactional_id", versions=range(MANY_FROM)),
+    Need(Operation.WRITE, Resource.TOPIC, "v3_and_below_topics.name", versions=range(MANY_FROM)),
     most=MOST_PARTITIONS,
 )
 def add_partitions_to_txn(
@@ -89,7 +90,7 @@ def _added(
     body = request.body
     topics = body.v3_and_below_topics
     unknown = _unknown(cluster, topics)
-    if unknown:
+    if unknown or request.denied is not None:
         results = _results(topics, lambda place: UNKNOWN_TOPIC_OR_PARTITION if place in unknown else OPERATION_NOT_ATTEMPTED)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     part = AddPartitions(
@@ -219,7 +220,7 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
     return coordinators.ask_one(body.transactional_id, part, request, finish, blocking=True)
 
 
-@serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), most=MOST_PARTITIONS)
+@serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
 def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, later: LaterReplies) -> Reply:
     """Write the ends of transactions that another broker, or an operator, has decided."""
     return later.computed(_written(request, markers))
@@ -256,9 +257,17 @@ def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) ->
     Need(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids"),
     slices=Slices(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
 )
-def describe_transactions(request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine]) -> Reply:
+def describe_transactions(
+    request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
+) -> Reply:
+    """Transactions, with those of their topics that the client may see."""
+    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+
     def combine(messages: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
-        return DescribeTransactionsResponse(transaction_states=[state for each in messages for state in each.transaction_states])
+        states = [state for each in messages for state in each.transaction_states]
+        for state in states:
+            state.topics = [topic for topic in state.topics if seen[topic.topic]]
+        return DescribeTransactionsResponse(transaction_states=states)
 
     parts = ((name, DescribeTransactionsRequest(transactional_ids=[name])) for name in request.body.transactional_ids)
     return coordinators.ask_several(parts, request, combine)
@@ -269,14 +278,14 @@ def list_transactions(
     request: Request[ListTransactionsRequest],
     coordinators: Coordinators[TransactionMachine],
     later: LaterReplies,
-    authorizer: Authorizer,
+    rights: Rights,
 ) -> Reply:
     """All transactional ids that the client may see: one coordinator after the other is asked, for some at a time."""
-    return later.computed(_listed(request, coordinators, authorizer))
+    return later.computed(_listed(request, coordinators, rights))
 
 
 def _listed(
-    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], authorizer: Authorizer
+    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
 ) -> Steps[Reply]:
     found = without_ids(request.body)
     if found.error_code:
@@ -290,7 +299,7 @@ def _listed(
             found.transaction_states += [
                 each
                 for each in listed.response.transaction_states
-                if authorizer.allows(request.peer, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
+                if rights.may(request.peer, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
             ]
             part = listed.following
             yield None

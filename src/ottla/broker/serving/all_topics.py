@@ -6,7 +6,7 @@ requests the version only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -14,8 +14,9 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases import Release
 from ottla.broker.releases.errors import tell
 from ottla.broker.scheduler import Done, Steps
-from ottla.broker.serving.authorization import NOT_ASKED, OPERATIONS, Resource
+from ottla.broker.security.rights import ALL_OPERATIONS, NOT_ASKED
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.cluster.acls import Resource
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.ports import Part
 from ottla.wire.api.metadata import MetadataResponse
@@ -82,29 +83,35 @@ class AllTopics:
         self._waiting[asker] = []
         try:
             state = self._state()
-            writer = BlockWriter(asker.version, TOPICS)
-            for topics in self._blocks(asker):
-                response = MetadataResponse(topics=topics)
-                if not release.is_today:
-                    tell(response, release)
-                writer.add(response)
-                yield None
+            operations = ALL_OPERATIONS[Resource.TOPIC] if asker.with_operations else NOT_ASKED
+            array = yield from self.some(asker, release, list(self._cluster.topics), lambda name: operations)
             self._made.pop(asker, None)
-            self._made[asker] = state, writer.array()
+            self._made[asker] = state, array
             if len(self._made) > MOST_KEPT:
                 del self._made[next(iter(self._made))]
         finally:
             for done in self._waiting.pop(asker):  # if this one was given up, another makes it
                 done(None)
 
-    def _blocks(self, asker: Asker) -> Iterator[list[TopicResponse]]:
+    def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
+        """The encoded array of these topics, each with the operations that are told of it."""
+        writer = BlockWriter(asker.version, TOPICS)
+        for topics in self._blocks(names, operations):
+            response = MetadataResponse(topics=topics)
+            if not release.is_today:
+                tell(response, release)
+            writer.add(response)
+            yield None
+        return writer.array()
+
+    def _blocks(self, names: Iterable[str], operations: Callable[[str], int]) -> Iterator[list[TopicResponse]]:
         block, size = list[TopicResponse](), 0
-        for name in list(self._cluster.topics):
+        for name in names:
             topic = self._cluster.topics.get(name)
             if topic is None:
                 continue
             described = described_topic(self._describer, topic)
-            described.topic_authorized_operations = OPERATIONS[Resource.TOPIC] if asker.with_operations else NOT_ASKED
+            described.topic_authorized_operations = operations(name)
             block.append(described)
             size += 1 + len(described.partitions)
             if size >= AT_ONCE:

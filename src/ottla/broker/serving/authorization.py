@@ -1,6 +1,6 @@
 """What a request needs to be allowed: the operation and the resource, declared beside each handler and checked in one place.
 
-Knows resources and operations by Kafka's numbers (KIP-11, KIP-430); knows no ACL. Who decides is an `Authorizer`.
+Knows resources and operations by Kafka's numbers (KIP-11, KIP-430); knows no rule. Who decides is asked through `Rights`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final
 
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.refusals import joined, refusal
-from ottla.broker.serving.request import Close, Peer, Request
+from ottla.broker.serving.request import Close, Request
+from ottla.cluster.acls import CLUSTER_NAME
+from ottla.cluster.acls import Operation as Operation
+from ottla.cluster.acls import Resource as Resource
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ERRORS,
     GROUP_AUTHORIZATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED,
@@ -22,80 +26,16 @@ from ottla.wire.errors import (
 )
 from ottla.wire.schema import Message
 
-
-class Operation(IntEnum):
-    """What somebody wants to do, with Kafka's numbers."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Resource(IntEnum):
-    """What it is done to, with Kafka's numbers."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
 BY_CONFIG_TYPE: Final = {2: Resource.TOPIC, 4: Resource.CLUSTER, 32: Resource.GROUP}
 """What the resource types of DescribeConfigs and AlterConfigs mean."""
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one cluster resource."""
-
 DENIED: Final = {
     Resource.TOPIC: TOPIC_AUTHORIZATION_FAILED,
     Resource.GROUP: GROUP_AUTHORIZATION_FAILED,
     Resource.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
     Resource.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.DELEGATION_TOKEN: DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    Resource.USER: DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-NOT_ASKED: Final = -(1 << 31)
-"""The operations of a resource when nobody asked for them."""
-
-
-def _bits(*operations: Operation) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-OPERATIONS: Final = {
-    Resource.TOPIC: _bits(
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    Resource.GROUP: _bits(
-        Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
-    ),
-    Resource.CLUSTER: _bits(
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-}
-"""Every operation on a resource, as the bit field of KIP-430. Everybody may do all of them as long as there are no ACLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +44,17 @@ class Need:
 
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
     Without a path it is the cluster. A topic named by its id alone is looked up. Without a resource each struct says of what type
-    its own is, as those of settings do. With `when` it is needed only by requests in which that field is set.
+    its own is, as those of settings do. With `when` it is needed only by requests in which that field is set, with `versions` only
+    by those. Whoever may do `instead` to the cluster needs nothing of it. An id that
+    no topic has is left to the handler, which says so.
     """
 
     operation: Operation
     resource: Resource | None
     path: str = ""
     when: str = ""
+    versions: range | None = None
+    instead: Operation | None = None
 
     def check_declared(self, message: type[Message]) -> None:
         """Raise `TypeError` where the path is none of the message's fields: a need that names nothing would hold nobody back."""
@@ -123,76 +67,75 @@ class Need:
             raise TypeError(f"{message.__name__} has no field {self.path}, which is said to name a resource")
 
 
-class Authorizer(Protocol):
-    """Who may do what."""
-
-    def allows(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool: ...
-
-
-class Everybody:
-    """The authorizer where there is none: everybody may do everything."""
-
-    def allows(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool:
-        return True
-
-
 class Guard:
     """Takes out of each request what its client may not ask for. `name_of` tells a topic by its id."""
 
-    def __init__(self, authorizer: Authorizer, name_of: Callable[[bytes], str | None]) -> None:
-        self._authorizer = authorizer
+    def __init__(self, rights: Rights, name_of: Callable[[bytes], str | None]) -> None:
+        self._rights = rights
         self._name_of = name_of
 
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
         """The response if nothing of the request may be served; else what may be is left, and `request.denied` answers the rest."""
         for need in needs:
-            if need.when and not getattr(request.body, need.when):
+            if (need.when and not getattr(request.body, need.when)) or (need.versions and request.version not in need.versions):
+                continue
+            if need.instead is not None and self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME):
                 continue
             head, _, by = need.path.partition(".")
             named = getattr(request.body, head) if head else CLUSTER_NAME
             if isinstance(named, list):
-                left = self._sort_out(request, need, head, [(item, *self._resource(need, item, by)) for item in named])
+                left = self._sort_out(request, need, head, by, named)
             else:
-                left = named is None or need.resource is None or self._allows(request, need, need.resource, named)
+                left = named is None or need.resource is None or self._allows(request, need.operation, need.resource, named)
             if not left:
-                return request.denied or _refusal(request, need.resource, request.body) or Close(_closing(request, need))
+                denied, request.denied = request.denied, None
+                return denied or _refusal(request, need.resource, request.body) or _unsaid(request, need)
         return None
 
-    def _sort_out(self, request: Request[Message], need: Need, head: str, named: list[tuple[object, Resource, str]]) -> bool:
+    def _sort_out(self, request: Request[Message], need: Need, head: str, by: str, named: list[object]) -> bool:
         """Leave in the request what may be asked for, and have the rest answered. Whether anything is left, or was never there."""
+        resources = [self._resource(need, item, by) for item in named]
+        answers = {kind: self._rights.answers(request.peer, need.operation, kind) for kind in {kind for kind, _ in resources}}
+        if all(name is None or answers[kind][name] for kind, name in resources):
+            return True
         denied: dict[Resource, list[object]] = {}
         allowed: list[object] = []
-        for item, resource, name in named:
-            (allowed if self._allows(request, need, resource, name) else denied.setdefault(resource, [])).append(item)
-        for resource, items in denied.items():
-            response = _refusal(request, resource, _with(request.body, head, items))
+        for item, (kind, name) in zip(named, resources, strict=True):
+            is_allowed = name is None or answers[kind][name]
+            (allowed if is_allowed else denied.setdefault(kind, [])).append(item)
+        for kind, items in denied.items():
+            names = [name for resource, name in resources if resource is kind and name is not None and not answers[kind][name]]
+            self._rights.refused(request.peer, need.operation, kind, names, request.api.name, request.now)
+            response = _refusal(request, kind, _with(request.body, head, items), of_items=True)
             if response is not None:
                 request.denied = response if request.denied is None else joined(response, request.denied)
-        if denied:
-            request.body = _with(request.body, head, allowed)
-        return bool(allowed) or not denied
+        request.body = _with(request.body, head, allowed)
+        return bool(allowed)
 
-    def _allows(self, request: Request[Message], need: Need, resource: Resource, name: str) -> bool:
-        return self._authorizer.allows(request.peer, need.operation, resource, name)
+    def _allows(self, request: Request[Message], operation: Operation, resource: Resource, name: str) -> bool:
+        return self._rights.asked(request.peer, operation, resource, name, request.api.name, request.now)
 
-    def _resource(self, need: Need, item: object, by: str) -> tuple[Resource, str]:
-        """Of what type an item's resource is, and its name."""
+    def _resource(self, need: Need, item: object, by: str) -> tuple[Resource, str | None]:
+        """Of what type an item's resource is, and its name; None for a topic that is named by an id that nobody knows."""
         if isinstance(item, str):
             return need.resource or Resource.TOPIC, item
         resource = need.resource or BY_CONFIG_TYPE.get(getattr(item, "resource_type", 0), Resource.CLUSTER)
         if resource is Resource.CLUSTER:
             return resource, CLUSTER_NAME
         name: str | None = getattr(item, by)
-        return resource, name or self._name_of(getattr(item, "topic_id", b"")) or ""
+        return resource, name or (self._name_of(item.topic_id) if hasattr(item, "topic_id") else name)
 
 
-def _refusal(request: Request[Message], resource: Resource | None, body: Message) -> Message | None:
+def _refusal(request: Request[Message], resource: Resource | None, body: Message, *, of_items: bool = False) -> Message | None:
     error_code = DENIED[resource or Resource.CLUSTER]
-    return refusal(request.api, request.version, body, error_code, ERRORS[error_code].sentence)
+    return refusal(request.api, request.version, body, error_code, ERRORS[error_code].sentence, of_items=of_items)
 
 
-def _closing(request: Request[Message], need: Need) -> str:
-    return f"{request.peer.principal} may not {need.operation.name.lower()}, and a {request.api.name} response cannot say so"
+def _unsaid(request: Request[Message], need: Need) -> Message | Close:
+    """Where a response has no place for the error: one that says nothing, as Kafka answers who may not do it to the cluster."""
+    if need.resource is Resource.CLUSTER:
+        return request.api.response()
+    return Close(f"{request.peer.principal} may not {need.operation.name.lower()}, and a {request.api.name} response cannot say so")
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:

@@ -6,6 +6,7 @@ partitions, groups, resources) is answered by an item of the response, under the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.releases.errors import tell
@@ -15,7 +16,7 @@ from ottla.wire.schema import Field, Message, Struct
 
 ERROR, MESSAGE = "error_code", "error_message"
 ERRORS: Final = frozenset({ERROR, "partition_error_code"})
-ALIASES: Final = {"partition_index": ("partition", "index")}
+ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",)}
 """What requests call a field of responses, where the two differ."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
 NO_OFFSET: Final = -1
@@ -24,10 +25,13 @@ Asked = Struct | str | int
 """A request, or one of the things that it lists."""
 
 
-def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str) -> Message | None:
-    """What a decoded request is answered so that its client sees the error; None where the response has no place for it."""
+def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str, *, of_items: bool = False) -> Message | None:
+    """What a decoded request is answered so that its client sees the error; None where the response has no place for it.
+
+    `of_items`: it is said of each thing that the request lists, where that can be, and not of the whole.
+    """
     answer = api.response()
-    return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}) else None
+    return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
 
 
 def joined(response: Message, refused: Message) -> Message:
@@ -47,9 +51,11 @@ def told(request: Request[Message], response: Message) -> Message:
     return response
 
 
-def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]) -> bool:
+def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str], *, of_items: bool = False) -> bool:
     """Let `answer` say the error of what was asked; whether it could."""
     fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
+    if of_items and any(field.array and field.kind == "struct" and _tells(field.struct, version) for field in fields.values()):
+        fields = {name: field for name, field in fields.items() if name not in ERRORS and name != MESSAGE}
     named = _take_names(answer, list(fields.values()), asked)
     for name in fields:
         if name in UNKNOWN_OFFSETS:
@@ -57,7 +63,7 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
         elif name in ERRORS or name == MESSAGE:
             setattr(answer, name, error[MESSAGE if name == MESSAGE else ERROR])
     if not ERRORS.isdisjoint(fields):
-        return named or isinstance(answer, Message)
+        return named or isinstance(answer, Message) or _is_nameless(fields)
     for field in fields.values():
         if field.array and field.kind == "struct" and _tells(field.struct, version):
             things = _first_list(asked, version)
@@ -66,6 +72,11 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
             said = [_say(item, thing, version, error) for item, thing in zip(items, things, strict=True)]
             return any(said)
     return False
+
+
+def _is_nameless(fields: Mapping[str, Field]) -> bool:
+    """Whether an item of a response says an error alone: it answers the thing at its place in the request."""
+    return all(field.array or name in ERRORS or name == MESSAGE for name, field in fields.items())
 
 
 def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
@@ -94,7 +105,7 @@ def _tells(cls: type[Struct], version: int) -> bool:
 
 
 def _first_list(asked: Asked, version: int) -> list[Asked]:
-    for field in asked.WIRE.fields if isinstance(asked, Struct) else ():
-        if field.array and version in field.present:
-            return getattr(asked, field.name) or []
-    return []
+    """The things that it lists, in the first of its lists that has any."""
+    fields = asked.WIRE.fields if isinstance(asked, Struct) else ()
+    lists = (getattr(asked, field.name) for field in fields if field.array and version in field.present)
+    return next((found for found in lists if found), [])

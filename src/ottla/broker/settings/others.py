@@ -34,7 +34,6 @@ add.partitions.to.txn.retry.backoff.ms int 20 start
 alter.config.policy.class.name class - start
 alter.log.dirs.replication.quota.window.num int 11 start
 alter.log.dirs.replication.quota.window.size.seconds int 1 start
-authorizer.class.name string "" start
 auto.leader.rebalance.enable boolean true start
 background.threads int 10 all 1
 broker.heartbeat.interval.ms int 2000 start
@@ -205,7 +204,7 @@ transaction.state.log.min.isr int 2 start
 (start: nobody), and for those the least value or the values allowed."""
 
 RELIED_ON = (
-    "alter.config.policy.", "authorizer.", "client.quota.", "config.providers", "create.topic.policy.", "early.start.",
+    "alter.config.policy.", "client.quota.", "config.providers", "create.topic.policy.", "early.start.",
     "principal.", "remote.log.storage.", "sasl.oauthbearer.jwt.validator.",
     "security.providers", "ssl.",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from ottla.broker.releases import TODAY, Release, find
+from ottla.broker.settings.broker_access import AccessSettings
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
 from ottla.broker.settings.broker_sasl import SaslSettings
@@ -31,6 +32,7 @@ class BrokerSettings(
     SecuritySettings,
     SaslSettings,
     TokenSettings,
+    AccessSettings,
     LogSettings,
     CoordinatorSettings,
     ShareStreamsSettings,

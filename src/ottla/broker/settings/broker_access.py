@@ -1,0 +1,39 @@
+"""The broker's settings about who may do what. Declarations only."""
+
+from __future__ import annotations
+
+from ottla.broker.settings.kinds import BOOLEAN, STRING, BadValue, Kind
+from ottla.broker.settings.setting import Setting, SettingsOf
+
+LIST_CODE = 7
+
+BY_RULES = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
+"""Kafka's authorizers: both mean the one that decides by rules of access."""
+
+
+def _principals(text: str) -> tuple[str, ...]:
+    """Names of certificates have commas in them: Kafka writes semicolons between principals."""
+    principals = tuple(item.strip() for item in text.split(";") if item.strip())
+    for principal in principals:
+        kind, colon, name = principal.partition(":")
+        if not (kind and colon and name):
+            raise BadValue("Write super users with their type, separated by semicolons: User:admin;User:CN=operator,O=house")
+    return principals
+
+
+PRINCIPALS: Kind[tuple[str, ...]] = Kind("list", LIST_CODE, _principals, ";".join)
+
+
+class AccessSettings(SettingsOf):
+    """Who decides what clients may do."""
+
+    allow_everyone_if_no_acl_found = Setting(
+        BOOLEAN, False, "Whether everybody may use what no rule of access is about; without it, super users alone may."
+    )
+    authorizer_class_name = Setting(
+        STRING,
+        "",
+        "Who decides what clients may do: Kafka's StandardAuthorizer (or AclAuthorizer), by rules of access; module:Class names "
+        "one's own in Python. Without it everybody may do everything.",
+    )
+    super_users = Setting(PRINCIPALS, (), "Who may do everything, whatever rules of access say: User:admin;User:operator.")

@@ -1,0 +1,28 @@
+"""The authorizer that `authorizer.class.name` names: Kafka's, which is Ottla's own, or somebody's own by module and class."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ottla.broker.security.rights import Authorizer
+from ottla.broker.settings import SettingError
+from ottla.broker.settings.broker_access import BY_RULES
+
+SETTING = "authorizer.class.name"
+
+
+def own_authorizer(name: str) -> Authorizer | None:
+    """Make the authorizer of this name; None where rules of access decide, or nobody does. Raises `SettingError`."""
+    if not name or name in BY_RULES:
+        return None
+    module, _, attribute = name.partition(":")
+    try:
+        made: Authorizer = getattr(import_module(module), attribute)()
+    except Exception as error:
+        sentence = f"{SETTING} names {name}, which can't be had ({error!r}): name {BY_RULES[0]}, or module:Class of your own."
+        raise SettingError(sentence) from error
+    if not callable(getattr(made, "allows", None)):
+        raise SettingError(
+            f"{SETTING} names {name}, which is no authorizer: give it a method allows(peer, operation, resource, name)."
+        )
+    return made

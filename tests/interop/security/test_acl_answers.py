@@ -1,0 +1,59 @@
+"""Who may do what, and what those hear who may not: every API as Apache Kafka 4.3 with its StandardAuthorizer answers.
+
+`acl_answers.json` was written by Apache Kafka: `--peer=apache-kafka --rewrite-scenarios` writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.apache_kafka import Unavailable
+from ottla.broker.serving.routes import all_routes
+from tests.support.acl_cases import ASKED, World, cases
+from tests.support.acl_peers import MachineOfUsers, kafka_of_users
+from tests.support.recorded import recorded
+
+SEEN = Path(__file__).with_name("acl_answers.json")
+SERVED = {route.api.key for route in all_routes()}
+OF_EACH = {key: list(group) for key, group in groupby(cases(), key=lambda case: case.key)}
+
+
+@pytest.fixture(scope="module")
+def world(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    if peer_name == "ottla":
+        world = World(MachineOfUsers().ask)
+        world.prepare()
+        yield world
+        return
+    try:
+        with kafka_of_users(tmp_path_factory.mktemp("acls") / "kafka") as ask:
+            world = World(ask)
+            world.prepare()
+            yield world
+    except Unavailable as missing:
+        pytest.skip(f"no Apache Kafka: {missing}")
+
+
+@pytest.fixture(scope="module")
+def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, Any]]:
+    yield from recorded(SEEN, request, peer_name)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("key", [key for key in ASKED if key in SERVED])
+def test_each_user_hears_what_apache_kafka_tells_him(
+    world: World, seen: dict[str, Any], request: pytest.FixtureRequest, key: int
+) -> None:
+    wrong = []
+    for case in OF_EACH[key]:
+        answer = world.answer(case)
+        if request.config.getoption("--rewrite-scenarios"):
+            seen[str(case)] = answer
+        elif answer != seen[str(case)]:
+            wrong.append(f"{case}:\n  {answer}, and Apache Kafka\n  {seen[str(case)]}")
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,105 @@
+"""Brokers that keep rules of access, to be asked as one user or another: Ottla as a machine, and a real Apache Kafka."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.apache_kafka import ApacheKafka, free_port
+from ottla.broker.serving.request import Close
+from ottla.broker.settings.broker_access import BY_RULES
+from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.api.sasl_handshake import SaslHandshakeRequest
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
+from tests.support.acl_cases import ADMIN, CLOSED, USERS, Ask
+from tests.support.machine import Machine
+
+RULES_DECIDE = {"authorizer.class.name": BY_RULES[0], "super.users": f"User:{ADMIN};User:ANONYMOUS"}
+
+
+class MachineOfUsers:
+    """A machine that is asked by one user after the other, each as the one that a listener has found him to be."""
+
+    def __init__(self, **settings: object) -> None:
+        self.machine = Machine(**{name.replace(".", "_"): value for name, value in RULES_DECIDE.items()}, **settings)
+        self._peer = self.machine.peer
+
+    def ask(self, user: str, key: int, version: int, body: Any) -> Any:
+        self.machine.peer = replace(self._peer, principal=f"User:{user}")
+        answer = self.machine.ask(key, version, body)
+        return CLOSED if isinstance(answer, Close) else answer
+
+
+class SaslConnections:
+    """A connection of each user, by SASL/PLAIN with his name as the password; each is opened anew when it was closed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._open: dict[str, socket.socket] = {}
+
+    def ask(self, user: str, key: int, version: int, body: Any) -> Any:
+        connection = self._open.get(user) or self._login(user)
+        try:
+            return self._asked(connection, key, version, body)
+        except (EOFError, OSError):
+            self._open.pop(user).close()
+            return CLOSED
+
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+
+    def _login(self, user: str) -> socket.socket:
+        connection = self._open[user] = socket.create_connection(("127.0.0.1", self._port), timeout=60)
+        shaken = self._asked(connection, 17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+        assert not shaken.error_code, f"no SASL/PLAIN: {shaken}"
+        said = self._asked(connection, 36, 1, SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{user}".encode()))
+        assert not said.error_code, f"{user} is not let in: {said.error_message}"
+        return connection
+
+    @staticmethod
+    def _asked(connection: socket.socket, key: int, version: int, body: Any) -> Any:
+        for part in encode_request(FrameHeader(key, version, 1, "test"), body):
+            connection.sendall(part)
+        return decode_response(key, version, _read(connection, struct.unpack(">i", _read(connection, 4))[0]))[1]
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        data = connection.recv(size - len(found))
+        if not data:
+            raise EOFError
+        found += data
+    return bytes(found)
+
+
+@contextmanager
+def kafka_of_users(home: Path) -> Iterator[Ask]:
+    """A real Apache Kafka with its StandardAuthorizer and a listener for SASL/PLAIN. Raises `Unavailable`."""
+    kafka, port = ApacheKafka(home), free_port()
+    users = " ".join(f'user_{name}="{name}"' for name in (ADMIN, *USERS))
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    kafka.settings = {
+        **RULES_DECIDE,
+        "listeners": (
+            f"PLAINTEXT://{kafka.address},SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{kafka.controller_port}"
+        ),
+        "advertised.listeners": f"PLAINTEXT://{kafka.address},SASL_PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
+        "connections.max.idle.ms": 600_000,
+    }
+    with kafka:
+        connections = SaslConnections(port)
+        try:
+            yield connections.ask
+        finally:
+            with suppress(OSError):
+                connections.close()
