@@ -1,9 +1,9 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
 # torture-spark | suites | asan;
-# of one part alone: make bench-log | bench-wire | bench-fetch-sessions
+# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections
 .PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-spark suites asan
-.PHONY: bench-log bench-wire bench-fetch-sessions demo test check bench fuzz docs format clean
+.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -92,6 +92,12 @@ bench-log: .venv/ready
 
 bench-wire: .venv/ready
 	$(BIN)/python -m bench.wire
+
+bench-quotas: .venv/ready
+	$(BIN)/python -m bench.quotas
+
+bench-connections: .venv/ready
+	$(BIN)/python -m bench.connections --kafka
 
 bench-fetch-sessions: .venv/ready
 	$(BIN)/python -m bench.fetch_sessions

@@ -79,6 +79,6 @@ def told(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answ
     if isinstance(reply, Encoded):
         here = [field.name for field in request.api.response.WIRE.fields if request.version in field.present]
         first = reply.parts[0] if reply.parts else b""
-        if here and here[0] == THROTTLE_TIME and not isinstance(first, FileSlice):
+        if here and here[0] == THROTTLE_TIME and not isinstance(first, FileSlice) and len(first) >= _INT32.size:
             return Encoded([_INT32.pack(throttle_ms) + bytes(first[_INT32.size :]), *reply.parts[1:]])
     return reply
