@@ -125,6 +125,7 @@ def test_a_login_is_renewed_before_it_ends_and_no_record_is_lost(
     caplog.set_level(logging.DEBUG, "ottla.client")
     with (
         ottla.Producer(secured.at(SHORT), linger_ms=0, **given) as producer,
+        ottla.Producer(secured.at(SHORT), linger_ms=0, acks=0, **given) as unanswered,
         ottla.Consumer(
             topic, bootstrap_servers=secured.at(SHORT), group_id=topic, auto_offset_reset="earliest", **given
         ) as consumer,
@@ -133,9 +134,10 @@ def test_a_login_is_renewed_before_it_ends_and_no_record_is_lost(
         def went_on() -> bool:
             nonlocal sent, found
             producer.send(topic, b"%d" % sent).result(30)
-            sent += 1
+            unanswered.send(topic, b"%d" % sent).result(30)
+            sent += 2
             found += len(consumer.poll(10))
-            return caplog.text.count("renewed its login") >= 6
+            return caplog.text.count("renewed its login") >= 8
 
         eventually(went_on, timeout_s=60)
         while found < sent:
