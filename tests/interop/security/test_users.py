@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -25,7 +26,23 @@ from tests.support.secured import MECHANISMS, PASSWORD, USER
 KINDS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 SCRAM = sorted(KINDS)
 VALUES = [b"%d" % n for n in range(20)]
-Talk = Callable[[str, str, str, str, str], Sequence[bytes | None]]
+
+
+class Login(NamedTuple):
+    """How a client logs in where. With an `authority` it speaks TLS, and trusts that one."""
+
+    address: str
+    mechanism: str
+    name: str = USER
+    password: str = PASSWORD
+    authority: Path | None = None
+
+    @property
+    def protocol(self) -> str:
+        return "SASL_PLAINTEXT" if self.authority is None else "SASL_SSL"
+
+
+Talk = Callable[[Login, str], Sequence[bytes | None]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,14 +55,15 @@ def _scram_users(users: Users) -> None:
             done.result(30)
 
 
-def confluent(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+def confluent(to: Login, topic: str) -> Sequence[bytes | None]:
     failures: list[KafkaError] = []
     login: dict[str, Any] = {
-        "bootstrap.servers": address,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": name,
-        "sasl.password": password,
+        "bootstrap.servers": to.address,
+        "security.protocol": to.protocol,
+        "sasl.mechanism": to.mechanism,
+        "sasl.username": to.name,
+        "sasl.password": to.password,
+        **({"ssl.ca.location": str(to.authority)} if to.authority else {}),
         "error_cb": failures.append,
         "log_level": 0,
     }
@@ -65,13 +83,14 @@ def confluent(address: str, mechanism: str, name: str, password: str, topic: str
     return found
 
 
-def kafka_python(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+def kafka_python(to: Login, topic: str) -> Sequence[bytes | None]:
     login: dict[str, Any] = {
-        "bootstrap_servers": address,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": name,
-        "sasl_plain_password": password,
+        "bootstrap_servers": to.address,
+        "security_protocol": to.protocol,
+        "sasl_mechanism": to.mechanism,
+        "sasl_plain_username": to.name,
+        "sasl_plain_password": to.password,
+        **({"ssl_cafile": str(to.authority)} if to.authority else {}),
     }
     producer = KafkaProducer(**login)
     for value in VALUES:
@@ -86,13 +105,14 @@ def kafka_python(address: str, mechanism: str, name: str, password: str, topic: 
     return found
 
 
-def aiokafka(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+def aiokafka(to: Login, topic: str) -> Sequence[bytes | None]:
     login: dict[str, Any] = {
-        "bootstrap_servers": address,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": name,
-        "sasl_plain_password": password,
+        "bootstrap_servers": to.address,
+        "security_protocol": to.protocol,
+        "sasl_mechanism": to.mechanism,
+        "sasl_plain_username": to.name,
+        "sasl_plain_password": to.password,
+        **({"ssl_context": ssl.create_default_context(cafile=to.authority)} if to.authority else {}),
     }
 
     async def talk() -> list[bytes | None]:
@@ -105,17 +125,18 @@ def aiokafka(address: str, mechanism: str, name: str, password: str, topic: str)
     return asyncio.run(talk())
 
 
-def own(address: str, mechanism: str, name: str, password: str, topic: str) -> Sequence[bytes | None]:
+def own(to: Login, topic: str) -> Sequence[bytes | None]:
     login: dict[str, Any] = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_username": name,
-        "sasl_password": password,
+        "security_protocol": to.protocol,
+        "sasl_mechanism": to.mechanism,
+        "sasl_username": to.name,
+        "sasl_password": to.password,
+        **({"ssl_truststore_location": str(to.authority)} if to.authority else {}),
     }
-    with ottla.Producer(address, **login) as producer:
+    with ottla.Producer(to.address, **login) as producer:
         for value in VALUES:
             producer.send(topic, value)
-    with ottla.Consumer(topic, bootstrap_servers=address, auto_offset_reset="earliest", **login) as consumer:
+    with ottla.Consumer(topic, bootstrap_servers=to.address, auto_offset_reset="earliest", **login) as consumer:
         found: list[bytes] = []
         while len(found) < len(VALUES):
             found += [record.value for record in consumer.poll(timeout_ms=500) if record.value is not None]
@@ -128,7 +149,13 @@ TALKS: list[Talk] = [confluent, kafka_python, aiokafka, own]
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.__name__)
 def test_who_knows_the_password_writes_and_reads(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
-    assert talk(users.login, mechanism, USER, PASSWORD, unique("login")) == VALUES
+    assert talk(Login(users.login, mechanism), unique("login")) == VALUES
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.__name__)
+def test_they_do_so_over_tls(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
+    assert talk(Login(users.encrypted, mechanism, authority=users.authority), unique("encrypted")) == VALUES
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -136,7 +163,7 @@ def test_who_knows_the_password_writes_and_reads(users: Users, unique: Callable[
 def test_nobody_else_does(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
     for name, password in ((USER, "guess"), ("mallory", PASSWORD)):
         with pytest.raises((PermissionError, ottla.KafkaError), match=r"wrong|Nobody is known"):
-            talk(users.login, mechanism, name, password, unique("closed"))
+            talk(Login(users.login, mechanism, name, password), unique("closed"))
 
 
 def test_kcat_logs_in(users: Users, unique: Callable[[str], str]) -> None:
