@@ -11,8 +11,6 @@ FILES: dict[str, int] = {}
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
-    "src/ottla/sasl/gssapi.py::GssapiClient": "the client is about to log in with it",
-    "src/ottla/sasl/oauthbearer.py::OAuthBearerClient": "the client is about to log in with it",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",

@@ -20,7 +20,10 @@ BUILTIN = {
     "ImportError": "an extra is not installed",
     "ValueError": "an address to listen on, which the command line turns into its own words",
 }
-CAUGHT = {"BadBatch": "the fetcher turns it into CORRUPT_MESSAGE"}
+CAUGHT = {
+    "BadBatch": "the fetcher turns it into CORRUPT_MESSAGE",
+    "SaslFailed": "a login turns it into AuthenticationFailed",
+}
 """Exceptions that are raised and do not leave, and why."""
 
 

@@ -47,6 +47,18 @@ class ClientKeywords(TypedDict, total=False):
     """The user's password."""
     sasl_jaas_config: str | None
     """Name and password as Java's clients have them, such as in a file for --command-config."""
+    sasl_oauthbearer_token_callback: object | None
+    """A function without arguments that returns a token for OAUTHBEARER; it is called when one is needed, on another thread."""
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """Where to get tokens: https://host/path by client credentials, or file:///path with one."""
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    """Who asks at that URL for tokens (RFC 6749, client credentials)."""
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    """The secret of who asks."""
+    sasl_oauthbearer_scope: str | None
+    """The scope to ask for there."""
+    sasl_kerberos_service_name: str | None
+    """The service of the brokers' principals, often kafka, for GSSAPI."""
     client_id: str | None
     """The name under which brokers log this client."""
     request_timeout_ms: int

@@ -5,7 +5,7 @@ Knows names and values and which of them contradict each other; reads no file an
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from ottla.client import checks
 from ottla.client.checks import setting
 from ottla.client.errors import SettingError
 from ottla.sasl import jaas
+from ottla.sasl.jaas import LoginModule
 
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER, GSSAPI = MECHANISMS = (
@@ -20,8 +21,13 @@ PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER, GSSAPI = MECHANISMS = (
 )  # fmt: skip
 BY_PASSWORD = (PLAIN, SCRAM_256, SCRAM_512)
 SECURITY_PROTOCOL, SSL_PREFIX, SASL_PREFIX = "security_protocol", "ssl_", "sasl_"
-_MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": (SCRAM_256, SCRAM_512)}
-"""Java's login modules that hold a name and a password, by the end of their names."""
+_MODULES = {
+    "PlainLoginModule": (PLAIN,),
+    "ScramLoginModule": (SCRAM_256, SCRAM_512),
+    "OAuthBearerLoginModule": (OAUTHBEARER,),
+    "Krb5LoginModule": (GSSAPI,),
+}
+"""Java's login modules that hold what proves somebody, by the end of their names."""
 
 
 def _algorithm(name: str, value: object) -> str:
@@ -78,6 +84,25 @@ class SecureSettings:
         None, checks.secret, "Name and password as Java's clients have them, such as in a file for --command-config.", secret=True
     )
 
+    sasl_oauthbearer_token_callback: object | None = setting(
+        None,
+        checks.anything,
+        "A function without arguments that returns a token for OAUTHBEARER; it is called when one is needed, on another thread.",
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = setting(
+        None, checks.text, "Where to get tokens: https://host/path by client credentials, or file:///path with one."
+    )
+    sasl_oauthbearer_client_credentials_client_id: str | None = setting(
+        None, checks.named, "Who asks at that URL for tokens (RFC 6749, client credentials)."
+    )
+    sasl_oauthbearer_client_credentials_client_secret: str | None = setting(
+        None, checks.secret, "The secret of who asks.", secret=True
+    )
+    sasl_oauthbearer_scope: str | None = setting(None, checks.text, "The scope to ask for there.")
+    sasl_kerberos_service_name: str | None = setting(
+        None, checks.named, "The service of the brokers' principals, often kafka, for GSSAPI."
+    )
+
     @property
     def uses_tls(self) -> bool:
         return self.security_protocol in (SSL, SASL_SSL)
@@ -101,6 +126,19 @@ class SecureSettings:
             return Login(self.sasl_username or "", self.sasl_password or "")
         return _of_jaas(self.sasl_jaas_config, self.sasl_mechanism)
 
+    def options(self) -> Mapping[str, str]:
+        """The options of `sasl_jaas_config`, none without it. Raises `SettingError`."""
+        return {} if self.sasl_jaas_config is None else _module(self.sasl_jaas_config, self.sasl_mechanism).options
+
+    def client_credentials(self) -> tuple[str, str, str]:
+        """Id, secret and scope to get tokens with, each empty where it is not given. Raises `SettingError`."""
+        options = self.options()
+        return (
+            self.sasl_oauthbearer_client_credentials_client_id or options.get("clientId", ""),
+            self.sasl_oauthbearer_client_credentials_client_secret or options.get("clientSecret", ""),
+            self.sasl_oauthbearer_scope or options.get("scope", ""),
+        )
+
     def check_security(self, given: Collection[str]) -> None:
         """Raise `SettingError` where those `given` contradict each other, or something is missing."""
         for prefix, used, better in ((SSL_PREFIX, self.uses_tls, "SSL or SASL_SSL"), (SASL_PREFIX, self.uses_sasl, "SASL_SSL")):
@@ -123,11 +161,34 @@ class SecureSettings:
             raise SettingError(
                 f"sasl_username is given, and sasl_mechanism {was} {self.sasl_mechanism}: choose {', '.join(BY_PASSWORD)}."
             )
+        if self.sasl_mechanism == OAUTHBEARER:
+            self._check_tokens()
+        if self.sasl_mechanism == GSSAPI and not self.service():
+            raise SettingError("sasl_kerberos_service_name is missing: name the service of the brokers' principals, such as kafka.")
         if self.sasl_mechanism in BY_PASSWORD:
             login = self.login()
             for name, value in (("sasl_username", login.username), ("sasl_password", login.password)):
                 if not value:
                     raise SettingError(f"{name} is missing: {self.sasl_mechanism} logs in with a name and a password.")
+
+    def service(self) -> str:
+        """The service whose tickets are asked for. Raises `SettingError`."""
+        return self.sasl_kerberos_service_name or self.options().get("serviceName", "")
+
+    def _check_tokens(self) -> None:
+        callback, url = self.sasl_oauthbearer_token_callback, self.sasl_oauthbearer_token_endpoint_url
+        if (callback is None) == (url is None):
+            raise SettingError(
+                "OAUTHBEARER has one source of tokens: set sasl_oauthbearer_token_callback or sasl_oauthbearer_token_endpoint_url."
+            )
+        if callback is not None and not callable(callback):
+            raise SettingError("sasl_oauthbearer_token_callback must be a function that returns a token.")
+        client_id, client_secret, _ = self.client_credentials()
+        if url is not None and not url.startswith("file:") and not (client_id and client_secret):
+            raise SettingError(
+                "sasl_oauthbearer_token_endpoint_url needs sasl_oauthbearer_client_credentials_client_id and "
+                "sasl_oauthbearer_client_credentials_client_secret: set both."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +204,11 @@ class Login:
 
 
 def _of_jaas(text: str, mechanism: str) -> Login:
+    options = _module(text, mechanism).options
+    return Login(options.get("username", ""), options.get("password", ""), options.get("tokenauth", "").lower() == "true")
+
+
+def _module(text: str, mechanism: str) -> LoginModule:
     try:
         module = jaas.parse(text)
     except ValueError as error:
@@ -150,5 +216,4 @@ def _of_jaas(text: str, mechanism: str) -> Login:
     name = module.name.rpartition(".")[2]
     if mechanism not in _MODULES.get(name, (mechanism,)):
         raise SettingError(f"sasl_jaas_config names {name}, which is not for sasl_mechanism={mechanism}: change one of both.")
-    options = module.options
-    return Login(options.get("username", ""), options.get("password", ""), options.get("tokenauth", "").lower() == "true")
+    return module

@@ -10,6 +10,8 @@ class BrokerKeywords(TypedDict, total=False):
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     advertised_listeners: str
+    allow_everyone_if_no_acl_found: bool
+    authorizer_class_name: str
     auto_create_topics_enable: bool
     broker_id: int
     broker_rack: str
@@ -140,6 +142,7 @@ class BrokerKeywords(TypedDict, total=False):
     ssl_truststore_location: str
     ssl_truststore_password: str
     ssl_truststore_type: str
+    super_users: str
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool

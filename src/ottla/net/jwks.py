@@ -105,7 +105,7 @@ class JwksFile:
             self._stamp = self._stamp_now()
             self._keys = self._read()
         except (OSError, ValueError) as failure:
-            raise SettingError(f"{URL_SETTING}: {_reason(failure)}: name a file with the keys of those who sign tokens.") from None
+            raise SettingError(f"{URL_SETTING}: {reason(failure)}: name a file with the keys of those who sign tokens.") from None
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
         if self._monotonic() - self._looked_at >= LOOK_AGAIN_S:
@@ -123,7 +123,7 @@ class JwksFile:
                 self._stamp, self._keys = stamp, self._read()
                 log.info("%s: its %d keys are in force", self._path, len(self._keys))
         except (OSError, ValueError) as failure:
-            log.warning("%s: %s; the keys read before stay in force", URL_SETTING, _reason(failure))
+            log.warning("%s: %s; the keys read before stay in force", URL_SETTING, reason(failure))
 
     def _stamp_now(self) -> tuple[int, int, int]:
         status = os.stat(self._path)
@@ -198,7 +198,7 @@ class JwksUrl:
                 self._keys = parse_keys(fetch(self._url, self._times.timeout_s, self._trust), self._url)
             except (OSError, ValueError, HTTPException) as failure:
                 kept = "the keys fetched before stay in force" if self._keys else "no token is accepted until then"
-                log.warning("%s: %s; it is tried again, and %s", URL_SETTING, _reason(failure), kept)
+                log.warning("%s: %s; it is tried again, and %s", URL_SETTING, reason(failure), kept)
                 self._rest(backoff_s)
                 backoff_s = min(2 * backoff_s, self._times.backoff_max_s)
                 continue
@@ -227,8 +227,12 @@ def fetch(
     """What a URL answers, which is no redirect; with a body by POST. Raises `OSError`, `ValueError` and `HTTPException`."""
     opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=trust or ssl.create_default_context()))
     request = urllib.request.Request(url, body, {"Accept": "application/json", **headers})
-    with opener.open(request, timeout=timeout_s) as response:
-        answer: bytes = response.read(LARGEST_BYTES + 1)
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            answer: bytes = response.read(LARGEST_BYTES + 1)
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        raise
     if len(answer) > LARGEST_BYTES:
         raise ValueError(f"{url} answers with more than {LARGEST_BYTES} bytes")
     return answer
@@ -244,7 +248,7 @@ def local_path(setting: str, url: str) -> str | None:
     raise SettingError(f"{setting}: {url} is no URL of a file or a web server: write file:///path or https://host/path.")
 
 
-def _reason(failure: BaseException) -> str:
+def reason(failure: BaseException) -> str:
     """Why, as a part of a sentence."""
     if isinstance(failure, urllib.error.HTTPError):
         return f"{failure.url} answers {failure.code} {failure.reason}"

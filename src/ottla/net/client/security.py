@@ -11,10 +11,13 @@ from typing import Self
 
 from ottla.client.authentication import SaslExchange
 from ottla.client.errors import AuthenticationFailed, SettingError
-from ottla.client.security import SecureSettings
+from ottla.client.security import GSSAPI, OAUTHBEARER, SecureSettings
+from ottla.net.client.proofs import context_of, extensions_of, source_of
 from ottla.net.stores import load_key, load_trust
 from ottla.sasl.clients import client_mechanism
-from ottla.sasl.mechanism import SaslFailed
+from ottla.sasl.gssapi import GssapiClient
+from ottla.sasl.mechanism import ClientMechanism, SaslFailed
+from ottla.sasl.oauthbearer import OAuthBearerClient
 from ottla.wire.errors import SASL_AUTHENTICATION_FAILED
 
 
@@ -24,6 +27,7 @@ class Security:
     def __init__(self, settings: SecureSettings) -> None:
         self._settings = settings
         self.context = _context(settings) if settings.uses_tls else None
+        self._token = source_of(settings) if settings.uses_sasl and settings.sasl_mechanism == OAUTHBEARER else None
 
     @classmethod
     def of(cls, settings: SecureSettings) -> Self | None:
@@ -36,12 +40,22 @@ class Security:
 
     def exchange(self, host: str, where: str) -> SaslExchange:
         """A new login at a broker; it may have to fetch a token, and takes long then. Raises `AuthenticationFailed`."""
-        settings, login = self._settings, self._settings.login()
+        settings = self._settings
         try:
-            mechanism = client_mechanism(settings.sasl_mechanism, login.username, login.password, os.urandom, token=login.by_token)
+            mechanism = self._mechanism(host)
         except SaslFailed as error:
             raise AuthenticationFailed(f"Login at {where} failed: {error}", SASL_AUTHENTICATION_FAILED) from None
         return SaslExchange(settings.sasl_mechanism, mechanism, where)
+
+    def _mechanism(self, host: str) -> ClientMechanism:
+        """Raises `SaslFailed`."""
+        settings = self._settings
+        if self._token is not None:
+            return OAuthBearerClient(self._token(), extensions_of(settings.options()))
+        if settings.sasl_mechanism == GSSAPI:
+            return GssapiClient(context_of(settings, host))
+        login = settings.login()
+        return client_mechanism(settings.sasl_mechanism, login.username, login.password, os.urandom, token=login.by_token)
 
 
 def _spell(name: str) -> str:

@@ -1,0 +1,120 @@
+"""What a client proves itself with beyond a password: tokens of a function, a file or an issuer (KIP-768), and Kerberos' tickets.
+
+All of it may take long: it is asked for on a thread of its own, once for each login.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+from urllib.parse import quote, urlencode
+
+from ottla.client.errors import SettingError
+from ottla.client.security import SecureSettings
+from ottla.sasl.bearer import expiry_ms
+from ottla.sasl.gssapi import SecurityContext
+from ottla.sasl.mechanism import SaslFailed
+
+URL: Final = "sasl_oauthbearer_token_endpoint_url"
+EXTENSION: Final = "extension_"
+USED_FOR: Final = 0.8
+"""Of a token's life: then another one is fetched, so that a login that is renewed in time lasts longer."""
+FETCH_TIMEOUT_S: Final = 10
+
+Source = Callable[[], str]
+
+
+def source_of(settings: SecureSettings) -> Source:
+    """Where tokens come from, by settings that were checked. What it returns raises `SaslFailed`. Raises `SettingError`."""
+    callback, url = settings.sasl_oauthbearer_token_callback, settings.sasl_oauthbearer_token_endpoint_url
+    if callback is not None:
+        return lambda: _called(cast("Callable[[], object]", callback))
+    assert url is not None, "settings are checked"
+    from ottla.net.jwks import local_path
+
+    path = local_path(URL, url)
+    return (lambda: _read(path)) if path is not None else Issued(url, *settings.client_credentials()).token
+
+
+def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
+    """What is said to the broker beside the token (KIP-342)."""
+    return {name.removeprefix(EXTENSION): value for name, value in options.items() if name.startswith(EXTENSION)}
+
+
+def context_of(settings: SecureSettings, host: str) -> SecurityContext:
+    """Kerberos' context for a broker: with a keytab of `sasl_jaas_config`, or the tickets of `kinit`. Raises `SaslFailed`."""
+    from ottla.net.kerberos import Keytab, check_installed, initiator
+
+    options = settings.options()
+    try:
+        check_installed()
+        keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
+        if keytab is not None:
+            keytab.check("sasl_jaas_config")
+    except SettingError as error:
+        raise SaslFailed(str(error)) from None
+    return initiator(settings.service(), host, keytab)
+
+
+class Issued:
+    """Tokens that an issuer gives for an id and a secret. One is used by all links until most of its life is over."""
+
+    def __init__(self, url: str, client_id: str, client_secret: str, scope: str) -> None:
+        self._url = url
+        said = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}".encode()
+        self._headers = {
+            "Authorization": f"Basic {b64encode(said).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        self._body = urlencode({"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})).encode()
+        self._lock = threading.Lock()
+        self._token = ""
+        self._until_ms = 0.0
+
+    def token(self) -> str:
+        """Raises `SaslFailed`."""
+        with self._lock:
+            now_ms = time.time() * 1000
+            if now_ms >= self._until_ms:
+                self._token = self._fetched()
+                end_ms = expiry_ms(self._token)
+                self._until_ms = 0 if end_ms is None else now_ms + USED_FOR * (end_ms - now_ms)
+            return self._token
+
+    def _fetched(self) -> str:
+        from http.client import HTTPException
+
+        from ottla.net.jwks import fetch, reason
+
+        try:
+            answer = json.loads(fetch(self._url, FETCH_TIMEOUT_S, None, self._body, self._headers))
+            token = answer["access_token"]
+        except (OSError, HTTPException) as failure:
+            raise SaslFailed(f"{URL}: {reason(failure)}: check the URL, the id and the secret.") from None
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise SaslFailed(f"{URL}: {self._url} answers with no access_token: check that it is a token endpoint.") from None
+        if not isinstance(token, str):
+            raise SaslFailed(f"{URL}: {self._url} answers with an access_token that is no text: check that it is a token endpoint.")
+        return token.strip()
+
+
+def _called(callback: Callable[[], object]) -> str:
+    try:
+        token = callback()
+    except Exception as error:  # it is the user's, and may raise anything
+        raise SaslFailed(f"sasl_oauthbearer_token_callback raised {type(error).__name__}: {error}") from error
+    if not isinstance(token, str):
+        raise SaslFailed(f"sasl_oauthbearer_token_callback returned {type(token).__name__}: have it return the token as a text.")
+    return token
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SaslFailed(f"{URL}: {path} can't be read ({error}): put the token there.") from None
