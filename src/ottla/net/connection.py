@@ -77,6 +77,9 @@ class Owner(Protocol):
     backlogs: Tally
     unsent: Tally
 
+    unheard: set[Connection]
+    """Those of which nothing is read now."""
+
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Take in a new connection; returns who its peer is."""
 
@@ -369,6 +372,7 @@ class Connection(asyncio.BufferedProtocol):
         has_room = len(self._backlog) < most and not self._has_frame
         if has_room != self._reading and not self._closing:
             self._reading = has_room
+            (self._owner.unheard.discard if has_room else self._owner.unheard.add)(self)
             (self._transport.resume_reading if has_room else self._transport.pause_reading)()
 
     def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:

@@ -50,6 +50,10 @@ IDLE_WHEN_FULL_MS = 10_000
 MOST_CLOSED = 64
 """Where all connections are taken, so many are closed each second of those that said nothing for so long."""
 
+SWEPT_AT_ONCE = 500
+SWEPT_EVERY_S = 0.02
+"""So many connections are looked at in one turn for whether they are idle, and others a moment later."""
+
 CLOSED_AT_ONCE = 32
 """Connections closed in one turn, of those whose peers have left."""
 
@@ -76,6 +80,7 @@ class Server:
         self.unsent = Tally(UNSENT_BYTES)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
+        self.unheard: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._acceptors: list[Acceptor[Connection]] = []
         self._tls: list[ListenerTls] = []
@@ -156,6 +161,7 @@ class Server:
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
+        self.unheard.discard(connection)
         self._limits.leave(connection.host, connection.where.name)
         self.settle_soon()  # others may have waited for its memory
 
@@ -300,16 +306,25 @@ class Server:
     def _close_idle(self) -> None:
         """Close connections that sent nothing for `connections.max.idle.ms` and are owed nothing, or do not log in."""
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
+        self._close_some_idle(list(self._connections))
+
+    def _close_some_idle(self, left: list[Connection]) -> None:
+        """Look at some of these connections now, and at the others a moment later: there may be ten thousand."""
         now_ms = self.broker.clock.now().mono_ms
         idle_since = now_ms - self.broker.settings.connections_max_idle_ms
-        for connection in tuple(self._connections):
+        for connection in left[-SWEPT_AT_ONCE:]:
             login = connection.peer.authentication
+            if connection not in self._connections:
+                continue
             if login is not None and login.is_late(now_ms):
                 log.info("closed the connection of %s: it did not log in in time", connection, extra={"cause": "no login"})
                 connection.cut()
-            if connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
+            elif connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
                 (connection.cut if connection.unsent else connection.close)()
+        del left[-SWEPT_AT_ONCE:]
+        if left and not self._is_closed:
+            self._loop.call_later(SWEPT_EVERY_S, self._close_some_idle, left)
 
     def _make_room(self) -> bool:
         """Close those of all connections that have been idle for longest, once a second. Whether there were any."""
@@ -328,7 +343,7 @@ class Server:
         """Every second: end what is gone, and what holds memory that others wait for."""
         self._next_look = self._loop.call_later(LOOK_S, self._look)
         with self.door:
-            for connection in tuple(self._connections):
+            for connection in tuple(self.unheard):  # the others hear by themselves that they are cut
                 connection.look()
             self._handshakes.look()
             for tls in self._tls:

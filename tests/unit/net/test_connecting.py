@@ -7,7 +7,7 @@ import resource
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
 from ottla.broker.settings.kinds import LARGEST_INT
 from ottla.net import server as server_module
+from ottla.net.connection import Connection
 from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
 from ottla.net.limits import ConnectionLimits
 from ottla.testing import BrokerProcess
@@ -236,3 +237,50 @@ def test_what_the_system_allows_is_described_as_the_default() -> None:
         assert FEWEST <= settings.max_connections <= MOST_CONNECTIONS
         assert settings.changed({"max.connections": "7"}, {}).max_connections == 7
         assert settings.changed({}, {}).max_connections == settings.max_connections
+
+
+def test_what_looks_at_connections_each_second_looks_only_at_those_that_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Connection] = []
+    monkeypatch.setattr(Connection, "look", looked_at.append)
+    with ottla.Broker() as broker, closing(connect(broker.address, 20)) as many:
+        assert all(is_open(one) for one in many)
+        server = server_of(broker)
+        on_its_thread(broker, server._look)
+        assert looked_at == []
+        assert len(server._connections) == 20
+
+
+def test_many_idle_connections_are_closed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SWEPT_AT_ONCE", 3)
+    left: list[int] = []
+    close_some = server_module.Server._close_some_idle
+
+    def counted(server: server_module.Server, some: list[Connection]) -> None:
+        left.append(len(some))
+        close_some(server, some)
+
+    monkeypatch.setattr(server_module.Server, "_close_some_idle", counted)
+    with ottla.Broker(connections_max_idle_ms=0) as broker, closing(connect(broker.address, 10)) as many:
+        assert all(is_open(one) for one in many)
+        on_its_thread(broker, server_of(broker)._close_idle)
+        eventually(lambda: not connections_of(broker))
+    assert left[:4] == [10, 7, 4, 1]
+
+
+def server_of(broker: ottla.Broker) -> server_module.Server:
+    running = broker._running
+    assert running is not None
+    return running.server
+
+
+def on_its_thread(broker: ottla.Broker, call: Callable[[], None]) -> None:
+    """Call something on the broker's thread, and wait until that is done."""
+    done = threading.Event()
+
+    def called() -> None:
+        call()
+        done.set()
+
+    assert broker._loop is not None
+    broker._loop.call_soon_threadsafe(called)
+    assert done.wait(20)
