@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import group_starts, groups, spark, spark_formats, transaction_starts, transactions
+from bench import group_starts, groups, security, spark, spark_formats, transaction_starts, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, page
@@ -30,6 +30,8 @@ NOTES = (
     "__consumer_offsets that groups commit to, Apache Kafka none. From the page cache: with ottla.acks.all.sync=false there.",
     "Transactions: raw sockets, all producers played by one process; as those of Kafka 4, on 4 partitions. A producer that is "
     "told to come back later does so after 20 ms, as Kafka's own. From the page cache: with ottla.acks.all.sync=false there.",
+    "TLS: version 1.3, a certificate of an elliptic curve. SCRAM logins: raw sockets without TLS, eight at a time, with 4096 "
+    "iterations that the client has computed before.",
     "CPU is that of the broker's process. Requests and produce latencies: raw socket, ready-made frames, one record of 100 bytes.",
 )
 
@@ -96,6 +98,11 @@ def with_transactions(results: Results, divide: int, rounds: int) -> None:
         results.add(results.servers[0], figures)
 
 
+def with_security(results: Results, divide: int, rounds: int) -> None:
+    say("security")
+    security.measure(results, security.Sizes().divided(divide), rounds, alone=not results.has_peer)
+
+
 def machine() -> str:
     memory = psutil.virtual_memory().total / 2**30
     return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
@@ -108,6 +115,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
     parser.add_argument("--no-groups", action="store_true", help="leave groups out")
     parser.add_argument("--no-transactions", action="store_true", help="leave transactions out")
+    parser.add_argument("--no-security", action="store_true", help="leave TLS and logins out")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
     parser.add_argument("--beside", type=Path, metavar="DIR", help="measure another checkout of Ottla in Apache Kafka's place")
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
@@ -132,6 +140,8 @@ def main() -> int:
         with_groups(results, wanted.divide, wanted.rounds)
     if not wanted.no_transactions:
         with_transactions(results, wanted.divide, wanted.rounds)
+    if not wanted.no_security:
+        with_security(results, wanted.divide, wanted.rounds)
     wanted.to.write_text(page(results, machine()), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import quantiles
@@ -24,6 +24,7 @@ Figures = dict[str, float]
 PARTITIONS = 4
 CHUNK = 1000
 QUIET = {"log_level": 2}
+NOTHING: Mapping[str, object] = {}
 _names = itertools.count(1)
 
 
@@ -64,11 +65,12 @@ def has_leaders(admin: Any, name: str, partitions: int) -> bool:
     return len(found) == partitions and all(part.leader >= 0 for part in found)
 
 
-def new_producer(server: Server) -> Any:
+def new_producer(server: Server, settings: Mapping[str, object] = NOTHING) -> Any:
     return Producer(
         {
             **QUIET,
             "bootstrap.servers": server.address,
+            **settings,
             "acks": 1,
             "linger.ms": 5,
             "queue.buffering.max.messages": 4_000_000,
@@ -77,9 +79,9 @@ def new_producer(server: Server) -> Any:
     )
 
 
-def produce(server: Server, topic: str, count: int, size: int) -> float:
+def produce(server: Server, topic: str, count: int, size: int, settings: Mapping[str, object] = NOTHING) -> float:
     """Seconds until all are acknowledged (acks=1)."""
-    producer, value = new_producer(server), bytes(size)
+    producer, value = new_producer(server, settings), bytes(size)
     began = time.perf_counter()
     for number in range(count):
         producer.produce(topic, value, partition=number % PARTITIONS)
@@ -108,10 +110,10 @@ def finish(producer: Any, server: Server) -> None:
         raise RuntimeError(f"{server.name} did not acknowledge {left} records in 120 s")
 
 
-def consume(server: Server, topic: str, count: int) -> float:
+def consume(server: Server, topic: str, count: int, more: Mapping[str, object] = NOTHING) -> float:
     """Seconds until all have come, from the beginning."""
     settings = {"bootstrap.servers": server.address, "group.id": "bench", "enable.auto.commit": False, "fetch.min.bytes": 1}
-    consumer = Consumer({**settings, **QUIET, "queued.max.messages.kbytes": 200_000})
+    consumer = Consumer({**settings, **QUIET, **more, "queued.max.messages.kbytes": 200_000})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     came, began = 0, time.perf_counter()
     while came < count:
@@ -124,14 +126,14 @@ def consume(server: Server, topic: str, count: int) -> float:
     return took
 
 
-def records(server: Server, count: int, consumed: int, size: int, label: str) -> Figures:
+def records(server: Server, count: int, consumed: int, size: int, label: str, settings: Mapping[str, object] = NOTHING) -> Figures:
     """Produce `count` records of `size` bytes and consume the first `consumed`; CPU of the broker for each."""
     consumed = min(count, consumed)
     with topic_of(server, PARTITIONS) as topic:
         before = cpu_s(server)
-        produced_s = produce(server, topic, count, size)
+        produced_s = produce(server, topic, count, size, settings)
         between = cpu_s(server)
-        consumed_s = consume(server, topic, consumed)
+        consumed_s = consume(server, topic, consumed, settings)
         after = cpu_s(server)
     cpu_in, cpu_out = (between - before) * 1e6 / count, (after - between) * 1e6 / consumed
     return {

@@ -7,6 +7,7 @@ request, so that the broker's shows.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 
@@ -47,11 +48,11 @@ def produce_request(topic: str, records: bytes, *, acks: int, index: int = 0) ->
     return struct.pack(">i", len(frame)) + frame
 
 
-def connect(address: str) -> socket.socket:
+def connect(address: str, tls: ssl.SSLContext | None = None) -> socket.socket:
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)), timeout=30)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
+    return connection if tls is None else tls.wrap_socket(connection, server_hostname=host)
 
 
 def reply(connection: socket.socket) -> bytes:
@@ -72,12 +73,14 @@ def check(answer: bytes, topic: str) -> None:
         raise RuntimeError(f"the broker answered error {code}")
 
 
-def pipelined(address: str, topic: str, count: int, in_flight: int, records: int = 1) -> float:
-    """Seconds for `count` requests of `records` 100-byte records each, acks=1, with `in_flight` unanswered at any time."""
-    request = produce_request(topic, batch(bytes(100), records), acks=1)
-    with connect(address) as connection:
+def pipelined(
+    address: str, topic: str, count: int, in_flight: int, records: int = 1, *, size: int = 100, tls: ssl.SSLContext | None = None
+) -> float:
+    """Seconds for `count` requests of `records` records of `size` bytes, acks=1, with `in_flight` unanswered at any time."""
+    request = produce_request(topic, batch(bytes(size), records), acks=1)
+    with connect(address, tls) as connection:
         connection.sendall(request)
-        size = 4 + len(answer := reply(connection))
+        each = 4 + len(answer := reply(connection))
         check(answer, topic)
         began = time.perf_counter()
         connection.sendall(request * in_flight)
@@ -86,7 +89,7 @@ def pipelined(address: str, topic: str, count: int, in_flight: int, records: int
             rest += len(data := connection.recv(1 << 18))
             if not data:
                 raise EOFError("the broker closed the connection")
-            done, rest = divmod(rest, size)
+            done, rest = divmod(rest, each)
             received += done
             more = min(done, count - sent)
             if more > 0:

@@ -28,6 +28,11 @@ TARGETS = {
     "transactions of 10 records of 100 B, 20 producers, broker CPU, s per thousand": ("<=", 0.5),
     "transactions of 10 records of 100 B from the page cache, one producer, transactions/s": (">=", 4.0),
     "transactions of 10 records of 100 B from the page cache, 20 producers, transactions/s": (">=", 4.0),
+    "1 KB over TLS produce, records/s": (">=", 0.9),
+    "1 KB over TLS consume, records/s": (">=", 0.9),
+    "1 KB over TLS broker CPU, s per million in and out": ("<=", 1.0),
+    "1 KB over TLS produce, ready-made batches, records/s": (">=", 0.9),
+    "SCRAM-SHA-256 logins/s": (">=", 1.0),
     "100 members join a classic group, s": ("<=", 1.0),
     "1000 members of a consumer group settle, s": ("<=", 1.0),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -48,12 +49,14 @@ class Ottla:
 
     name = "Ottla"
 
-    def __init__(self, settings: dict[str, object] | None = None, checkout: Path | None = None) -> None:
+    def __init__(
+        self, settings: dict[str, object] | None = None, checkout: Path | None = None, arguments: Sequence[str] = ()
+    ) -> None:
         if checkout is not None:
             self.name = f"{self.name} of {checkout.name}"
         self._home = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
         environment = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve() / "src")}
-        self._broker = BrokerProcess(self._home / "data", settings or WITH_TWO_PHASES, environment=environment)
+        self._broker = BrokerProcess(self._home / "data", settings or WITH_TWO_PHASES, environment=environment, arguments=arguments)
         self.started_in_s = 0.0
 
     @property
