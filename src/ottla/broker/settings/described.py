@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ottla.broker.releases import Release
 from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
 from ottla.broker.settings.broker_log import LogSettings
+from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.group import GroupConfigs, group_value
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -67,10 +68,21 @@ def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
 
 
 def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
-    """Every setting of this broker."""
+    """Every setting of this broker, and what is set for one listener alone."""
     for name, setting in settings.DECLARED.items():
         if not setting.hidden:
             yield _described(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
+    for name in sorted({*settings.given, *settings.of_all_brokers, *settings.of_this_broker}.difference(settings.DECLARED)):
+        if (wanted := bare(name, settings.DECLARED)) in settings.DECLARED:
+            yield _of_listener(settings, name, settings.DECLARED[wanted])
+
+
+def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) -> DescribedSetting:
+    """A setting under the name that is for one listener."""
+    found = [
+        Synonym(name, setting.show(setting.parse(texts[name])), source) for texts, source in _sources(settings) if name in texts
+    ]
+    return _described(setting, found[0].value, tuple(found), read_only=True)._replace(name=name)  # Kafka calls it read-only
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
@@ -92,18 +104,22 @@ def _described(setting: Setting[object], value: str | None, synonyms: tuple[Syno
     )
 
 
-def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
-    """The sources, the strongest first and the default last; none if the setting itself has no value, whatever it falls back to."""
-    declared = settings.DECLARED
-    names = (name, *declared[name].falls_back)
-    sources = (
+def _sources(settings: BrokerSettings) -> tuple[tuple[Mapping[str, str], int], ...]:
+    """What was set where, the strongest first."""
+    return (
         (settings.of_this_broker, DYNAMIC_BROKER_CONFIG),
         (settings.of_all_brokers, DYNAMIC_DEFAULT_BROKER_CONFIG),
         (settings.given, STATIC_BROKER_CONFIG),
     )
+
+
+def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
+    """The sources, the strongest first and the default last; none if the setting itself has no value, whatever it falls back to."""
+    declared = settings.DECLARED
+    names = (name, *declared[name].falls_back)
     found = [
         Synonym(one, declared[one].show(declared[one].parse(texts[one])), source)
-        for texts, source in sources
+        for texts, source in _sources(settings)
         for one in names
         if one in texts
     ]
