@@ -12,7 +12,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from ottla import Admin  # noqa: E402  # what needs pyarrow comes after the look for it
-from ottla.client.errors import NotSupported  # noqa: E402  # as above
+from ottla.client.errors import KafkaError, NotSupported  # noqa: E402  # as above
 from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # as above
 from ottla.once.names import Work, prefix_of  # noqa: E402  # as above
 from ottla.once.steps import ENDLESS_MS  # noqa: E402  # as above
@@ -277,6 +277,18 @@ def test_brokers_that_tell_nothing_of_transactions_are_refused_before_anything_i
     with pytest.raises(NotSupported, match=r'before Kafka 3\.0 .* deliveryGuarantee "at-least-once"'):
         sink.worker(options=options).write(sink.work(0), rows("a"), recorded=True)
     assert sink.seen() == []
+
+
+@in_one_phase
+def test_a_topic_that_is_deleted_in_mid_run_stops_the_query_within_its_timeout(sink: OnceSink) -> None:
+    options = write_options({**sink.given, "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"})
+    worker, committer = sink.worker(options=options), sink.committer()
+    work = sink.work(0)
+    committer.commit(work, handed(worker.write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
+    sink.topics.remove(sink.topic)
+    with pytest.raises(KafkaError, match=f"^The records were not acknowledged .* Producing to {sink.topic}-.* create the topic"):
+        worker.write(sink.work(1), rows("b"), recorded=True)
+    assert sink.open_ids() == []
 
 
 @in_two_phases

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ottla.spark import count_misfits
+from ottla.spark.errors import OptionError
 from tests.spark.conftest import Topics
 
 Load = Callable[..., Any]
@@ -22,6 +24,8 @@ def save(frame: Any, topics: Topics, **options: str) -> None:
 
 
 def test_json_is_read_in_typed_columns_and_what_is_none_in_a_column_of_its_own(topics: Topics, load: Load) -> None:
+    from pyspark.sql import Observation
+
     topic, dead = topics.make(1), topics.make(1)
     good = {"carrier": "UA", "delay": 7, "at": "2013-01-01T10:00:00Z", "more": [1]}
     values = [json.dumps(good), "late", None, json.dumps({"delay": "x"})]
@@ -31,6 +35,11 @@ def test_json_is_read_in_typed_columns_and_what_is_none_in_a_column_of_its_own(t
     found = rows.selectExpr("value.carrier", "value.delay", "unix_seconds(value.at) as at", "corruptValue").collect()
     assert [tuple(row)[:3] for row in found] == [("UA", 7, 1357034400), *[(None, None, None)] * 3]
     assert [row.corruptValue and bytes(row.corruptValue) for row in found] == [None, b"late", None, b'{"delay": "x"}']
+    counted = Observation()
+    assert count_misfits(load(topic, **JSON), counted).count() == 4
+    assert counted.get["misfits"] == 2
+    with pytest.raises(OptionError, match="mode PERMISSIVE, and keep column corruptValue"):
+        count_misfits(load(topic))
     narrow = load(topic, "value STRUCT<delay: INT>, offset BIGINT", valueFormat="json", mode="DROPMALFORMED")
     assert sorted(row.offset for row in narrow.collect()) == [0, 2]
     with pytest.raises(Exception, match=re.escape(f"{topic}-0 at offset 1: its value does not fit valueFormat json")):

@@ -85,6 +85,11 @@ def last_values(address: str, topic: str) -> dict[bytes | None, Any]:
     return {each.key(): json.loads(each.value() or b"") for each in committed_records(address, topic, 1)}
 
 
+def last_sums(address: str, topic: str) -> dict[bytes | None, bytes | None]:
+    """The last value of each key of a topic of one partition."""
+    return {each.key(): each.value() for each in committed_records(address, topic, 1)}
+
+
 def put_transactions(address: str, topic: str) -> None:
     """Of four transactions, each with five records of one partition, every second one is aborted."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "linger.ms": 5})
@@ -192,10 +197,11 @@ def test_a_script_reads_topics_as_tables_and_writes_to_topics(
         (flights, "origin STRING, delay BIGINT"),
         (sums, None),
     ]
-    topics.produce(flights, [{"value": json.dumps({"origin": "JFK", "delay": 10}), "key": "again"}])
-    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 1), ("select-2", 1), (sums, 1)}
-    assert last_values(topics.address, sums) == {b"JFK": 100, b"EWR": 100}
-    assert len(committed_records(topics.address, sums, 1)) == 3, "a group that has not changed is not written again"
+    topics.produce(flights, [{"value": json.dumps({"origin": "JFK", "delay": 10}), "key": "again"}, {"value": "no JSON"}])
+    found = {(step.pipeline, step.rows, step.misfits) for step in run(pipeline)}
+    assert found == {(late, 2, 1), ("select-2", 2, 0), (sums, 2, 1)}
+    assert last_sums(topics.address, sums) == {b"JFK": b"100", b"EWR": b"100", None: None}
+    assert len(committed_records(topics.address, sums, 1)) == 4, "a group that has not changed is not written again"
     for view in ("flights", "late", f"`{flights}`"):
         spark.catalog.dropTempView(view.strip("`"))
 

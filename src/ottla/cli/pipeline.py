@@ -28,8 +28,9 @@ on where it was."""
 SQL = """Run a script of Spark's SQL over topics as tables. CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subscribe
 'topic') says what a topic's values hold; a topic that is not created is a table of records. Each INSERT INTO a topic runs on as a
 query of its own, and goes on where it was when the script is started again; the rows of each SELECT are shown."""
-TABLES = """Topics as tables: their partitions, how many offsets they span, and the columns of values that are JSON, as the last
-records show them. --sql prints statements that `ottla pipeline sql` takes before a script of one's own."""
+TABLES = """Topics as tables: their partitions, how many offsets they span, and the columns of their values, as a schema or the last
+records show them: JSON, unless --value-format or a registry says otherwise. --sql prints statements that `ottla pipeline sql` takes
+before a script of one's own."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -103,6 +104,11 @@ def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
     command = own.add_parser("tables", help="what columns topics have as tables", description=TABLES)
     command.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
     command.add_argument("--sql", action="store_true", help="print statements that create them")
+    formats = ("json", "csv", "avro", "protobuf", "arrow")
+    command.add_argument("--value-format", choices=formats, help="how values are encoded (default: JSON is looked for)")
+    command.add_argument("--value-schema", metavar="SCHEMA", help="the schema of avro or protobuf, or the file that has it")
+    command.add_argument("--schema-registry", metavar="URL|DIR", help="a registry: topics with a schema there have its columns")
+    command.add_argument("--delimiter", default=",", metavar="C", help="what stands between fields of csv (default a comma)")
     add_options(command)
     command.set_defaults(run=_tables)
 
@@ -236,11 +242,16 @@ def _tables(options: argparse.Namespace) -> int:
     from ottla.client.properties import values_of
     from ottla.client.settings import ConsumerSettings
     from ottla.errors import KafkaError
-    from ottla.pipelines.tables import tables
-    from ottla.spark.errors import OptionError
 
     try:
-        found = tables(options.bootstrap_server, options.topics, values_of(ConsumerSettings, client_texts(options)))
+        from ottla.pipelines.tables import ValuesOfTables, tables
+        from ottla.spark.errors import OptionError
+    except ImportError:
+        return fail("Tables need PySpark: pip install 'ottla[spark]'.")
+    values = ValuesOfTables(options.value_format, options.value_schema, options.schema_registry, options.delimiter)
+    try:
+        client = values_of(ConsumerSettings, client_texts(options))
+        found = tables(options.bootstrap_server, options.topics, client, values=values)
     except (KafkaError, OptionError) as error:
         return fail(str(error))
     headers = ("TOPIC", "PARTITIONS", "OFFSETS", "COLUMNS OF ITS VALUES")

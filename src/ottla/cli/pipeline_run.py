@@ -87,7 +87,8 @@ class ShownSteps:
 
 
 def line_of(step: PipelineStep) -> str:
-    """One step for people: what it took, how quickly, and what is left."""
+    """One step for people: what it took, how quickly, what is left, and what did not fit."""
     lag = "-" if step.lag is None else f"{step.lag:,}"
+    misfits = f"   {step.misfits:,} do not fit" if step.misfits else ""
     counts = f"{step.rows:>11,} rows {step.rows_per_second:>11,.0f} rows/s"
-    return f"{step.pipeline} {step.batch:>6} {counts}   {step.total_rows:>13,} in all   lag {lag}"
+    return f"{step.pipeline} {step.batch:>6} {counts}   {step.total_rows:>13,} in all   lag {lag}{misfits}"

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ottla.spark.formats.counted import MISFITS
 from ottla.spark.streams.progress import offsets_behind_latest
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One micro-batch, or one part of a replay. `lag`: rows that are there and not read yet; None where nobody knows."""
+    """One micro-batch, or one part of a replay. `lag`: rows that are there and not read yet; None where nobody knows.
+
+    `misfits`: rows whose value did not fit the columns of its table.
+    """
 
     pipeline: str
     batch: int
@@ -20,6 +24,7 @@ class PipelineStep:
     rows_per_second: float
     lag: int | None
     duration_ms: int
+    misfits: int = 0
 
     def as_row(self) -> dict[str, object]:
         return asdict(self)
@@ -47,5 +52,6 @@ class Steps:
         self._told = batch
         self._total_rows += rows
         duration_ms = int(progress.get("batchDuration") or progress.get("durationMs", {}).get("triggerExecution") or 0)
+        misfits = sum(int(told.get(MISFITS) or 0) for told in (progress.get("observedMetrics") or {}).values())
         rate = float(progress.get("processedRowsPerSecond") or 0.0)
-        return PipelineStep(self._pipeline, batch, rows, self._total_rows, round(rate, 1), lag_of(progress), duration_ms)
+        return PipelineStep(self._pipeline, batch, rows, self._total_rows, round(rate, 1), lag_of(progress), duration_ms, misfits)

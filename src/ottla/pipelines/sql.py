@@ -1,7 +1,7 @@
 """A script of SQL over topics as tables: each INSERT INTO becomes a query that runs on, each SELECT one whose rows are shown.
 
-A table with columns reads values of that shape (JSON unless option valueFormat says otherwise), and what else a record has is in
-`_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
+A table with columns or option valueFormat reads values of that shape (JSON unless that option says otherwise), and what else a
+record has is in `_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from ottla.pipelines.running import Tell, follow_all, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
 from ottla.spark.exactly_once.batches import write_once
+from ottla.spark.formats.choice import CORRUPT
+from ottla.spark.formats.counted import count_misfits
 from ottla.spark.kafka_options import secured, security_of
 
 if TYPE_CHECKING:
@@ -101,11 +103,9 @@ class Script:
         self._tables[table.name] = table
         given = {"startingOffsets": "earliest", **self._wanted.options, **table.options}
         given = {"kafka.bootstrap.servers": self._wanted.servers, "subscribe": table.name, **given}
-        if table.columns is None:
-            rows = self._spark.readStream.format("ottla").options(**given).load()
-        else:
-            given = {"valueFormat": "json", "valueSchema": table.columns, **given}
-            rows = self._spark.readStream.format("ottla").options(**given).load()
+        rows = self._spark.readStream.format("ottla").options(**shaped(table), **given).load()
+        if "value" in rows.columns and rows.schema["value"].dataType.typeName() == "struct":
+            rows = count_misfits(rows, f"misfits of {table.name}") if CORRUPT["value"] in rows.columns else rows
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
         rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
 
@@ -143,6 +143,17 @@ class Script:
         checkpoint = str(self._state.checkpoint / name)
         ready = [each.option("checkpointLocation", checkpoint).queryName(name).trigger(**trigger) for each in ways]
         self._running[name] = started(ready)
+
+
+def shaped(table: CreateTable) -> dict[str, str]:
+    """The options that a table's columns stand for, where its own do not say otherwise. Raises `PipelineError`."""
+    own = {name.lower(): value for name, value in table.options.items()}
+    if table.columns is None:
+        return {}
+    if own.get("valueformat", "").lower() == "protobuf":
+        raise PipelineError(f"Table {table.name} has the columns of its schema, as its values are messages: leave out its own.")
+    found = {"valueFormat": "json", "valueSchema": table.columns}
+    return {name: value for name, value in found.items() if name.lower() not in own}
 
 
 def packed(rows: DataFrame) -> DataFrame:

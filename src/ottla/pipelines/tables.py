@@ -1,19 +1,26 @@
-"""Topics as tables: what columns their values have, found by looking at the last records of each. Needs Arrow; starts no Spark."""
+"""Topics as tables: what columns their values have, as a schema says, or the last records of each. Needs Arrow; starts no Spark."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
 
 from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.net.client.admin import Admin
 from ottla.net.client.range_reader import RangeReader
 from ottla.spark.brokers import Brokers
+from ottla.spark.errors import OptionError
+from ottla.spark.formats.choice import Format
+from ottla.spark.formats.ddl import quoted, text_of
+from ottla.spark.formats.registry import registry_of, subject_of
+from ottla.spark.formats.schemas import values_type
 from ottla.spark.options import TopicSelection
 
 if TYPE_CHECKING:
@@ -25,36 +32,125 @@ LOOKED_AT = 200
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A topic as a table. `offsets`: how many offsets it spans. `columns`: DDL, where its values are JSON objects."""
+    """A topic as a table. `offsets`: how many offsets it spans. `columns`: DDL, where it is known what its values hold.
+
+    `options` say how its values are read, where they are not JSON.
+    """
 
     name: str
     partitions: int
     offsets: int
     columns: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def as_sql(self) -> str:
         """The statement that creates the table for `ottla pipeline sql`."""
         name = self.name if self.name.isidentifier() else f"`{self.name}`"
-        shape = f" ({self.columns})" if self.columns is not None else ""
-        return f"CREATE TABLE {name}{shape} USING ottla OPTIONS (subscribe '{self.name}');"
+        has_schema = self.options.keys() & {"valueSchema", "schemaRegistry"}
+        shape = "" if self.columns is None or has_schema else f" ({self.columns})"
+        options = {"subscribe": self.name, **self.options}
+        told = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        return f"CREATE TABLE {name}{shape} USING ottla OPTIONS ({told});"
 
 
-def tables(servers: str, topics: Sequence[str] = (), client: Mapping[str, Any] = MappingProxyType({})) -> list[TopicTable]:
+@dataclass(frozen=True, slots=True)
+class ValuesOfTables:
+    """How values are encoded, as the options of the Spark source say it. Without a format they are taken for JSON.
+
+    With a registry, topics that have a schema there have its columns, and all others are as without one.
+    """
+
+    format_name: str | None = None
+    schema: str | None = None
+    registry: str | None = None
+    delimiter: str = ","
+
+
+def tables(
+    servers: str,
+    topics: Sequence[str] = (),
+    client: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    values: ValuesOfTables | None = None,
+) -> list[TopicTable]:
     """The topics asked for, or all, as tables. Raises `OptionError` for one that does not exist, and the client's errors."""
     settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
     with Admin(servers, **settings.secured()) as admin:
         names = list(topics) or admin.list_topics()
-    return [_table(settings, name) for name in names]
+    return [_table(settings, name, values or ValuesOfTables()) for name in names]
 
 
-def _table(settings: ConsumerSettings, topic: str) -> TopicTable:
+def _table(settings: ConsumerSettings, topic: str, values: ValuesOfTables) -> TopicTable:
     with Brokers(settings) as brokers:
         partitions = brokers.partitions(TopicSelection(topics=(topic,)))
         starts, ends = brokers.earliest(partitions), brokers.latest(partitions)
-    values: list[bytes] = []
+    offsets = sum(ends[where] - starts[where] for where in partitions)
+    known = of_schema(topic, values)
+    if known is not None:
+        return TopicTable(topic, len(partitions), offsets, *known)
+    found: list[bytes] = []
     for where in partitions:
-        values += _values(settings, where, max(starts[where], ends[where] - LOOKED_AT), ends[where])
-    return TopicTable(topic, len(partitions), sum(ends[where] - starts[where] for where in partitions), columns_of(values))
+        found += _values(settings, where, max(starts[where], ends[where] - LOOKED_AT), ends[where])
+    return TopicTable(topic, len(partitions), offsets, *of_values(found, values))
+
+
+def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] | None:
+    """The columns of a schema and the options that name it; None where there is none. Raises `OptionError`."""
+    name, options = values.format_name, {}
+    if values.registry is not None:
+        newest = registry_of(values.registry).latest(subject_of(topic, "value"), "avro")
+        if newest is None or not newest.format_name:
+            return None
+        name, options = newest.format_name, {"schemaRegistry": values.registry}
+    elif values.schema is not None and name is not None:
+        options = {"valueSchema": values.schema}
+    if name is None or not options:
+        return None
+    chosen = Format(name, values.schema if values.registry is None else None, values.registry)
+    kind = values_type("value", chosen, [topic])
+    assert isinstance(kind, StructType), "values with a format are structs"
+    return text_of(kind), {"valueFormat": name, **options}
+
+
+def of_values(found: Sequence[bytes], values: ValuesOfTables) -> tuple[str | None, dict[str, str]]:
+    """The columns of these values, None where they have none or others, and the options to read them."""
+    if values.format_name == "csv":
+        separated = {} if values.delimiter == "," else {"delimiter": values.delimiter}
+        return columns_of_csv(found, values.delimiter), {"valueFormat": "csv", **separated}
+    if values.format_name == "arrow":
+        return columns_of_arrow(found), {"valueFormat": "arrow"}
+    if values.format_name in ("avro", "protobuf"):
+        raise OptionError(f"Values of {values.format_name} do not tell their columns: name their schema, or a registry.")
+    return columns_of(found), {}
+
+
+def columns_of_csv(found: Sequence[bytes], delimiter: str) -> str | None:
+    """Columns c0, c1 … of rows without a header."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not found:
+        return None
+    many = csv.ReadOptions(autogenerate_column_names=True, use_threads=False)
+    parsed = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    try:
+        rows = csv.read_csv(io.BytesIO(b"\n".join(found)), many, parsed)
+    except pa.ArrowInvalid:
+        return None
+    return ", ".join(f"c{at} {type_of(column.type)}" for at, column in enumerate(rows.schema))
+
+
+def columns_of_arrow(found: Sequence[bytes]) -> str | None:
+    """The columns that the last value says it has."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not found:
+        return None
+    try:
+        return text_of(from_arrow_schema(pa.ipc.open_stream(found[-1]).schema))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _values(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> list[bytes]:
@@ -87,7 +183,7 @@ def columns_of(values: Sequence[bytes]) -> str | None:
         found = json.read_json(io.BytesIO(b"\n".join(lines)), read_options=json.ReadOptions(use_threads=False)).schema
     except pa.ArrowInvalid:
         return None
-    return ", ".join(f"{_quoted(column.name)} {type_of(column.type)}" for column in found)
+    return ", ".join(f"{quoted(column.name)} {type_of(column.type)}" for column in found)
 
 
 def type_of(kind: pa.DataType) -> str:
@@ -95,12 +191,8 @@ def type_of(kind: pa.DataType) -> str:
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {type_of(field.type)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_of(field.type)}' for field in kind)}>"
     if pa.types.is_list(kind):
         return f"ARRAY<{type_of(kind.value_type)}>"
     plain = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
     return plain.get(kind, "STRING")
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"

@@ -9,5 +9,6 @@ never a broker's insides.
 from __future__ import annotations
 
 from ottla.spark.exactly_once.batches import write_once
+from ottla.spark.formats.counted import count_misfits
 
-__all__ = ["write_once"]
+__all__ = ["count_misfits", "write_once"]

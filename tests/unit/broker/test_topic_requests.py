@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from ottla.broker.handlers import metadata as metadata_handlers
 from ottla.cluster import layout
 from ottla.ports import RegistryDamaged
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -189,6 +190,14 @@ def test_a_topic_that_metadata_makes_is_complete_at_once(version: int) -> None:
     (seen,) = metadata(machine, "made", version=version, auto=True)
     assert (seen.error_code, len(seen.partitions)) == (NONE, 2)
     assert all(part.leader_id == 1 and part.error_code == NONE for part in seen.partitions)
+
+
+def test_a_topic_that_another_request_makes_meanwhile_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    create(machine, topic("made", 2))
+    monkeypatch.setattr(metadata_handlers, "_missing", lambda cluster, asked: ["made"])  # as it was a moment ago
+    (seen,) = metadata(machine, "made", auto=True)
+    assert (seen.error_code, len(seen.partitions)) == (NONE, 2)
 
 
 def test_metadata_makes_no_topic_that_nobody_wants() -> None:

@@ -36,6 +36,13 @@ def test_a_batch_is_told_once_with_the_sum_so_far() -> None:
     assert (second.total_rows, second.lag) == (14, None)
 
 
+def test_values_that_do_not_fit_are_counted_over_all_tables() -> None:
+    told = progress(0, 9) | {"observedMetrics": {"misfits of a": {"misfits": 2}, "misfits of b": {"misfits": 1}, "own": {"n": 5}}}
+    step = Steps("sql").take(told)
+    assert step is not None
+    assert step.misfits == 3
+
+
 def test_offsets_of_other_sources_are_passed_over() -> None:
     told = progress(0, 1, endOffset=7, latestOffset={"logOffset": 3})
     step = Steps("sql").take(told)

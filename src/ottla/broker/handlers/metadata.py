@@ -30,6 +30,7 @@ from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     NONE,
+    TOPIC_ALREADY_EXISTS,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -127,8 +128,9 @@ def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: 
         names = missing[start : start + MADE_AT_ONCE]
         yield from rooms.logs.free_slowly(names)
         decisions = yield from rooms.topics.create_named(names, request.now)
-        refused |= {decision.name: decision.error_code for decision in decisions if decision.error_code}
-        made = [decision.name for decision in decisions if decision.is_made]
+        # What another request has made meanwhile is there, or soon will be.
+        made = [decision.name for decision in decisions if decision.is_made or decision.error_code == TOPIC_ALREADY_EXISTS]
+        refused |= {decision.name: decision.error_code for decision in decisions if decision.name not in made}
         yield from awaited(rooms.later, rooms.logs.reply(MetadataResponse(), made, request.now))
         yield None
     return _named(request, rooms, refused)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.client.errors import KafkaError
+from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.lane import Identity
 from ottla.client.settings import ProducerSettings
 from ottla.net.client.handing_producer import HandingProducer
@@ -50,8 +50,10 @@ class OnceWriter:
         looks_first, self._has_written = not self._has_written, True
         try:
             return run(writing(work, self._ids, recorded=recorded, looks_first=looks_first), task.carry_out)
-        except BaseException:
+        except BaseException as error:
             task.discard()
+            if isinstance(error, TransactionAbortable) and isinstance(error.__cause__, KafkaError):
+                raise error.__cause__ from None  # nobody here aborts by hand: the cause is what a person can do something about
             raise
 
     def close(self) -> None:

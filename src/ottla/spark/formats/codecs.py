@@ -113,8 +113,8 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
 
     schema_id: int | None = None
     if chosen.schema is None:
-        schema_id, text = newest(place, column, chosen, topic)
-        held, message = base64.b64decode(text), ""
+        found = newest(place, column, chosen, topic)
+        schema_id, held, message = found.schema_id, base64.b64decode(found.text), ""
     else:
         held, message = descriptors_of(column, chosen)
     schema = read(held, message, f"{column}Schema")

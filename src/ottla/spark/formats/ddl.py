@@ -140,6 +140,26 @@ class _DdlReader:
         return types.DecimalType(*map(int, numbers)) if len(numbers) > 1 else types.DecimalType(int(numbers[0]), 0)
 
 
+def text_of(columns: types.StructType) -> str:
+    """Columns as `columns_of` reads them."""
+    return ", ".join(f"{quoted(field.name)} {_type_text(field.dataType)}" for field in columns)
+
+
+def _type_text(kind: types.DataType) -> str:
+    if isinstance(kind, types.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {_type_text(field.dataType)}' for field in kind)}>"
+    if isinstance(kind, types.ArrayType):
+        return f"ARRAY<{_type_text(kind.elementType)}>"
+    if isinstance(kind, types.MapType):
+        return f"MAP<{_type_text(kind.keyType)}, {_type_text(kind.valueType)}>"
+    return kind.simpleString().upper()
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in DDL."""
+    return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
+
+
 def columns_of(text: str, option: str) -> types.StructType:
     """The columns that a text names, with or without STRUCT< > around them. Raises `OptionError`, which names the option."""
     try:

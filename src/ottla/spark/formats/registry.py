@@ -34,6 +34,7 @@ class Registered(NamedTuple):
 
     schema_id: int
     text: str
+    format_name: str = ""
 
 
 class SchemaRegistry(Protocol):
@@ -67,7 +68,7 @@ class HttpRegistry:
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
         found = self._version(subject, "latest", format_name)
-        return None if found is None else Registered(int(str(found["id"])), self._text(found, format_name))
+        return None if found is None else Registered(int(str(found["id"])), self._text(found, format_name), _format_of(found))
 
     def _version(self, subject: str, version: object, format_name: str) -> dict[str, Any] | None:
         return self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}{_query(format_name)}")
@@ -131,6 +132,12 @@ def _query(format_name: str) -> str:
     return "?format=serialized" if format_name == PROTOBUF else ""
 
 
+def _format_of(found: dict[str, Any]) -> str:
+    """A schema whose type is not told is one of Avro."""
+    formats = {type_name: name for name, type_name in TYPES.items()}
+    return formats.get(str(found.get("schemaType") or TYPES["avro"]), "")
+
+
 def _one_file(text: str) -> str:
     """The descriptor of the one file in a set, in base64. Raises `OptionError` where it imports others."""
     *imported, (_, file) = files_of(base64.b64decode(text))
@@ -158,7 +165,8 @@ class DirectoryRegistry:
         if not files:
             return None
         newest = max(files, key=lambda path: int(path.stem))
-        return Registered(int(newest.stem), _read(newest))
+        formats = {suffix: name for name, suffix in SUFFIXES.items()}
+        return Registered(int(newest.stem), _read(newest), formats.get(newest.suffix, ""))
 
     def register(self, subject: str, format_name: str, text: str) -> int:
         own = self._directory / subject
