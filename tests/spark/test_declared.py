@@ -24,6 +24,8 @@ def test_a_declared_pipeline_reads_topics_and_writes_to_one() -> None:
         java_home()
     except NoJava as missing:
         pytest.skip(str(missing))
-    run = subprocess.run([sys.executable, "-m", "examples.declared"], cwd=ROOT, capture_output=True, text=True, timeout=220)
+    run = subprocess.run(
+        [sys.executable, "-m", "examples.declared", "--changes"], cwd=ROOT, capture_output=True, text=True, timeout=220
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "As it should be." in run.stdout
