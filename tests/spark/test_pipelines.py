@@ -22,6 +22,7 @@ from ottla.pipelines.sql import SqlPipeline
 from ottla.pipelines.tables import tables
 from tests.spark.conftest import Topics
 
+pytestmark = pytest.mark.timeout(400)  # Spark is slow where cores are loaded
 Run = Callable[[Pipeline], list[PipelineStep]]
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -136,6 +137,7 @@ def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
         state_directory=tmp_path / "late",
     )  # fmt: skip
     assert sum(step.rows for step in run(late)) == 3
+    assert len(held(topics.address, late.into or "")) == 3
 
 
 @pytest.mark.slow

@@ -101,10 +101,12 @@ def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     if absent or not spans:
         what = f"nothing of topic {min(absent)}" if absent else "no records"
         raise PipelineError(f"The archive in {wanted.directory} holds {what} of the time asked for: name others.")
-    counts = {} if wanted.by_key else partition_counts(spans)
-    if wanted.into is not None and counts:
+    counts = partition_counts(spans)
+    if wanted.into is not None:
         counts = {wanted.into: max(counts.values())}
     with Admin(wanted.servers, **secured(wanted.options)) as admin:
+        if wanted.by_key:  # keys go with any number of partitions
+            counts = {name: counts[name] for name in counts.keys() - set(admin.list_topics(internal=True))}
         make_missing(admin, counts)
     return {"parts": as_json(parts_of(spans, wanted.rows_per_part)), "rows": sum(span.rows for span in spans)}
 
