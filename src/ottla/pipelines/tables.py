@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
-
 from ottla.client.settings import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.net.client.admin import Admin
@@ -96,6 +94,8 @@ def _table(settings: ConsumerSettings, topic: str, values: ValuesOfTables) -> To
 
 def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] | None:
     """The columns of a schema and the options that name it; None where there is none. Raises `OptionError`."""
+    from pyspark.sql.types import StructType
+
     name, options = values.format_name, {}
     if values.registry is not None:
         newest = registry_of(values.registry).latest(subject_of(topic, "value"), "avro")
