@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import decode, features, log, pipeline, protocol, quota, registry, serve, transactions, user
+    from ottla.cli import acl, decode, features, log, pipeline, protocol, quota, registry, serve, transactions, user
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     features.add_to(commands)
     quota.add_to(commands)
     user.add_to(commands)
+    acl.add_to(commands)
     pipeline.add_to(commands)
     return parser
 

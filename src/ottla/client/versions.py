@@ -20,6 +20,7 @@ DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, CONSUMER_GROUP_DESCRIBE = 21, 44, 69
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, WRITE_TXN_MARKERS = 57, 61, 65, 66, 27
 DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 DESCRIBE_USER_SCRAM_CREDENTIALS, ALTER_USER_SCRAM_CREDENTIALS = 50, 51
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
@@ -56,6 +57,9 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
     UPDATE_FEATURES: (0, 2),
+    DESCRIBE_ACLS: (1, 3),
+    CREATE_ACLS: (1, 3),
+    DELETE_ACLS: (1, 3),
     DESCRIBE_CLIENT_QUOTAS: (0, 1),
     ALTER_CLIENT_QUOTAS: (0, 1),
     DESCRIBE_PRODUCERS: (0, 0),
@@ -95,6 +99,9 @@ _INSTEAD = {
     DESCRIBE_PRODUCERS: "only brokers since Kafka 2.8 tell of producers. Give the producer's id and epochs, or use a newer broker.",
     LIST_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
     DESCRIBE_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
+    DESCRIBE_ACLS: "rules about prefixes came with Kafka 2.0.",
+    CREATE_ACLS: "rules about prefixes came with Kafka 2.0.",
+    DELETE_ACLS: "rules about prefixes came with Kafka 2.0.",
     UPDATE_FEATURES: "features came with Kafka 2.7.",
     DESCRIBE_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
     ALTER_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
+from ottla.client.acl_admin import AclRule
 from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.feature_admin import ClusterFeatures
 from ottla.client.keywords import AdminKeywords
@@ -259,3 +260,15 @@ class Admin:
     def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         self._background.run(self._async.remove_user(name, mechanism=mechanism))
+
+    def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
+        """The rules of access (KIP-140): all, or those of a principal ("User:alice"), about a type of resource, about a name."""
+        return self._background.run(self._async.list_acls(principal, resource, name))
+
+    def create_acls(self, rules: Iterable[AclRule]) -> None:
+        """Make rules of access. Raises `SettingError` for words that Kafka has not, `BrokerError` for what cannot be a rule."""
+        self._background.run(self._async.create_acls(rules))
+
+    def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
+        """Delete exactly these rules of access; those that there were."""
+        return self._background.run(self._async.delete_acls(rules))

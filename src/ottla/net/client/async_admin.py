@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
-from ottla.client import admin, user_admin
+from ottla.client import acl_admin, admin, user_admin
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import NotSupported, raise_for
 from ottla.client.feature_admin import (
@@ -49,11 +49,14 @@ from ottla.client.versions import (
     ALTER_USER_SCRAM_CREDENTIALS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
+    CREATE_ACLS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_ACLS,
     DELETE_GROUPS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_ACLS,
     DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
@@ -69,6 +72,7 @@ from ottla.net.client.cluster import Cluster
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.api.delete_acls import DeleteAclsResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.list_groups import ListGroupsRequest
@@ -416,3 +420,28 @@ class AsyncAdmin:
     async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         await self._change(ALTER_USER_SCRAM_CREDENTIALS, user_admin.remove_request(name, mechanism), user_admin.check_altered)
+
+    async def list_acls(
+        self, principal: str | None = None, resource: str | None = None, name: str | None = None
+    ) -> list[acl_admin.AclRule]:
+        """The rules of access (KIP-140): all, or those of a principal ("User:alice"), about a type of resource, about a name."""
+        request = acl_admin.describe_request(principal, resource, name)
+
+        async def ask() -> list[acl_admin.AclRule]:
+            return acl_admin.read_rules(await self._cluster.ask_any(DESCRIBE_ACLS, request))
+
+        return await self._cluster.retried(ask)
+
+    async def create_acls(self, rules: Iterable[acl_admin.AclRule]) -> None:
+        """Make rules of access. Raises `SettingError` for words that Kafka has not, `BrokerError` for what cannot be a rule."""
+        await self._change(CREATE_ACLS, acl_admin.create_request(rules), acl_admin.check_created)
+
+    async def delete_acls(self, rules: Iterable[acl_admin.AclRule]) -> list[acl_admin.AclRule]:
+        """Delete exactly these rules of access; those that there were."""
+        deleted: list[acl_admin.AclRule] = []
+
+        def read(answer: DeleteAclsResponse) -> None:
+            deleted[:] = acl_admin.read_deleted(answer)
+
+        await self._change(DELETE_ACLS, acl_admin.delete_request(rules), read)
+        return deleted

@@ -1,0 +1,152 @@
+"""What an admin client asks about rules of access (KIP-11, KIP-140). Makes requests and reads answers; sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla.client.errors import raise_for
+from ottla.errors import SettingError
+from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional-id": 5, "delegation-token": 6, "user": 7}
+PATTERNS: Final = {"literal": 3, "prefixed": 4}
+OPERATIONS: Final = {
+    "all": 2,
+    "read": 3,
+    "write": 4,
+    "create": 5,
+    "delete": 6,
+    "alter": 7,
+    "describe": 8,
+    "cluster-action": 9,
+    "describe-configs": 10,
+    "alter-configs": 11,
+    "idempotent-write": 12,
+    "create-tokens": 13,
+    "describe-tokens": 14,
+    "two-phase-commit": 15,
+}
+PERMISSIONS: Final = {"deny": 2, "allow": 3}
+ANY: Final = 1
+
+
+class AclRule(NamedTuple):
+    """One rule: `principal` ("User:name") is allowed or denied `operation`, from `host`, on what `pattern` and `name` say.
+
+    Words are those of Kafka's tools in small letters: resource "topic", "group", "cluster", "transactional-id"; pattern "literal"
+    or "prefixed"; operation "read", "describe-configs"; permission "allow" or "deny".
+    """
+
+    principal: str
+    operation: str
+    resource: str
+    name: str
+    pattern: str = "literal"
+    host: str = "*"
+    permission: str = "allow"
+
+
+def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
+    """Raises `SettingError` for a word that Kafka has not."""
+    return CreateAclsRequest(
+        creations=[
+            CreateAclsRequest.AclCreation(
+                resource_type=_number(RESOURCES, rule.resource),
+                resource_name=rule.name,
+                resource_pattern_type=_number(PATTERNS, rule.pattern),
+                principal=rule.principal,
+                host=rule.host,
+                operation=_number(OPERATIONS, rule.operation),
+                permission_type=_number(PERMISSIONS, rule.permission),
+            )
+            for rule in rules
+        ]
+    )
+
+
+def check_created(answer: CreateAclsResponse) -> None:
+    """Raises `BrokerError`."""
+    for result in answer.results:
+        raise_for(result.error_code, "A rule of access", result.error_message)
+
+
+def describe_request(principal: str | None, resource: str | None, name: str | None) -> DescribeAclsRequest:
+    """Raises `SettingError`."""
+    return DescribeAclsRequest(
+        resource_type_filter=ANY if resource is None else _number(RESOURCES, resource),
+        resource_name_filter=name,
+        pattern_type_filter=ANY,
+        principal_filter=principal,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+
+
+def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
+    """The rules, sorted. Raises `BrokerError`."""
+    raise_for(answer.error_code, "Describing rules of access", answer.error_message)
+    return sorted(
+        AclRule(
+            acl.principal,
+            _word(OPERATIONS, acl.operation),
+            _word(RESOURCES, found.resource_type),
+            found.resource_name,
+            _word(PATTERNS, found.pattern_type),
+            acl.host,
+            _word(PERMISSIONS, acl.permission_type),
+        )
+        for found in answer.resources
+        for acl in found.acls
+    )
+
+
+def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
+    """For exactly these. Raises `SettingError`."""
+    return DeleteAclsRequest(
+        filters=[
+            DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=_number(RESOURCES, rule.resource),
+                resource_name_filter=rule.name,
+                pattern_type_filter=_number(PATTERNS, rule.pattern),
+                principal_filter=rule.principal,
+                host_filter=rule.host,
+                operation=_number(OPERATIONS, rule.operation),
+                permission_type=_number(PERMISSIONS, rule.permission),
+            )
+            for rule in rules
+        ]
+    )
+
+
+def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
+    """The rules that were deleted, sorted. Raises `BrokerError`."""
+    deleted = []
+    for result in answer.filter_results:
+        raise_for(result.error_code, "Deleting rules of access", result.error_message)
+        deleted += [
+            AclRule(
+                acl.principal,
+                _word(OPERATIONS, acl.operation),
+                _word(RESOURCES, acl.resource_type),
+                acl.resource_name,
+                _word(PATTERNS, acl.pattern_type),
+                acl.host,
+                _word(PERMISSIONS, acl.permission_type),
+            )
+            for acl in result.matching_acls
+        ]
+    return sorted(deleted)
+
+
+def _number(words: dict[str, int], word: str) -> int:
+    if word not in words:
+        raise SettingError(f"{word!r} is none of the words for a rule of access: choose one of {', '.join(words)}.")
+    return words[word]
+
+
+def _word(words: dict[str, int], number: int) -> str:
+    return next((word for word, known in words.items() if known == number), "unknown")
