@@ -1,4 +1,4 @@
-"""Brokers that keep rules of access, to be asked as one user or another: Ottla as a machine, and a real Apache Kafka."""
+"""Brokers that keep rules of access, to be asked as one user or another: Ottla as a process or a machine, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from typing import Any
 from bench.apache_kafka import ApacheKafka, free_port
 from ottla.broker.serving.request import Close
 from ottla.broker.settings.broker_access import BY_RULES
+from ottla.testing import BrokerProcess
 from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.api.sasl_handshake import SaslHandshakeRequest
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.acl_cases import ADMIN, CLOSED, USERS, Ask
 from tests.support.machine import Machine
+from tests.support.peers import QUICK
+from tests.support.secured import plain_users
+from tests.support.watched import served
 
+PASSWORDS = {name: name for name in (ADMIN, *USERS)}
 RULES_DECIDE = {"authorizer.class.name": BY_RULES[0], "super.users": f"User:{ADMIN};User:ANONYMOUS"}
 
 
@@ -80,11 +85,28 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 @contextmanager
+def ottla_of_users(home: Path) -> Iterator[Ask]:
+    """A broker of Ottla's in a process of its own, with a listener for SASL/PLAIN."""
+    port = free_port()
+    settings: dict[str, object] = {
+        **QUICK,
+        **RULES_DECIDE,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": plain_users(PASSWORDS),
+    }
+    listen = ("--listen", f"127.0.0.1:{port},security=SASL_PLAINTEXT,name=LOGIN")
+    with BrokerProcess(home / "data", served(settings), arguments=listen):
+        connections = SaslConnections(port)
+        try:
+            yield connections.ask
+        finally:
+            connections.close()
+
+
+@contextmanager
 def kafka_of_users(home: Path) -> Iterator[Ask]:
     """A real Apache Kafka with its StandardAuthorizer and a listener for SASL/PLAIN. Raises `Unavailable`."""
     kafka, port = ApacheKafka(home), free_port()
-    users = " ".join(f'user_{name}="{name}"' for name in (ADMIN, *USERS))
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     kafka.settings = {
         **RULES_DECIDE,
         "listeners": (
@@ -93,7 +115,7 @@ def kafka_of_users(home: Path) -> Iterator[Ask]:
         "advertised.listeners": f"PLAINTEXT://{kafka.address},SASL_PLAINTEXT://127.0.0.1:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_users(PASSWORDS),
         "connections.max.idle.ms": 600_000,
     }
     with kafka:

@@ -15,7 +15,7 @@ import pytest
 from bench.apache_kafka import Unavailable
 from ottla.broker.serving.routes import all_routes
 from tests.support.acl_cases import ASKED, World, cases
-from tests.support.acl_peers import MachineOfUsers, kafka_of_users
+from tests.support.acl_peers import kafka_of_users, ottla_of_users
 from tests.support.recorded import recorded
 
 SEEN = Path(__file__).with_name("acl_answers.json")
@@ -25,13 +25,9 @@ OF_EACH = {key: list(group) for key, group in groupby(cases(), key=lambda case: 
 
 @pytest.fixture(scope="module")
 def world(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    if peer_name == "ottla":
-        world = World(MachineOfUsers().ask)
-        world.prepare()
-        yield world
-        return
+    start = ottla_of_users if peer_name == "ottla" else kafka_of_users
     try:
-        with kafka_of_users(tmp_path_factory.mktemp("acls") / "kafka") as ask:
+        with start(tmp_path_factory.mktemp("acls") / "broker") as ask:
             world = World(ask)
             world.prepare()
             yield world
