@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
 from ottla.client import acl_admin, admin, user_admin
+from ottla.client.acl_admin import AclRule
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import NotSupported, raise_for
 from ottla.client.feature_admin import (
@@ -421,24 +422,22 @@ class AsyncAdmin:
         """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         await self._change(ALTER_USER_SCRAM_CREDENTIALS, user_admin.remove_request(name, mechanism), user_admin.check_altered)
 
-    async def list_acls(
-        self, principal: str | None = None, resource: str | None = None, name: str | None = None
-    ) -> list[acl_admin.AclRule]:
+    async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
         """The rules of access (KIP-140): all, or those of a principal ("User:alice"), about a type of resource, about a name."""
         request = acl_admin.describe_request(principal, resource, name)
 
-        async def ask() -> list[acl_admin.AclRule]:
+        async def ask() -> list[AclRule]:
             return acl_admin.read_rules(await self._cluster.ask_any(DESCRIBE_ACLS, request))
 
         return await self._cluster.retried(ask)
 
-    async def create_acls(self, rules: Iterable[acl_admin.AclRule]) -> None:
+    async def create_acls(self, rules: Iterable[AclRule]) -> None:
         """Make rules of access. Raises `SettingError` for words that Kafka has not, `BrokerError` for what cannot be a rule."""
         await self._change(CREATE_ACLS, acl_admin.create_request(rules), acl_admin.check_created)
 
-    async def delete_acls(self, rules: Iterable[acl_admin.AclRule]) -> list[acl_admin.AclRule]:
+    async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these rules of access; those that there were."""
-        deleted: list[acl_admin.AclRule] = []
+        deleted: list[AclRule] = []
 
         def read(answer: DeleteAclsResponse) -> None:
             deleted[:] = acl_admin.read_deleted(answer)
