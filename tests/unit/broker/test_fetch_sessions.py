@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.errors import (
     FETCH_SESSION_ID_NOT_FOUND,
     KAFKA_STORAGE_ERROR,
+    NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
@@ -48,7 +50,7 @@ def waiting(machine: Machine, session: Session) -> Promise:
 def test_idle_partitions_are_not_looked_at_again() -> None:
     machine = Machine()
     _, session = served(machine, 100)
-    held = machine.broker.fetch_sessions.resume(session.session_id, session.epoch, uses_ids=True)
+    held = machine.broker.fetch_sessions.resume(session.session_id, machine.peer.principal, session.epoch, uses_ids=True)
     assert not isinstance(held, int)
     assert (len(held.held), held.in_turn()) == (100, [])
     produce(machine, b"v", index=7)
@@ -139,7 +141,7 @@ def test_an_isolation_level_holds_for_its_request_only() -> None:
 def test_epochs_begin_again_at_1_after_the_last() -> None:
     machine = Machine()
     _, session = served(machine)
-    held = machine.broker.fetch_sessions.resume(session.session_id, 1, uses_ids=True)
+    held = machine.broker.fetch_sessions.resume(session.session_id, machine.peer.principal, 1, uses_ids=True)
     assert not isinstance(held, int)
     held.epoch = session.epoch = LAST_EPOCH
     assert session.fetch() == {}
@@ -193,7 +195,7 @@ class Cache:
         return self._count.to_bytes(size, "big")
 
     def begin(self, name: str, size: int, *, follower: bool = False) -> bool:
-        session = self.sessions.begin(size, self.slots, self.now_ms, privileged=follower, uses_ids=False)
+        session = self.sessions.begin("User:a", size, self.slots, self.now_ms, privileged=follower, uses_ids=False)
         if session is None:
             return False
         self.ids[name] = session.id
@@ -250,3 +252,14 @@ def test_a_follower_s_session_takes_a_young_one_of_a_consumer_and_no_other_follo
     assert not cache.begin("consumer", 100)
     assert cache.begin("third follower", 100, follower=True)
     assert cache.alive == {"second follower", "third follower"}
+
+
+def test_a_session_is_nobodys_but_that_principals_who_began_it() -> None:
+    machine = Machine()
+    topic, session = served(machine)
+    owner = machine.peer
+    for epoch, code in ((session.epoch, FETCH_SESSION_ID_NOT_FOUND), (-1, NONE), (0, NONE)):
+        machine.peer = replace(owner, id=9, principal="User:mallory")
+        assert machine.ask(FETCH, VERSION, fetch_request(VERSION, session.session_id, epoch)).error_code == code
+        machine.peer = replace(owner, id=10)
+        session.fetch([Wanted(topic, 0)])

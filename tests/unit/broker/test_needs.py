@@ -105,6 +105,20 @@ def test_names_in_a_list_are_checked_one_by_one(machine: Machine, denying: Denyi
     assert {group.group_id: group.error_code for group in groups} == {"hidden": GROUP_AUTHORIZATION_FAILED, "seen": NONE}
 
 
+def test_a_pattern_gives_no_topics_that_its_member_may_not_describe(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.DESCRIBE, Resource.TOPIC, "secret"))
+    ids = {name: machine.broker.image.topics[name].topic_id for name in ("open", "secret")}
+    member = {"group_id": "g", "member_id": "m", "rebalance_timeout_ms": 6000, "topic_partitions": []}
+    member["subscribed_topic_regex"] = "open|secret"
+    machine.ask(10, 3, request(10, 3, key="g", key_type=0))
+    joined = machine.ask(68, 1, request(68, 1, **member, member_epoch=0))
+    assert joined.error_code == NONE
+    assert {bytes(each.topic_id) for each in joined.assignment.topic_partitions} == {ids["open"]}
+    denying.denied.clear()
+    again = machine.ask(68, 1, request(68, 1, **member, member_epoch=joined.member_epoch))
+    assert {bytes(each.topic_id) for each in again.assignment.topic_partitions} == set(ids.values())
+
+
 def test_the_cluster_is_a_resource(machine: Machine, denying: Denying) -> None:
     denying.denied.add((Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME))
     assert machine.ask(43, 2, request(43, 2, topic_partitions=None)).error_code == CLUSTER_AUTHORIZATION_FAILED

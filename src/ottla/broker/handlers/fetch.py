@@ -115,9 +115,11 @@ def _begun(rooms: FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
     """The fetch that a request begins: full, with a session afterwards or without, or incremental. Or the error code (KIP-227)."""
     body, sessions = request.body, rooms.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
-        sessions.end(body.session_id)
+        sessions.end_own(body.session_id, request.peer.principal)
         return _FullFetch(rooms, request) if body.session_epoch == FIRST_EPOCH else _Fetch(rooms, request)
-    session = sessions.resume(body.session_id, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM)
+    session = sessions.resume(
+        body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM
+    )
     if isinstance(session, int):
         return session
     fetch = _IncrementalFetch(rooms, request, session)
@@ -132,7 +134,7 @@ def _in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) 
     body, later, sessions = request.body, rooms.later, rooms.sessions
     if body.session_epoch not in (FIRST_EPOCH, NO_EPOCH):
         return (yield from _go_on_in_blocks(rooms, request, whole))
-    sessions.end(body.session_id)
+    sessions.end_own(body.session_id, request.peer.principal)
     reading = _LargeFetch(rooms, request, whole)
     if body.session_epoch == FIRST_EPOCH:
         reading.begin_session(whole.reader.count, request.now)
@@ -152,7 +154,9 @@ def _in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) 
 def _go_on_in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) -> Steps[Reply]:
     """An incremental fetch that names many partitions: the session takes them in a block at a time."""
     body, sessions = request.body, rooms.sessions
-    session = sessions.resume(body.session_id, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM)
+    session = sessions.resume(
+        body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM
+    )
     if isinstance(session, int):
         return FetchResponse(error_code=session)
     for block in whole.reader.blocks():
@@ -429,7 +433,8 @@ def _new_session(reading: _Fetch, size: int, now: Now) -> FetchSession | None:
     slots = reading.rooms.settings.value.max_incremental_fetch_session_cache_slots
     is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
     uses_ids = reading.version >= TOPIC_IDS_FROM
-    return reading.rooms.sessions.begin(size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+    owner = reading.request.peer.principal
+    return reading.rooms.sessions.begin(owner, size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
 
 
 def _note(reading: _Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:

@@ -6,7 +6,9 @@ Each goes to the coordinator of its group, or in parts to several; no rule about
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from functools import partial
 from typing import TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
@@ -24,6 +26,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.features import GROUP_VERSION, OFF
+from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
@@ -159,6 +162,7 @@ def consumer_group_heartbeat(
     features: Features,
     later: LaterReplies,
     rights: Rights,
+    cluster: ClusterImage,
 ) -> Reply:
     """Served if the settings and the level of the feature allow the consumer protocol (KIP-848).
 
@@ -169,9 +173,25 @@ def consumer_group_heartbeat(
     if _hides_some(request, rights, request.body.subscribed_topic_names or ()):
         sentence = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
         return ConsumerGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED, error_message=sentence)
+    tell = _unchanged if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
-        return later.computed(_heard_slowly(request, groups))
-    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+        return later.computed(_heard_slowly(request, groups, tell))
+    return groups.ask_one(request.body.group_id, request.body, request, tell, blocking=True)
+
+
+def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: Message) -> Message:
+    """An answer that gives a member none of the topics which it may not describe: a pattern fits theirs as well as others'."""
+    assert isinstance(message, ConsumerGroupHeartbeatResponse), "what a coordinator answers to a heartbeat"
+    if message.assignment is None:
+        return message
+    seen = rights.answers(peer, Operation.DESCRIBE, Resource.TOPIC)
+    given = message.assignment.topic_partitions
+    left = [each for each in given if (name := cluster.name_of(each.topic_id)) is not None and seen[name]]
+    if len(left) == len(given):
+        return message
+    shown = copy(message)
+    shown.assignment = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=left)
+    return shown
 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
@@ -185,14 +205,16 @@ def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights,
     return bool(hidden)
 
 
-def _heard_slowly(request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine]) -> Steps[Reply]:
+def _heard_slowly(
+    request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], tell: Callable[[Message], Message]
+) -> Steps[Reply]:
     body = request.body
     names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
     machine = groups.machine_of(body.group_id, request.now)
     if machine is not None:
         yield from machine.consumers.prepare(body.group_id, body.member_id, names)
     body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
-    return groups.ask_one(body.group_id, body, request, _unchanged, blocking=True)
+    return groups.ask_one(body.group_id, body, request, tell, blocking=True)
 
 
 def _serves_consumers(settings: SettingsInForce, features: Features) -> bool:

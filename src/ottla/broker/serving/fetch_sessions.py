@@ -82,7 +82,10 @@ _turn = attrgetter("turn")
 
 
 class FetchSession:
-    """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends."""
+    """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends.
+
+    `owner` is the principal that began it: to others it is not there.
+    """
 
     __slots__ = (
         "_turns",
@@ -93,6 +96,7 @@ class FetchSession:
         "id",
         "is_over",
         "key",
+        "owner",
         "privileged",
         "ranks",
         "terms",
@@ -100,8 +104,9 @@ class FetchSession:
         "uses_ids",
     )
 
-    def __init__(self, session_id: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> None:
+    def __init__(self, session_id: int, owner: str, now_ms: int, *, privileged: bool, uses_ids: bool) -> None:
         self.id = session_id
+        self.owner = owner
         self.key = ("fetch session", session_id)
         self.epoch = FIRST_EPOCH + 1
         self.privileged = privileged
@@ -178,20 +183,20 @@ class FetchSessions:
                 session.due[held] = None
                 self._wake(session.key)
 
-    def begin(self, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
+    def begin(self, owner: str, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
         """A new session for so many partitions, or None where `slots` are taken by sessions that are worth more."""
         if size > MOST_HELD_BY_ONE or self._held + size > MOST_HELD:
             return None
         if len(self._sessions) >= slots and not self._make_room(privileged, size, now_ms):
             return None
-        session = FetchSession(self._new_id(), now_ms, privileged=privileged, uses_ids=uses_ids)
+        session = FetchSession(self._new_id(), owner, now_ms, privileged=privileged, uses_ids=uses_ids)
         self._sessions[session.id] = session
         return session
 
-    def resume(self, session_id: int, epoch: int, *, uses_ids: bool) -> FetchSession | int:
+    def resume(self, session_id: int, owner: str, epoch: int, *, uses_ids: bool) -> FetchSession | int:
         """The session that an incremental request goes on with, or the error code that says why it cannot. Changes nothing."""
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             return FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return INVALID_FETCH_SESSION_EPOCH
@@ -232,6 +237,12 @@ class FetchSessions:
         """Look again whether there is a topic of the id that a partition was asked by."""
         held.topic = self._name_of(held.topic_id)
         self._watch(session, held)
+
+    def end_own(self, session_id: int, owner: str) -> None:
+        """Forget a session at the wish of a client, if it is this client's."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            self.end(session_id)
 
     def end(self, session_id: int) -> None:
         """Forget a session, if there is such a one. A fetch that waits with it is answered."""
