@@ -1,6 +1,6 @@
 """`ottla acl`: who may do what, for any Kafka broker whose authorizer keeps rules of access.
 
-Thin: `ottla.net.client.admin` asks.
+Thin: `ottla.net.client.admin` asks, or `ottla.net.stopped` changes the data directory of a broker that does not run.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import add_options, asking
 from ottla.cli.exits import MISUSED
+from ottla.cli.stopped import add_options, asking_or_changing
 from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
+    from ottla.cli.stopped import Asked
     from ottla.client.acl_admin import AclRule
-    from ottla.net.client.admin import Admin
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
@@ -29,9 +29,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     add = own.add_parser("add", help="make a rule", description=ADD)
-    add.set_defaults(run=lambda options: asking(options, lambda admin: _add(admin, options)))
+    add.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _add(admin, options)))
     remove = own.add_parser("remove", help="delete a rule", description=REMOVE)
-    remove.set_defaults(run=lambda options: asking(options, lambda admin: _remove(admin, options)))
+    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
     for each in (add, remove):
         each.add_argument("principal", metavar="PRINCIPAL", help="who: User:NAME, or User:* for everybody")
         each.add_argument("operation", metavar="OPERATION", help="read, write, create, delete, alter, describe, all …")
@@ -44,9 +44,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     listing.add_argument("--principal", metavar="PRINCIPAL", help="rules of this one only")
     listing.add_argument("--resource", metavar="RESOURCE", help="rules about resources of this type only")
     listing.add_argument("--name", metavar="NAME", help="rules about this name only")
-    listing.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
+    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
     for each in (add, remove, listing):
-        add_options(each)
+        add_options(each, is_new=each is add)
 
 
 def _rule(options: argparse.Namespace) -> AclRule:
@@ -63,13 +63,13 @@ def _rule(options: argparse.Namespace) -> AclRule:
     )
 
 
-def _add(admin: Admin, options: argparse.Namespace) -> int:
+def _add(admin: Asked, options: argparse.Namespace) -> int:
     rule = _rule(options)
     admin.create_acls([rule])
     return _say([rule], options)
 
 
-def _remove(admin: Admin, options: argparse.Namespace) -> int:
+def _remove(admin: Asked, options: argparse.Namespace) -> int:
     removed = admin.delete_acls([_rule(options)])
     if not removed and not options.json:
         print("There is no such rule: `ottla acl list` tells those that there are.")
@@ -77,7 +77,7 @@ def _remove(admin: Admin, options: argparse.Namespace) -> int:
     return _say(removed, options)
 
 
-def _list(admin: Admin, options: argparse.Namespace) -> int:
+def _list(admin: Asked, options: argparse.Namespace) -> int:
     rules = admin.list_acls(options.principal, options.resource, options.name)
     if not rules and not options.json:
         print("There are no such rules: `ottla acl add` makes one.")

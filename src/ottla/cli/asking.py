@@ -19,13 +19,18 @@ PATIENCE_MS = 15_000
 """How long a command waits for what is not there yet, or never will be, such as a partition."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of every such command."""
-    parser.add_argument(
+Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for what add_mutually_exclusive_group returns
+
+
+def add_options(parser: argparse.ArgumentParser) -> Choice:
+    """The options of every such command; returns where those go that stand in place of a server."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
     )
     add_client_options(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
+    return where
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:

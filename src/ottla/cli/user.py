@@ -1,6 +1,6 @@
 """`ottla user`: who can log in by SCRAM, for any Kafka broker (KIP-554). Passwords come from a prompt or standard input alone.
 
-Thin: `ottla.net.client.admin` asks.
+Thin: `ottla.net.client.admin` asks, or `ottla.net.stopped` changes the data directory of a broker that does not run.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import add_options, asking
 from ottla.cli.exits import MISUSED, fail
+from ottla.cli.stopped import add_options, asking_or_changing
 from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
-    from ottla.net.client.admin import Admin
+    from ottla.cli.stopped import Asked
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
 ADD = """Let a user log in by SCRAM with a password, or give him another one. The password is asked for at a terminal, and is the
-first line of standard input otherwise: no list of processes ever shows it."""
+first line of standard input otherwise: no list of processes ever shows it. With --data-dir, before the broker is started,
+the first user of one that serves nobody without a login is added."""
 REMOVE = "Let a user no longer log in by SCRAM. Connections that he has stay open until they end."
 LIST = "Who can log in by SCRAM, by which mechanisms, and how slow each makes guessing (iterations)."
 
@@ -32,22 +33,22 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     add.add_argument("--iterations", type=int, help="4096 (the default) to 16384: more make guessing, and each login, slower")
     add.set_defaults(run=_add)
     remove = own.add_parser("remove", help="let somebody no longer log in", description=REMOVE)
-    remove.set_defaults(run=lambda options: asking(options, lambda admin: _remove(admin, options)))
+    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
     for each in (add, remove):
         each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of rules")
         each.add_argument("--mechanism", metavar="MECHANISM", help="SCRAM-SHA-256 (the default) or SCRAM-SHA-512")
     listing = own.add_parser("list", help="who can log in", description=LIST)
     listing.add_argument("names", metavar="NAME", nargs="*", help="these users only")
-    listing.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
+    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
     for each in (add, remove, listing):
-        add_options(each)
+        add_options(each, is_new=each is add)
 
 
 def _add(options: argparse.Namespace) -> int:
     password = _password(options.name)
     if password is None:
         return fail("the two passwords differ, or there is none: try again.", MISUSED)
-    return asking(options, lambda admin: _set(admin, options, password))
+    return asking_or_changing(options, lambda admin: _set(admin, options, password))
 
 
 def _password(name: str) -> str | None:
@@ -60,14 +61,14 @@ def _password(name: str) -> str | None:
     return first if first and getpass("Once more: ") == first else None
 
 
-def _set(admin: Admin, options: argparse.Namespace, password: str) -> int:
+def _set(admin: Asked, options: argparse.Namespace, password: str) -> int:
     given = {"mechanism": options.mechanism} if options.mechanism else {}
     count = {} if options.iterations is None else {"iterations": options.iterations}
     admin.set_user_password(options.name, password, **given, **count)
     return _say(options, f"{options.name} can log in.")
 
 
-def _remove(admin: Admin, options: argparse.Namespace) -> int:
+def _remove(admin: Asked, options: argparse.Namespace) -> int:
     admin.remove_user(options.name, **({"mechanism": options.mechanism} if options.mechanism else {}))
     return _say(options, f"{options.name} can no longer log in.")
 
@@ -78,7 +79,7 @@ def _say(options: argparse.Namespace, sentence: str) -> int:
     return 0
 
 
-def _list(admin: Admin, options: argparse.Namespace) -> int:
+def _list(admin: Asked, options: argparse.Namespace) -> int:
     rows = [
         (user, mechanism, count) for user, kinds in admin.list_users(*options.names).items() for mechanism, count in kinds.items()
     ]

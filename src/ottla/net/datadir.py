@@ -37,6 +37,10 @@ class DataDirectoryError(Exception):
     """The data directory cannot be used: one sentence that says why and what to do."""
 
 
+class DirectoryInUse(DataDirectoryError):
+    """Another broker, or a command, holds the data directory."""
+
+
 class DataDirectory:
     """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
 
@@ -164,8 +168,8 @@ def _let_go(path: str, lock: int) -> None:
     os.close(lock)
 
 
-def _in_use(path: str) -> DataDirectoryError:
-    return DataDirectoryError(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
+def _in_use(path: str) -> DirectoryInUse:
+    return DirectoryInUse(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
 
 
 def _unusable(path: str, error: OSError) -> DataDirectoryError:

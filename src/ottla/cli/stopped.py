@@ -1,0 +1,49 @@
+"""What commands share that ask a running cluster, or change the data directory of a broker that does not run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.cli import asking
+from ottla.cli.exits import MISUSED, fail
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.net.client.admin import Admin
+    from ottla.net.stopped import StoppedBroker
+
+    Asked = Admin | StoppedBroker
+    """Both have the same methods for users and rules."""
+
+
+def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
+    """The options of every such command; with `is_new`, the data directory need not be there yet."""
+    where = asking.add_options(parser)
+    where.add_argument("--data-dir", metavar="DIR", help="the data directory of a broker that does not run, in place of a server")
+    if is_new:
+        parser.add_argument("--node-id", type=int, metavar="N", help="whose a new data directory is (default: 1, as of a broker)")
+    parser.set_defaults(is_new=is_new, node_id=None)
+
+
+def asking_or_changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
+    """Do what the command is about, with an admin client or on a data directory; returns its exit code."""
+    from ottla.net.datadir import DataDirectoryError, DirectoryInUse
+    from ottla.net.stopped import stopped_broker
+
+    if options.data_dir is None:
+        if options.node_id is not None:
+            return fail("--node-id is for a new data directory: leave it out, or name that with --data-dir.", MISUSED)
+        return asking.asking(options, ask)
+    if options.command_config or options.command_property:
+        return fail("--data-dir asks no server, so that settings of a client mean nothing: leave one of both out.", MISUSED)
+    try:
+        with stopped_broker(options.data_dir, is_new=options.is_new, node_id=options.node_id) as broker:
+            return ask(broker)
+    except DirectoryInUse:
+        return fail(f"The broker of {options.data_dir} runs: ask it with --bootstrap-server instead, or stop it first.")
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except (DataDirectoryError, KafkaError) as error:
+        return fail(str(error))
