@@ -4,6 +4,7 @@ wire      requests, responses, stored messages, frames, those of 0.7: only `Malf
 batches   record batches, plain and compressed: verdicts are error codes; `BadBatch` and `CodecFailed` alone leave the opening
 legacy    message sets of magic 0 and 1, wrappers too, and those of 0.7: the same
 codecs    what claims to be compressed: only `CodecFailed`, and never more than the limit
+logins    frames and tokens of clients, texts of settings, keys, certificates: nobody gets in without a secret (`tests.fuzz.logins`)
 
 Reading alone is quick; to walk the grammar beside it, to write again and to convert what was read takes several times as long, and
 `suppress` would take a tenth of the time. So each round has two checks, and `make fuzz` makes the long one of every eighth input.
@@ -37,6 +38,7 @@ from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE
 from ottla.wire.framing import decode_request, decode_response
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
+from tests.fuzz.logins import material
 from tests.support.arrivals import accept
 from tests.unit.wire.agreement import assert_as_walked
 from tests.unit.wire.values import EVERY, TRAVELLING, sample
@@ -327,9 +329,18 @@ def check_codec(codec: int, magic: int, data: bytes) -> None:
     assert len(opened) <= LIMIT_BYTES
 
 
+# ----------------------------------------------------------------------- logins
+
+
+def logins(rng: random.Random) -> Round:
+    label, seeds, check = material(rng)
+    return Round(label, seeds, check, check)
+
+
 FAMILIES: dict[str, Callable[[random.Random], Round]] = {
     "wire": wire,
     "batches": batches,
     "legacy": legacy,
     "codecs": compressed,
+    "logins": logins,
 }

@@ -6,13 +6,15 @@ import random
 
 import pytest
 
+from ottla.sasl.plain import PlainServer
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz.families import FAMILIES, Round
+from tests.fuzz.logins import check_tokens
 from tests.fuzz.mutations import mutations
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("family", ["batches", "legacy", "codecs"])
+@pytest.mark.parametrize("family", ["batches", "legacy", "codecs", "logins"])
 def test_mutated_inputs_keep_the_invariants(family: str, seed: int) -> None:
     """Those of the wire are in `tests/unit/wire/test_malformed.py`, message by message."""
     rng = random.Random(seed)
@@ -45,6 +47,12 @@ def test_a_failure_names_the_input_and_how_to_see_it_again(
     assert "ZeroDivisionError" in err
     assert "picky, bytes: b''" in out
     assert "see it again with --family picky --workers 1 --inputs 1 --seed 7" in out
+
+
+def test_who_gets_in_without_a_secret_is_noticed() -> None:
+    check_tokens(lambda: PlainServer(lambda name, password: False), b"\0alice\0guess")
+    with pytest.raises(AssertionError, match="nobody gets in without the secret"):
+        check_tokens(lambda: PlainServer(lambda name, password: True), b"\0alice\0guess")
 
 
 def test_a_run_says_how_many_inputs_it_tried(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
