@@ -101,6 +101,7 @@ class BrokerMachine:
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
+        self.rights = self._rights(authorizer)
         self.groups = self._groups(assignors)
         self.producer_ids = ProducerIds(registry, node_id)
         self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
@@ -114,7 +115,6 @@ class BrokerMachine:
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
         means = Means(random_bytes, self.credentials, self.tokens, proofs or NoProofs())
         self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
-        self.rights = self._rights(authorizer)
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
         self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
@@ -157,6 +157,7 @@ class BrokerMachine:
             self.settings_in_force,
             self.random_bytes,
             assignors,
+            self.rights,
             forgotten=self.deletions.settle,
         )
 

@@ -12,7 +12,7 @@ from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.records import TargetStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
-from ottla.coord.runtime.machine import NOBODY, Asked, Outcome
+from ottla.coord.runtime.machine import NOBODY, Asked, Outcome, Shown, everything
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Uuid
@@ -98,7 +98,7 @@ class TopicsKey:
 class PatternsKey:
     """The next slice of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
 
-    `matched` are its topics so far, `found` those of each pattern before it.
+    `matched` are its topics so far, `found` those of each pattern before it. `shown` is what they are `shown` who called for it.
     """
 
     group_id: str
@@ -107,6 +107,7 @@ class PatternsKey:
     at: int = field(default=0, compare=False)
     matched: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     found: tuple[tuple[str, frozenset[str]], ...] = field(default=(), compare=False, repr=False)
+    shown: Shown = field(default=everything, compare=False, repr=False)
 
 
 class ChangedTarget(NamedTuple):

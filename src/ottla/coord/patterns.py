@@ -71,10 +71,14 @@ class Matcher:
         matches = self._matches
         return frozenset(name for name in names if matches(name) is not None)
 
-    def part(self, names: Sequence[str], at: int) -> tuple[frozenset[str], int]:
-        """Match as many names from `at` on as a few milliseconds allow. Returns those that match, and where to go on."""
+    def part(self, names: Sequence[str], at: int, most: int | None = None) -> tuple[frozenset[str], int]:
+        """Match as many names from `at` on as a few milliseconds allow, and no more than `most`.
+
+        Returns those that match, and where to go on.
+        """
         characters, end = 0, at
-        while end < len(names) and characters < self._characters_at_once:
+        last = len(names) if most is None else min(len(names), at + most)
+        while end < last and characters < self._characters_at_once:
             characters += len(names[end])
             end += 1
         return self.matching(names[at:end]), end

@@ -16,11 +16,11 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.broker.serving.later import Promise, Reply
-from ottla.broker.serving.request import Ready, Request
+from ottla.broker.serving.request import Peer, Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.coord.partitioning import partition_of
-from ottla.coord.runtime.machine import KeyAndValue, WrittenBy
+from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
@@ -100,7 +100,8 @@ class CoordinatorKind(Generic[M]):
     """What one kind of coordinator brings: its topic, its machine, and how what is stored is read and what is asked is refused.
 
     `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
-    coordinator has read its records; `carry_out(shard, partition, order)` when what it orders may be done.
+    coordinator has read its records; `carry_out(shard, partition, order)` when what it orders may be done. `shown_to(peer)` tells
+    which topics a client may hear of; without it, of all.
     """
 
     topic: str
@@ -110,6 +111,7 @@ class CoordinatorKind(Generic[M]):
     catch_up: Callable[[Now], None] = _nothing
     loaded: Callable[[Shard[M], int, Now], None] = _unnoticed
     carry_out: Callable[[Shard[M], Partition, object], None] = _no_orders
+    shown_to: Callable[[Peer], Shown] | None = None
 
 
 class Coordinators(Generic[M]):
@@ -254,7 +256,9 @@ class Coordinators(Generic[M]):
             self._ask_shard(shard, body, request, answer)
 
     def _ask_shard(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
-        shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{request.peer.host}")
+        peer = request.peer
+        shown = everything if self._kind.shown_to is None else self._kind.shown_to(peer)
+        shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{peer.host}", shown)
         if shard.gathered:
             self.gathering[shard] = None
 

@@ -16,6 +16,7 @@ from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
 from ottla.cluster.image import ClusterImage
@@ -53,9 +54,18 @@ class GroupCoordinators:
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
         assignors: tuple[Assignor, ...] | None,
+        rights: Rights,
         forgotten: Callable[[], None],
     ) -> None:
-        kind = CoordinatorKind(OFFSETS_TOPIC, self._new_machine, _read, refused, self._tell_topics, self._loaded)
+        kind = CoordinatorKind(
+            OFFSETS_TOPIC,
+            self._new_machine,
+            _read,
+            refused,
+            self._tell_topics,
+            self._loaded,
+            shown_to=None if rights.is_open else rights.shown_to,
+        )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self._image = image
         self._topics = GroupTopics(image)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from ottla.broker.serving.request import Peer
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
+from ottla.coord.runtime.machine import Shown
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.authorizer")
@@ -165,6 +167,14 @@ class Rights:
 
     def may(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool:
         return self.answers(peer, operation, resource)[name]
+
+    def shown_to(self, peer: Peer) -> Shown:
+        """What leaves of topics' names those of which a client may hear, whenever it is asked."""
+        return partial(self._describable, peer)
+
+    def _describable(self, peer: Peer, names: frozenset[str]) -> frozenset[str]:
+        seen = self.answers(peer, Operation.DESCRIBE, Resource.TOPIC)
+        return names if seen is YES else frozenset(name for name in names if seen[name])
 
     def asked(self, peer: Peer, operation: Operation, resource: Resource, name: str, api: str, now: Now) -> bool:
         """Whether a client may do what it asks for; the log notes that it may not."""

@@ -19,7 +19,7 @@ from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
 from ottla.coord.records import GroupForgotten, GroupStored
-from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Shown, Timer, everything
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.schema import Message
@@ -55,16 +55,29 @@ class ConsumerDraft:
     """Collects what is decided.
 
     `group` is the group as it is, which must not be changed; `replaced` is the static member that another one replaces; `unsettled`
-    says that the group needs a new assignment in any case.
+    says that the group needs a new assignment in any case. `shown` tells which topics whoever asks may hear of.
     """
 
-    __slots__ = ("_of_group", "_records", "_replies", "_timers", "context", "group", "now", "replaced", "token", "unsettled")
+    __slots__ = (
+        "_of_group",
+        "_records",
+        "_replies",
+        "_timers",
+        "context",
+        "group",
+        "now",
+        "replaced",
+        "shown",
+        "token",
+        "unsettled",
+    )
 
-    def __init__(self, group: ConsumerGroup, context: Context, now: Now, token: int = NOBODY) -> None:
+    def __init__(self, group: ConsumerGroup, context: Context, now: Now, token: int = NOBODY, shown: Shown = everything) -> None:
         self.group = group
         self.context = context
         self.now = now
         self.token = token
+        self.shown = shown
         self.replaced: str | None = None
         self.unsettled = False
         self._of_group: Mapping[str, int] | None = None

@@ -40,7 +40,7 @@ from ottla.coord.outcome import (
     TopicsChanged,
 )
 from ottla.coord.records import GroupForgotten
-from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply, Shown, everything
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -145,14 +145,14 @@ class ConsumerGroups:
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())
 
-    def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY) -> ConsumerDraft:
+    def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY, shown: Shown = everything) -> ConsumerDraft:
         context = Context(self._settings, self._of_group, self._assignors, self.topics, self._memory, self._new_id)
-        return ConsumerDraft(group, context, now, token)
+        return ConsumerDraft(group, context, now, token, shown)
 
     def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now, classic: ClassicGroups) -> GroupOutcome:
         body = asked.body
         refused = heartbeat_error(body, asked.version, self._assignors)
-        draft = self._draft(self.groups.get(body.group_id) or ConsumerGroup(body.group_id), now, asked.token)
+        draft = self._draft(self.groups.get(body.group_id) or ConsumerGroup(body.group_id), now, asked.token, asked.shown)
         if refused is None and body.group_id not in self.groups:
             refused = self._begin(draft, body.member_epoch, classic.get(body.group_id))
         if refused is None:
@@ -191,7 +191,7 @@ class ConsumerGroups:
         group = self.groups.get(body.group_id)
         if group is None or (type(body) is JoinGroupRequest and not group.members):
             return None
-        draft = self._draft(group, now, asked.token)
+        draft = self._draft(group, now, asked.token, asked.shown)
         refused = _CLASSIC[type(body)](self, draft, asked)  # type: ignore[arg-type]  # the table goes by the body's type
         return draft.outcome() if refused is None else _answered(asked, _REFUSED[type(body)](refused))
 

@@ -17,12 +17,16 @@ from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
 from ottla.coord.outcome import PatternsKey
 from ottla.coord.patterns import IllegalPattern, matcher
+from ottla.coord.runtime.machine import Shown, everything
 from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
 
 log = logging.getLogger("ottla.coord")
 
 PAUSE_MS = 10
 """Between two parts of a long look-up, each of which takes some milliseconds: others have more of the time than it has."""
+
+MOST_JUDGED = 1_000
+"""Topics in one part of a look-up where it is asked of each that matches whether the member may hear of it."""
 
 NOT_RESOLVED = Resolved(frozenset(), 0)
 
@@ -112,14 +116,14 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
     """The expressions with a new one if all topics can be matched at once; otherwise it matches none until they are."""
     try:
-        matched, end = matcher(pattern).part(names := draft.context.topics.names, 0)
+        matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
         return Refusal(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {illegal}")
     if end == len(names):
         return {**resolved, pattern: _found(draft, pattern, matched)}
     if not draft.group.seeking:
         draft.store(PatternsSought(draft.group_id))
-        draft.after(PatternsKey(draft.group_id, (pattern,), names, end, matched), PAUSE_MS)
+        draft.after(PatternsKey(draft.group_id, (pattern,), names, end, matched, shown=draft.shown), PAUSE_MS)
     return resolved
 
 
@@ -148,22 +152,31 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
     """All expressions matched again: a single one now if that is quick, others in slices."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
-    matched, end = _part(draft, patterns[0], names, 0)
+    matched, end = _part(draft, draft.shown, patterns[0], names, 0)
     if end == len(names) and len(patterns) == 1:
         fresh = {patterns[0]: _found(draft, patterns[0], matched)}
         draft.store(PatternsFound(draft.group_id))
         return fresh
-    draft.after(PatternsKey(draft.group_id, patterns, names, end, matched), PAUSE_MS)
+    draft.after(PatternsKey(draft.group_id, patterns, names, end, matched, shown=draft.shown), PAUSE_MS)
     return resolved
 
 
-def _part(draft: ConsumerDraft, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
+def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
     """Some of the topics that an expression matches. One that another broker stored and this one cannot compile matches none."""
     try:
-        return matcher(pattern).part(names, at)
+        return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
         log.error("group %s: '%s' is no regular expression of RE2: %s", draft.group_id, pattern, illegal)
         return frozenset(), len(names)
+
+
+def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
+    """Some of the topics that an expression matches, and that a member may hear of. Raises `IllegalPattern`.
+
+    An expression has one set of topics in its group, as in Kafka: what the member may hear of that had it looked up last.
+    """
+    matched, end = matcher(pattern).part(names, at, None if shown is everything else MOST_JUDGED)
+    return shown(matched), end
 
 
 def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
@@ -175,7 +188,7 @@ def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
     if not key.patterns:
         _take(draft, dict(key.found))
         return
-    matched, end = _part(draft, key.patterns[0], key.names, key.at)
+    matched, end = _part(draft, key.shown, key.patterns[0], key.names, key.at)
     draft.after(replace(key, at=end, matched=key.matched | matched), PAUSE_MS)
 
 

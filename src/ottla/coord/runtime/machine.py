@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Never, Protocol, TypeVar
 
@@ -17,6 +17,15 @@ NOBODY = -1
 
 KeyAndValue = tuple[bytes, bytes | None]
 """A record as it is stored; a tombstone's value is None."""
+
+
+Shown = Callable[[frozenset[str]], frozenset[str]]
+"""Leaves of topics' names those that somebody may be told of."""
+
+
+def everything(names: frozenset[str]) -> frozenset[str]:
+    """What those are shown from whom nothing is hidden."""
+    return names
 
 
 class WrittenBy(NamedTuple):
@@ -34,13 +43,17 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Body]):
-    """One input: a request, or something that no client sent; who sent it, and the `token` under which its reply is expected."""
+    """One input: a request, or something that no client sent; who sent it, and the `token` under which its reply is expected.
+
+    `shown` tells which topics the sender may hear of.
+    """
 
     body: Body
     version: int = 0
     client_id: str = ""
     client_host: str = ""
     token: int = NOBODY
+    shown: Shown = everything
 
 
 class Reply(NamedTuple):

@@ -12,7 +12,19 @@ from functools import partial
 from itertools import count
 from typing import Any, Generic, Never, Protocol, TypeVar
 
-from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Machine, Outcome, Reply, Timer, WrittenBy
+from ottla.coord.runtime.machine import (
+    NOBODY,
+    Asked,
+    Due,
+    KeyAndValue,
+    Machine,
+    Outcome,
+    Reply,
+    Shown,
+    Timer,
+    WrittenBy,
+    everything,
+)
 from ottla.ports import Now
 from ottla.wire import Unencodable
 from ottla.wire.errors import NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
@@ -134,7 +146,14 @@ class Shard(Generic[M]):
             answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
 
     def ask(
-        self, body: object, answer: Callable[[Never], None], now: Now, version: int = 0, client_id: str = "", client_host: str = ""
+        self,
+        body: object,
+        answer: Callable[[Never], None],
+        now: Now,
+        version: int = 0,
+        client_id: str = "",
+        client_host: str = "",
+        shown: Shown = everything,
     ) -> None:
         """Have the machine decide a request, or the part of one that concerns it.
 
@@ -148,7 +167,7 @@ class Shard(Generic[M]):
             self.settle(now)
         changes.made = made
         token = next(self._tokens)
-        outcome = self.machine.decide(Asked(body, version, client_id, client_host, token), now)
+        outcome = self.machine.decide(Asked(body, version, client_id, client_host, token, shown), now)
         self._owed[token] = body, answer
         if gathers:
             self.gathered.append(outcome)
