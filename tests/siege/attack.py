@@ -23,7 +23,8 @@ class Attack:
 
     `open_files`: the limits (soft, hard) that the broker starts with. `settings` are the broker's. `release`: of Kafka, that Ottla
     answers as. `spoils`: what it leaves behind (thousands of topics) would weigh on the next attack, which therefore gets a broker
-    of its own. A `minor` one is much like another.
+    of its own. A `minor` one is much like another. With `security` a listener of that protocol is attacked, and the innocent uses
+    another one.
     """
 
     name: str
@@ -36,10 +37,11 @@ class Attack:
     release: str | None = None
     spoils: bool = False
     minor: bool = False
+    security: str = ""
 
     @property
     def needs_own_broker(self) -> bool:
-        return self.open_files is not None or self.release is not None or bool(self.settings)
+        return self.open_files is not None or self.release is not None or bool(self.settings or self.security)
 
 
 ATTACKS: dict[str, Attack] = {}
@@ -54,6 +56,7 @@ def attack(
     release: str | None = None,
     spoils: bool = False,
     minor: bool = False,
+    security: str = "",
 ) -> Callable[[Step], Step]:
     """Declare the function below as an attack; its name with hyphens is the attack's."""
 
@@ -62,7 +65,7 @@ def attack(
         family = run.__module__.rpartition(".")[2]
         if name in ATTACKS:
             raise ValueError(f"two attacks are named {name}")
-        ATTACKS[name] = Attack(name, sentence, run, family, processes, open_files, settings or {}, release, spoils, minor)
+        ATTACKS[name] = Attack(name, sentence, run, family, processes, open_files, settings or {}, release, spoils, minor, security)
         return run
 
     return declare

@@ -14,11 +14,28 @@ from typing import Generic, Protocol, TypeVar
 
 import psutil
 
-from bench.apache_kafka import VERSION, ApacheKafka
+from bench.apache_kafka import VERSION, ApacheKafka, free_port
 from ottla.testing import BrokerProcess
 from tests.siege.attack import Attack
+from tests.support.secured import HOST, SCRAM_USERS, Certificates, plain_users
 
 STOP_S = 20.0
+SECOND = "ATTACKED"
+"""The name of the listener that is attacked, where it is one of its own."""
+
+
+def secured(security: str, home: Path) -> dict[str, object]:
+    """The settings of a listener of this security protocol."""
+    made: dict[str, object] = {}
+    if security.endswith("SSL"):
+        home.mkdir(parents=True, exist_ok=True)
+        made |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": Certificates(home).server}
+    if security.startswith("SASL"):
+        prefix = f"listener.name.{SECOND.lower()}"
+        made[f"{prefix}.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-512"
+        made[f"{prefix}.plain.sasl.jaas.config"] = plain_users({"alice": "secret"})
+        made[f"{prefix}.scram-sha-512.sasl.jaas.config"] = SCRAM_USERS
+    return made
 
 
 class Besieged(Protocol):
@@ -35,6 +52,11 @@ class Besieged(Protocol):
 
     @property
     def address(self) -> str: ...
+    @property
+    def attacked(self) -> str:
+        """Where the attack is made: the same, unless it is one on a listener of its own."""
+        ...
+
     @property
     def pid(self) -> int: ...
     @property
@@ -65,6 +87,11 @@ class Started(Generic[B]):
 
     def __init__(self) -> None:
         self._broker: B | None = None
+        self._second = ""
+
+    @property
+    def attacked(self) -> str:
+        return self._second or self.address
 
     @property
     def _started(self) -> B:
@@ -103,8 +130,13 @@ class BesiegedOttla(Started[BrokerProcess]):
 
     def start(self, attack: Attack) -> None:
         self._count += 1
+        self._second = f"{HOST}:{free_port()}" if attack.security else ""
         self._broker = BrokerProcess(
-            self._home / f"data-{self._count}", attack.settings, release=attack.release, prepare=limiting(attack.open_files)
+            self._home / f"data-{self._count}",
+            {**attack.settings, **secured(attack.security, self._home)},
+            release=attack.release,
+            prepare=limiting(attack.open_files),
+            arguments=["--listen", f"{self._second},security={attack.security},name={SECOND}"] if self._second else [],
         )
         self._broker.start()
 
@@ -135,8 +167,18 @@ class BesiegedKafka(Started[ApacheKafka]):
         return self._started.log.encode()
 
     def start(self, attack: Attack) -> None:
-        self._broker = ApacheKafka(settings=attack.settings, prepare=limiting(attack.open_files))
-        self._broker.start()
+        kafka = self._broker = ApacheKafka(settings=attack.settings, prepare=limiting(attack.open_files))
+        self._second = f"{HOST}:{free_port()}" if attack.security else ""
+        if self._second:
+            addresses = f"PLAINTEXT://{kafka.address},{SECOND}://{self._second}"
+            kafka.settings = {
+                **kafka.settings,
+                **secured(attack.security, kafka.home),
+                "listeners": f"{addresses},CONTROLLER://{HOST}:{kafka.controller_port}",
+                "advertised.listeners": addresses,
+                "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{SECOND}:{attack.security}",
+            }
+        kafka.start()
 
     def stop(self) -> float | None:
         kafka, self._broker = self._started, None
@@ -157,7 +199,7 @@ class Given:
         host = address.rpartition(":")[0]
         if host not in ("127.0.0.1", "localhost"):
             raise ValueError(f"{host} may be another machine: a siege is for 127.0.0.1 alone")
-        self.name = self.address = address
+        self.name = self.address = self.attacked = address
 
     def start(self, attack: Attack) -> None:
         return

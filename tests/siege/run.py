@@ -92,7 +92,7 @@ def create_topics(address: str, names: Sequence[tuple[str, int]]) -> None:
 def besiege(broker: Besieged, attack: Attack, seconds: float, folder: Path) -> Figures:
     """One attack for so many seconds on a broker that runs. What goes wrong is in the figures."""
     figures = Figures()
-    attackers = Attackers(attack, broker.address, seconds)
+    attackers = Attackers(attack, broker.attacked, seconds)
     topic = f"innocent-{attack.name}"
     path = folder / f"{topic}-{time.monotonic_ns()}"
     try:

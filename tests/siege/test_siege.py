@@ -25,6 +25,7 @@ SECONDS = 2.0
 HARMLESS = (
     "damaged-batches-without-acks",
     "fetch-of-unknown-partitions",
+    "frames-before-logins",
     "half-frames",
     "idle-beyond-the-hard-limit",
     "metadata-of-few-pipelined",
