@@ -31,11 +31,67 @@ def test_each_test_has_a_broker_of_its_own(ottla_address):
         assert admin.list_topics() == []
 """
 
+SECURED_TESTS = """
+import ottla
+import pytest
 
-def test_the_fixtures_give_each_test_its_own_broker(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
-    pytester.makepyfile(USERS_TESTS)
+@pytest.fixture
+def ottla_users():
+    return {"alice": "secret"}
+
+class TestPlain:
+    def test_nobody_is_served_without_a_login(self, ottla_address):
+        with pytest.raises(ottla.KafkaError), ottla.Admin(ottla_address, default_api_timeout_ms=500) as admin:
+            admin.list_topics()
+
+    def test_a_user_logs_in(self, ottla_broker):
+        settings = ottla_broker.client_settings()
+        assert (settings["security_protocol"], settings["sasl_username"]) == ("SASL_PLAINTEXT", "alice")
+        with ottla.Admin(**settings) as admin:
+            assert admin.list_topics() == []
+
+    def test_a_wrong_password_is_refused(self, ottla_broker):
+        settings = ottla_broker.client_settings() | {"sasl_password": "wrong"}
+        with pytest.raises(ottla.AuthenticationFailed), ottla.Admin(**settings) as admin:
+            admin.list_topics()
+
+class TestEncrypted:
+    @pytest.fixture
+    def ottla_tls(self):
+        return True
+
+    def test_a_user_logs_in_over_tls(self, ottla_broker):
+        assert ottla_broker.client_settings()["security_protocol"] == "SASL_SSL"
+        with ottla.Admin(**ottla_broker.client_settings()) as admin:
+            assert admin.list_topics() == []
+
+class TestEncryptedOnly:
+    @pytest.fixture
+    def ottla_users(self):
+        return None
+
+    @pytest.fixture
+    def ottla_tls(self):
+        return True
+
+    def test_whoever_trusts_the_certificate_is_served(self, ottla_broker):
+        assert ottla_broker.client_settings()["security_protocol"] == "SSL"
+        with ottla.Admin(**ottla_broker.client_settings()) as admin:
+            assert admin.list_topics() == []
+
+    def test_a_stranger_to_the_certificate_goes_away(self, ottla_address):
+        with pytest.raises(ottla.KafkaError, match="not trusted"), ottla.Admin(ottla_address, security_protocol="SSL") as admin:
+            admin.list_topics()
+"""
+
+
+@pytest.mark.parametrize(("tests", "passed"), [(USERS_TESTS, 2), (SECURED_TESTS, 6)], ids=["plain", "secured"])
+def test_the_fixtures_give_each_test_its_own_broker(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, tests: str, passed: int
+) -> None:
+    pytester.makepyfile(tests)
     plugin = () if request.config.pluginmanager.has_plugin("ottla") else ("-p", "ottla.testing.plugin")
-    pytester.runpytest_subprocess("-q", "-p", "no:randomly", *plugin).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-q", "-p", "no:randomly", *plugin).assert_outcomes(passed=passed)
 
 
 def test_a_broker_process_keeps_data_and_port_when_killed_and_restarted(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 import ottla
 from ottla.spark.errors import DataLoss, OptionError
+from ottla.testing import BrokerProcess
 from tests.spark.conftest import Topics
 
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
@@ -31,6 +34,7 @@ HERE = {"works", "better", "no effect", "refused"}
 TOLD, _, _ = PAGE.read_text().partition("## Starting Spark")
 CELLS = [[cell.strip() for cell in line.split("|")] for line in TOLD.splitlines() if line.startswith("|")]
 ROWS = [(cells[1].replace("`", ""), cells[2]) for cells in CELLS if cells[2] in HERE]
+OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer"
 Check = Callable[["Ground"], None]
 CHECKS: dict[tuple[str, str], Check] = {}
 
@@ -294,15 +298,41 @@ def secured(ground: Ground) -> None:
             ground.values(**given, **{"kafka.ssl.keystore.location": "/nowhere"})
 
 
+@row("kafka.sasl.oauthbearer.token.endpoint.url", "works")
+@row("kafka.sasl.login.callback.handler.class", "better")
+def tokens(ground: Ground) -> None:
+    token, now = ground.directory / "token", int(time.time())
+    parts = ({"alg": "none"}, {"sub": "alice", "iat": now, "exp": now + 3600})
+    token.write_text("".join(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") + "." for part in parts))
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.server.callback.handler.class": f"{OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+    }
+    login: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    login["sasl_oauthbearer_token_endpoint_url"] = token.as_uri()
+    with BrokerProcess(ground.directory / "data", settings) as broker:
+        with ottla.Producer(broker.address, **login) as producer:
+            producer.send(ground.topic, b"7").result()
+        given = {f"kafka.{name.replace('_', '.')}": text for name, text in login.items()}
+        given["kafka.bootstrap.servers"] = broker.address
+        for package in ("", ".secured"):
+            given["kafka.sasl.login.callback.handler.class"] = f"{OAUTHBEARER}{package}.OAuthBearerLoginCallbackHandler"
+            assert ground.values(**given) == [7]
+    assert "callback" not in ground.log.text
+    for name in ("kafka.sasl.login.callback.handler.class", "kafka.sasl.client.callback.handler.class"):
+        ground.refused(f"Option {name} is not for a source: it names a class of Java", {name: "com.example.Handler"})
+
+
 @row("kafka.auto.offset.reset", "refused")
 @row("kafka.key.deserializer", "refused")
 @row("kafka.value.deserializer", "refused")
 @row("kafka.enable.auto.commit", "refused")
 @row("kafka.interceptor.classes", "refused")
-@row("kafka.ssl.engine.factory.class, kafka.sasl.login.callback.handler.class and the like", "refused")
+@row("kafka.ssl.engine.factory.class, kafka.sasl.login.class and the like", "refused")
 def refused_by_the_source(ground: Ground) -> None:
     names = ("auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes")
-    for name in (*names, "ssl.engine.factory.class", "sasl.login.callback.handler.class", "security.providers"):
+    for name in (*names, "ssl.engine.factory.class", "sasl.login.class", "security.providers"):
         ground.refused(f"Option kafka.{name}", {f"kafka.{name}": "x"})
 
 

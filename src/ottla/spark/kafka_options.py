@@ -66,10 +66,14 @@ _GIVEN = "the sink takes binary or string columns; cast or encode them in the qu
 _TRANSFORM = "transform the records in the query"
 _PARTITION = "give a column named partition"
 _JAVA = "it names a class of Java, and there is none here: leave it out"
+LOGIN_CALLBACK = "sasl.login.callback.handler.class"
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OWN_CALLBACKS = {f"{_PACKAGE}.OAuthBearerLoginCallbackHandler", f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler"}
+"""Kafka's own class that asks an issuer for tokens, which is what is done here where OAUTHBEARER has a URL (KIP-768)."""
 _CLASSES = dict.fromkeys(
     (
         "sasl.client.callback.handler.class",
-        "sasl.login.callback.handler.class",
+        LOGIN_CALLBACK,
         "sasl.login.class",
         "security.providers",
         "ssl.engine.factory.class",
@@ -118,8 +122,12 @@ def _one_of(name: str, text: str, *words: str) -> str:
     return text.strip().lower()
 
 
-def _check_name(name: str, side: str) -> None:
-    if name in REJECTED[side]:
+def _is_own_callback(name: str, text: str) -> bool:
+    return name == LOGIN_CALLBACK and text.strip() in OWN_CALLBACKS
+
+
+def _check_name(name: str, text: str, side: str) -> None:
+    if name in REJECTED[side] and not _is_own_callback(name, text):
         raise OptionError(f"Option kafka.{name} is not for a {side}: {REJECTED[side][name]}.")
     if name not in _KNOWN:
         close = difflib.get_close_matches(name, sorted(_KNOWN), n=1, cutoff=0.5)
@@ -147,12 +155,12 @@ _READ: dict[str, Callable[[str, str], Value]] = {
 
 def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, Value]:
     """A client's settings by their names in Python. Calls end within the timeout of one request. Raises `OptionError`."""
-    for name in options:
-        _check_name(name, side)
+    for name, text in options.items():
+        _check_name(name, text, side)
     if not options.get("bootstrap.servers", "").strip():
         raise OptionError("Option kafka.bootstrap.servers is missing: give it as host:port, several separated by commas.")
     used = USED[side]
-    unused = sorted(name for name in options if name not in used)
+    unused = sorted(name for name in options if name not in used and name != LOGIN_CALLBACK)
     if unused:
         logger.warning(
             "these settings have no effect on the %s and are ignored: %s", side, ", ".join(f"kafka.{name}" for name in unused)
