@@ -116,7 +116,14 @@ KAFKA_GO = GoSuite(
     # Those of commits ask for the coordinator in a way that this release of kafka-go does not survive, whatever the broker.
     unwanted="TestReaderConsumerGroup/.*commit.*",
     environment={"KAFKA_VERSION": "3.7.0"},
-    settings={"node.id": 1, "advertised.listeners": "PLAINTEXT://localhost:9092", "message.max.bytes": 200_000_000},
+    settings={
+        "node.id": 1,
+        "advertised.listeners": "PLAINTEXT://localhost:9092",
+        "message.max.bytes": 200_000_000,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+    },
     port=9092,
 )
 

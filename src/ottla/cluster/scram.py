@@ -86,7 +86,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion) -> Deci
         return Decision(user, UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {wanted.number}: use one of {known}.")
     configs = dict(present.get(user, {}))
     if isinstance(wanted, ScramUpsertion):
-        why = _refusal(wanted, algorithm)
+        why = _refusal(wanted)
         if why is not None:
             return Decision(user, UNACCEPTABLE_CREDENTIAL, why)
         configs[algorithm.name] = text_of(credential_of(algorithm, wanted.salted, wanted.salt, wanted.iterations))
@@ -98,13 +98,13 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion) -> Deci
     return Decision(user, changes=(Change(layout.user_config_path(user), value),))
 
 
-def _refusal(wanted: ScramUpsertion, algorithm: Algorithm) -> str | None:
-    """What is wrong with a credential."""
+def _refusal(wanted: ScramUpsertion) -> str | None:
+    """What is wrong with a credential. As by Kafka, a salted password may have any size, though nobody logs in by another."""
     if not LEAST_ITERATIONS <= wanted.iterations <= MOST_ITERATIONS:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."
-    if len(wanted.salted) != algorithm.size or not wanted.salt:
-        return f"A salted password of {algorithm.name} has {algorithm.size} bytes, and a salt: send both."
+    if not wanted.salted or not wanted.salt:
+        return "A credential is made of a salted password and its salt: send both."
     return None
 
 
