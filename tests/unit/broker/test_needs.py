@@ -89,6 +89,17 @@ def test_a_name_that_a_request_gives_itself_is_checked(machine: Machine, denying
     assert machine.ask(22, 4, request(22, 4, transactional_id="t")).error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+def test_a_transactional_id_needs_a_right_only_with_records_of_a_transaction(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.WRITE, Resource.TRANSACTIONAL_ID, "t"))
+    wall_ms = machine.clock.now().wall_ms
+    plain = build(None, [b"v"], wall_ms)
+    in_transaction = build(None, [b"v"], wall_ms, producer_id=1, producer_epoch=0, transactional=True)
+    for records, error_code in ((plain, NONE), (in_transaction, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)):
+        data = [{"name": "open", "partition_data": [{"index": 0, "records": records}]}]
+        told = machine.ask(0, 9, request(0, 9, transactional_id="t", acks=1, timeout_ms=1000, topic_data=data))
+        assert told.responses[0].partition_responses[0].error_code == error_code
+
+
 def test_two_phases_need_a_right_of_their_own_where_they_are_asked_for(denying: Denying) -> None:
     machine = OpenMachine(authorizer=denying, transaction_two_phase_commit_enable=True)
     denying.denied.add((Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "t"))

@@ -28,7 +28,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.log.log import LogConfig
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
-from ottla.records.batch import MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check
+from ottla.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check, read_header
 from ottla.records.codecs import MOST_EXPANSION
 from ottla.records.limits import PAUSE_BYTES
 from ottla.records.verify import Refused
@@ -98,9 +98,19 @@ class Converted(NamedTuple):
     arrived: Arrived
 
 
+def _writes_to_transaction(body: ProduceRequest) -> bool:
+    """Whether any records of a request are a transaction's. The id that others come with means nothing, as in Kafka."""
+    return any(
+        _is_batch(records) and len(records) >= HEADER_BYTES and read_header(records).is_transactional
+        for topic in body.topic_data
+        for data in topic.partition_data
+        if (records := data.records) is not None
+    )
+
+
 @serves(
     ProduceRequest,
-    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
+    Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id", when=_writes_to_transaction),
     Need(Operation.WRITE, Resource.TOPIC, "topic_data.name"),
     slices=Slices((BY_PARTITION,), whole_bytes=BOUNDED_BYTES, asked_whole=True, at_once=2000),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -32,7 +34,7 @@ FENCED_FROM = 4
 @serves(
     InitProducerIdRequest,
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
-    Need(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "transactional_id", when="enable_2pc"),
+    Need(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "transactional_id", when=attrgetter("enable_2pc")),
     newest=NEWEST_STABLE,
     switch="transaction_two_phase_commit_enable",
 )

@@ -35,7 +35,7 @@ class AclAuthorizer:
         self._acls = acls
         self._super_users = frozenset(super_users)
         self._allow_if_none = allow_if_none
-        self._kept: dict[Kind, _Answers] = {}
+        self._kept: dict[Kind, dict[str, bool]] = {}
         self._kept_at = acls.changes
         self._room = MOST_KEPT
 
@@ -44,15 +44,13 @@ class AclAuthorizer:
         return self._acls.changes
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        if peer.principal in self._super_users:
-            return YES
         if self._kept_at != self._acls.changes:
             self._forget()
         kind = peer.principal, peer.host, operation, resource
         found = self._kept.get(kind)
         if found is None:
             self._take_room()
-            found = self._kept[kind] = _Answers(self, kind)
+            found = self._kept[kind] = YES if peer.principal in self._super_users else _Answers(self, kind)
         return found
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:

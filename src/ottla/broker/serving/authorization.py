@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.refusals import joined, refusal
@@ -44,24 +44,33 @@ class Need:
 
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
     Without a path it is the cluster. A topic named by its id alone is looked up. Without a resource each struct says of what type
-    its own is, as those of settings do. With `when` it is needed only by requests in which that field is set, with `versions` only
-    by those. Whoever may do `instead` to the cluster needs nothing of it. An id that
-    no topic has is left to the handler, which says so.
+    its own is, as those of settings do. With `when` it is needed only by requests of which that is true, with `versions` only by
+    those. Whoever may do `instead` to the cluster needs nothing of it. An id that no topic has is left to the handler, which says so.
+
+    `head` and `by` are the two parts of the path.
     """
 
     operation: Operation
     resource: Resource | None
     path: str = ""
-    when: str = ""
+    when: Callable[[Any], object] | None = None
     versions: range | None = None
     instead: Operation | None = None
+    head: str = field(init=False)
+    by: str = field(init=False)
+    is_conditional: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take apart once what is asked for with each request."""
+        head, _, by = self.path.partition(".")
+        when = self.when is not None or self.versions is not None or self.instead is not None
+        for name, value in (("head", head), ("by", by), ("is_conditional", when)):
+            object.__setattr__(self, name, value)
 
     def check_declared(self, message: type[Message]) -> None:
         """Raise `TypeError` where the path is none of the message's fields: a need that names nothing would hold nobody back."""
-        head, _, by = self.path.partition(".")
+        head, by = self.head, self.by
         fields = {field.name: field for field in message.WIRE.fields}
-        if self.when and self.when not in fields:
-            raise TypeError(f"{message.__name__} has no field {self.when}, on which a need is said to depend")
         inner = fields[head].of if head in fields else None
         if head and (head not in fields or (by and (inner is None or by not in {field.name for field in inner.WIRE.fields}))):
             raise TypeError(f"{message.__name__} has no field {self.path}, which is said to name a resource")
@@ -77,26 +86,45 @@ class Guard:
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
         """The response if nothing of the request may be served; else what may be is left, and `request.denied` answers the rest."""
         for need in needs:
-            if (need.when and not getattr(request.body, need.when)) or (need.versions and request.version not in need.versions):
-                continue
-            if need.instead is not None and self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME):
-                continue
-            head, _, by = need.path.partition(".")
-            named = getattr(request.body, head) if head else CLUSTER_NAME
-            if isinstance(named, list):
-                left = self._sort_out(request, need, head, by, named)
-            else:
-                left = named is None or need.resource is None or self._allows(request, need.operation, need.resource, named)
-            if not left:
+            named = getattr(request.body, need.head) if need.head else CLUSTER_NAME
+            if (
+                named is None
+                or (need.is_conditional and not self._applies(need, request))
+                or self._allows(request.peer, need, named)
+            ):
+                continue  # as nearly always, and then this is all that it costs
+            if not self._sort_out(request, need, named):
                 denied, request.denied = request.denied, None
                 return denied or _refusal(request, need.resource, request.body) or _unsaid(request, need)
         return None
 
-    def _sort_out(self, request: Request[Message], need: Need, head: str, by: str, named: list[object]) -> bool:
-        """Leave in the request what may be asked for, and have the rest answered. Whether anything is left, or was never there."""
-        if need.resource is not None and self._allows_all(request.peer, need.operation, need.resource, by, named):
-            return True
-        resources = [self._resource(need, item, by) for item in named]
+    def _applies(self, need: Need, request: Request[Message]) -> bool:
+        """Whether it is needed by this request, and of this client."""
+        if (need.when is not None and not need.when(request.body)) or (need.versions and request.version not in need.versions):
+            return False
+        return need.instead is None or not self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME)
+
+    def _allows(self, peer: Peer, need: Need, named: object) -> bool:
+        """Whether all that is named is allowed."""
+        if need.resource is None:
+            return False
+        answers = self._rights.answers(peer, need.operation, need.resource)
+        if not isinstance(named, list):
+            return answers[str(named)]
+        by = need.by
+        for item in named:
+            name = (getattr(item, by) or self._name(item, by)) if by else item
+            if name is not None and not answers[name]:
+                return False
+        return True
+
+    def _sort_out(self, request: Request[Message], need: Need, named: object) -> bool:
+        """Leave in the request what may be asked for, and have the rest answered. Whether anything is left."""
+        if not isinstance(named, list):
+            resource = need.resource or Resource.CLUSTER
+            self._rights.refused(request.peer, need.operation, resource, (str(named),), request.api.name, request.now)
+            return False
+        resources = [self._resource(need, item) for item in named]
         answers = {kind: self._rights.answers(request.peer, need.operation, kind) for kind in {kind for kind, _ in resources}}
         if all(name is None or answers[kind][name] for kind, name in resources):
             return True
@@ -108,33 +136,25 @@ class Guard:
         for kind, items in denied.items():
             names = [name for resource, name in resources if resource is kind and name is not None and not answers[kind][name]]
             self._rights.refused(request.peer, need.operation, kind, names, request.api.name, request.now)
-            response = _refusal(request, kind, _with(request.body, head, items), of_items=True)
+            response = _refusal(request, kind, _with(request.body, need.head, items), of_items=True)
             if response is not None:
                 request.denied = response if request.denied is None else joined(response, request.denied)
-        request.body = _with(request.body, head, allowed)
+        request.body = _with(request.body, need.head, allowed)
         return bool(allowed)
 
-    def _allows_all(self, peer: Peer, operation: Operation, resource: Resource, by: str, named: list[object]) -> bool:
-        """Whether all that is named is allowed, and by its name: as it nearly always is, and then this is all that it costs."""
-        answers = self._rights.answers(peer, operation, resource)
-        for item in named:
-            name: str | None = getattr(item, by) if by else str(item)
-            if not name or not answers[name]:
-                return False
-        return True
-
-    def _allows(self, request: Request[Message], operation: Operation, resource: Resource, name: str) -> bool:
-        return self._rights.asked(request.peer, operation, resource, name, request.api.name, request.now)
-
-    def _resource(self, need: Need, item: object, by: str) -> tuple[Resource, str | None]:
+    def _resource(self, need: Need, item: Any) -> tuple[Resource, str | None]:
         """Of what type an item's resource is, and its name; None for a topic that is named by an id that nobody knows."""
         if isinstance(item, str):
             return need.resource or Resource.TOPIC, item
         resource = need.resource or BY_CONFIG_TYPE.get(getattr(item, "resource_type", 0), Resource.CLUSTER)
         if resource is Resource.CLUSTER:
             return resource, CLUSTER_NAME
-        name: str | None = getattr(item, by)
-        return resource, name or (self._name_of(item.topic_id) if hasattr(item, "topic_id") else name)
+        return resource, getattr(item, need.by) or self._name(item, need.by)
+
+    def _name(self, item: Any, by: str) -> str | None:
+        """The name of what is named by its id alone."""
+        name: str | None = self._name_of(item.topic_id) if hasattr(item, "topic_id") else getattr(item, by)
+        return name
 
 
 def _refusal(request: Request[Message], resource: Resource | None, body: Message, *, of_items: bool = False) -> Message | None:
