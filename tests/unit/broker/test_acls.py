@@ -16,7 +16,7 @@ from ottla.cluster import acls, layout
 from ottla.cluster.acls import CLUSTER_NAME, Acl, AclFilter, Acls, Operation, Pattern, Permission, Resource
 from ottla.net.authorizers import own_authorizer
 from ottla.ports import Now
-from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED
+from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from tests.support.acl_peers import MachineOfUsers
 from tests.support.machine import Machine
 from tests.support.messages import request
@@ -181,6 +181,19 @@ def test_a_rule_about_any_name_comes_back_from_the_registry(name: str) -> None:
     assert [acl.resource_name for acl in deleted.filter_results[0].matching_acls] == [name]
     assert not users.machine.broker.image.acls.rules
     assert users.machine.registry.children(layout.ACLS[LITERAL] + "/Group") == []
+
+
+@pytest.mark.parametrize(
+    "filtering",
+    [{"resource_type": 1}, {"resource_pattern_type": 1}, {"resource_pattern_type": 2}, {"operation": 1}, {"permission_type": 1}],
+)
+def test_what_only_filters_may_have_makes_none_of_a_requests_rules(filtering: dict[str, int]) -> None:
+    users = MachineOfUsers()
+    rule = {"resource_type": 2, "resource_name": "t", "principal": "User:a", "operation": 3, "permission_type": 3, "host": "*"}
+    rule["resource_pattern_type"] = 3
+    made = users.ask("admin", 30, 3, request(30, 3, creations=[rule, rule | filtering]))
+    assert [one.error_code for one in made.results] == [UNKNOWN_SERVER_ERROR, UNKNOWN_SERVER_ERROR]
+    assert not users.machine.broker.image.acls.rules
 
 
 def test_where_nobody_asks_for_rules_none_is_kept() -> None:

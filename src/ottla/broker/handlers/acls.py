@@ -20,11 +20,14 @@ from ottla.cluster.image import ClusterImage
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from ottla.wire.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED
+from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
 
 PATTERNS_FROM = 1
 """Before, all names were literal."""
 UNKNOWN_NUMBER = "A number is no resource type, pattern, operation or permission of Kafka's: a newer client may know it."
+ONLY_A_FILTER = (
+    "A rule is about one resource type, literal name or prefix, operation and permission: ANY and MATCH are for filters alone."
+)
 NO_AUTHORIZER = "No Authorizer is configured on the broker: start it with authorizer.class.name, and rules of access count."
 
 Number = TypeVar("Number", bound=IntEnum)
@@ -78,24 +81,24 @@ def _entry(acl: Acl) -> Entry:
     slices=Slices(((("creations",), ("results",)),), things=100),
 )
 def create_acls(request: Request[CreateAclsRequest], rooms: AclRooms) -> Reply:
-    """Make rules, each with its own result; they are in force when the reply leaves."""
+    """Make rules, each with its own result; they are in force when the reply leaves.
+
+    Where one of them is only a filter or has an unknown number, none is made, and all results say so, as in Kafka.
+    """
     creations = request.body.creations
     if not rooms.rights.has_rules:
         return CreateAclsResponse(results=[Created(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER) for _ in creations])
     wanted = [_acl(creation, request.version) for creation in creations]
     known = [acl for acl in wanted if isinstance(acl, Acl)]
-    if None in wanted:  # as in Kafka, nothing of it is done
-        return CreateAclsResponse(results=[Created(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER) for _ in creations])
-    return rooms.later.computed(_created(wanted, known, rooms), to_the_end=True)
+    if len(known) < len(wanted):
+        error_code, sentence = next(why for why in wanted if not isinstance(why, Acl))
+        return CreateAclsResponse(results=[Created(error_code=error_code, error_message=sentence) for _ in creations])
+    return rooms.later.computed(_created(known, rooms), to_the_end=True)
 
 
-def _created(wanted: list[Acl | str | None], known: list[Acl], rooms: AclRooms) -> Steps[Reply]:
-    decisions = iter((yield from rooms.commits.commit_slowly(lambda: acls.create(rooms.cluster.acls, known))))
-    response = CreateAclsResponse()
-    for acl in wanted:
-        decision = next(decisions) if isinstance(acl, Acl) else Decision("", INVALID_REQUEST, acl)
-        response.results.append(Created(error_code=decision.error_code, error_message=decision.message))
-    return response
+def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
+    decisions = yield from rooms.commits.commit_slowly(lambda: acls.create(rooms.cluster.acls, wanted))
+    return CreateAclsResponse(results=[Created(error_code=each.error_code, error_message=each.message) for each in decisions])
 
 
 @serves(
@@ -148,16 +151,16 @@ def _matching(acl: Acl) -> Matching:
     )
 
 
-def _acl(creation: Creation, version: int) -> Acl | str | None:
-    """The rule that is wanted; a sentence if there is no such one, None where a number means nothing."""
+def _acl(creation: Creation, version: int) -> Acl | tuple[int, str]:
+    """The rule that is wanted, or why there is none: Kafka answers what only filters may have as a failure of its own."""
     pattern_type = creation.resource_pattern_type if version >= PATTERNS_FROM else Pattern.LITERAL
     numbers = creation.resource_type, pattern_type, creation.operation, creation.permission_type
-    if ANY in numbers:
-        return "A rule is about one resource type, pattern, operation and permission: ANY is for filters alone."
+    if ANY in numbers or pattern_type == Pattern.MATCH:
+        return UNKNOWN_SERVER_ERROR, ONLY_A_FILTER
     resource, pattern = _member(Resource, creation.resource_type), _member(Pattern, pattern_type)
     operation, permission = _member(Operation, creation.operation), _member(Permission, creation.permission_type)
     if resource is None or pattern is None or operation is None or permission is None:
-        return None
+        return INVALID_REQUEST, UNKNOWN_NUMBER
     return Acl(resource, pattern, creation.resource_name, creation.principal, creation.host, operation, permission)
 
 

@@ -45,7 +45,7 @@ class Need:
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
     Without a path it is the cluster. A topic named by its id alone is looked up. Without a resource each struct says of what type
     its own is, as those of settings do. With `when` it is needed only by requests of which that is true, with `versions` only by
-    those. Whoever may do `instead` to the cluster needs nothing of it. An id that no topic has is left to the handler, which says so.
+    those. Whoever may do `instead` to the cluster needs nothing of it. An id that no topic has is left to the handler.
 
     `head` and `by` are the two parts of the path.
     """
