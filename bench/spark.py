@@ -22,9 +22,10 @@ CONNECTOR_PYSPARK = "4.2.0"
 CONNECTOR = f"JVM connector {CONNECTOR_PYSPARK}"
 SAME_BROKER = (
     "The figures of Spark are all of Ottla's broker: the second column is Spark's own JVM connector, reading and writing there, in "
-    "a session with the same settings, those of `ottla.spark.session.local()`. Where nothing else is said, Ottla's sink writes "
-    "exactly once, the connector's at least once."
+    "a session {session}. Where nothing else is said, Ottla's sink writes exactly once, the connector's at least once."
 )
+SAME_SESSION = "with the same settings, those of `ottla.spark.session.local()`"
+PLAIN_SESSION = "with Spark's own settings, and Ottla's in one of `ottla.spark.session.local()`"
 ROWS_100_B, ROWS_1_KB, ROWS_FEW = 2_000_000, 400_000, 20
 JOB = Path(__file__).with_name("spark_job.py")
 
@@ -105,15 +106,14 @@ def ottla_environment() -> dict[str, str]:
 
 
 def session_settings() -> dict[str, str]:
-    """What both sides' sessions are given: what `local()` gives its users, but for where it keeps Java's classes."""
+    """What `local()` gives its users, but for where it keeps Java's classes."""
     from ottla.spark.session import HERE, QUICK, quick_java_options
 
     return {**QUICK, **HERE, "spark.driver.extraJavaOptions": quick_java_options()}
 
 
-def run_job(kind: str, server: Server, repeats: int) -> list[Figures]:
+def run_job(kind: str, server: Server, repeats: int, settings: dict[str, str]) -> list[Figures]:
     """What each kind of query did, per repeat, through the format `ottla` or `kafka`. Raises `NotMeasured`."""
-    settings = session_settings()
     job: dict[str, object] = {"format": kind, "bootstrap": server.address, "repeats": repeats, "settings": settings}
     if kind == "ottla":
         python, environment = sys.executable, ottla_environment()
@@ -131,17 +131,21 @@ def last_lines(text: str, count: int = 3) -> str:
     return " / ".join(text.strip().splitlines()[-count:])[:400]
 
 
-def measure(results: Results, servers: list[Server], repeats: int, divide: int = 1) -> None:
-    """Ottla's source on the first server; beside it the JVM connector, or on the second one what another checkout makes of it."""
+def measure(results: Results, servers: list[Server], repeats: int, divide: int = 1, *, plain_peer: bool = False) -> None:
+    """Ottla's source on the first server; beside it the JVM connector, or on the second one what another checkout makes of it.
+
+    With `plain_peer` the connector's session has Spark's own settings: what people have who change nothing.
+    """
     jobs = [("ottla", server, server.name) for server in servers if server.name.startswith("Ottla")]
     if results.has_peer:
         jobs.append(("kafka", servers[0], results.servers[-1]))
-        results.notes.append(SAME_BROKER)
+        results.notes.append(SAME_BROKER.format(session=PLAIN_SESSION if plain_peer else SAME_SESSION))
     for server in {id(server): server for _, server, _ in jobs}.values():
         fill(server, divide)
     for kind, server, name in jobs:
         try:
-            for figures in run_job(kind, server, repeats):
+            settings = {} if kind == "kafka" and plain_peer else session_settings()
+            for figures in run_job(kind, server, repeats, settings):
                 results.add(name, figures)
         except NotMeasured as missing:
             results.notes.append(f"Spark's format {kind!r} on {server.name} was not measured: {missing}.")
@@ -151,10 +155,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="how often each query runs (default 3)")
     parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every topic N times smaller")
+    parser.add_argument("--plain-peer", action="store_true", help="give the connector's session Spark's own settings")
     wanted = parser.parse_args()
     with Ottla() as server:
         results = Results([server.name, CONNECTOR])
-        measure(results, [server], wanted.rounds, wanted.divide)
+        measure(results, [server], wanted.rounds, wanted.divide, plain_peer=wanted.plain_peer)
     print(table(results), *results.notes, sep="\n")
     return 0
 
