@@ -43,6 +43,14 @@ def test_an_embedded_broker_of_a_release_is_told_too() -> None:
         assert told(broker.address) == EXAMPLE
 
 
+@pytest.mark.parametrize(("host", "expected"), [("localhost", "localhost"), ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1")])
+def test_a_listener_is_told_by_the_name_that_it_was_given_or_the_address_that_was_reached(
+    tmp_path: Path, host: str, expected: str
+) -> None:
+    with BrokerProcess(tmp_path / "data", host=host) as broker:
+        assert told(f"127.0.0.1:{broker.port}") == f"{expected}:{broker.port}"
+
+
 @pytest.mark.parametrize(
     ("addresses", "arguments"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings import SecurityProtocol
@@ -52,6 +53,15 @@ class Listen:
     def spoken(self) -> SecurityProtocol:
         """The security protocol, where it is known by now."""
         return self.security or SecurityProtocol.PLAINTEXT
+
+    @property
+    def told(self) -> str:
+        """The host as clients may be told it: a name, which a certificate may be for. Empty where it is an address."""
+        try:
+            ip_address(self.host.partition("%")[0])
+        except ValueError:
+            return self.host
+        return ""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

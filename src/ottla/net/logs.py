@@ -15,7 +15,9 @@ from datetime import UTC, datetime
 
 FORMATS = ("text", "json")
 
-LIMITED = ("ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry")
+LIMITED = (
+    "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry",
+)  # fmt: skip
 """The loggers of a broker: a filter holds for the logger that it was added to, not for those below."""
 
 MOST_CAUSES = 1000

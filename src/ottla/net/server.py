@@ -152,7 +152,8 @@ class Server:
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         where = connection.where
         who = transport.get_extra_info("principal") or ANONYMOUS
-        peer = Peer(self._count, host, port, local_host, local_port, where.name, who, where.release, security_protocol=where.spoken)
+        local = where.told or local_host, local_port
+        peer = Peer(self._count, host, port, *local, where.name, who, where.release, security_protocol=where.spoken)
         peer.authentication = self.broker.logins.begin(where.name)
         return peer
 

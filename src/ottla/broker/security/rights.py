@@ -203,7 +203,7 @@ class Rights:
         before = f" ({self._untold} more refusals were not written here)" if self._untold else ""
         self._untold = 0
         what = operation.name.lower(), resource.name.lower().replace("_", " "), shown + more
-        log.info(DENIED, peer.principal, peer.host, *what, api, before, extra={"cause": "unauthorized"})
+        log.info(DENIED, peer.principal, peer.host, *what, api, before)
 
     def cluster_operations(self, peer: Peer) -> int:
         """The same for the cluster: none at all for whom may not describe it."""

@@ -72,7 +72,7 @@ class ServerSettings(SettingsOf):
 
     advertised_listeners = unset(
         LISTENERS,
-        "The address that clients are given; without it, the one that they connected to.",
+        "The address that clients are given; without it, the listener's name of a host, or the address they reached.",
     )
     auto_create_topics_enable = Setting(BOOLEAN, True, "Whether asking for a topic's metadata creates the topic.")
     broker_id = Setting(INT, -1, "An older name of node.id.")
