@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 
 import pytest
 
@@ -30,8 +31,14 @@ def java_tools() -> list[str]:
         pytest.skip(f"Apache Kafka's tools cannot run: {missing}")
 
 
-def run(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> str:
-    """What the tool printed. Fails the test when the tool fails, and shows all it said."""
-    done = subprocess.run([*java_tools(), tool, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s)
+def run(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, properties: Iterable[str] = ()) -> str:
+    """What the tool printed. Fails the test when the tool fails, and shows all it said.
+
+    `properties` are Java's own, as `-Dname=value`.
+    """
+    virtual_machine, *classes = java_tools()
+    done = subprocess.run(
+        [virtual_machine, *properties, *classes, tool, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s
+    )
     assert done.returncode == 0, f"{tool} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout

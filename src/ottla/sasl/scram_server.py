@@ -48,6 +48,9 @@ Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
 class ScramServer:
     """`server_nonce` is what `nonce` returns.
 
+    A client may answer with its own nonce once more before the one that it was given, as librdkafka before 2.6.1 does: the proof is
+    made over the challenge itself, and so fits no other.
+
     `secret` is what the salts of unknown names are made from: the same for all exchanges, and known to nobody else.
     """
 
@@ -55,6 +58,7 @@ class ScramServer:
         self._algorithm = algorithm
         self._lookup = lookup
         self._nonce = server_nonce
+        self._repeated = ""
         self._secret = secret
         self._account: Account | None = None
         self._credential: Credential | None = None
@@ -81,6 +85,7 @@ class ScramServer:
             )
         self._header = f"{binding},{acts_as},"
         self._nonce = checked_nonce(client_nonce) + self._nonce
+        self._repeated = client_nonce + self._nonce
         found = self._lookup(username, (TOKEN, "true") in [(key, value.lower()) for key, value in pairs[2:]])
         if found is None or isinstance(found, Account):
             return self._challenge(bare, username, found)
@@ -108,7 +113,7 @@ class ScramServer:
         assert credential is not None, "there was a challenge"
         if not hmac.compare_digest(decoded(header), self._header.encode()):
             return Rejected("its channel binding is not that of its first message")
-        if not hmac.compare_digest(answered.encode(), self._nonce.encode()):
+        if answered not in (self._nonce, self._repeated):
             return Rejected("its nonce is not the one that it was given")
         given = decoded(proof)
         if len(given) != algorithm.size:

@@ -15,7 +15,7 @@ from tests.support.secured import HOST, MECHANISMS, PASSWORD, SCRAM_USERS, USER,
 from tests.support.watched import served
 
 SHORT_MS = 1_500
-"""How long a login counts on the listener RENEWED."""
+"""How long a login counts on the listener RENEWED, which speaks TLS as ENCRYPTED does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
     for name in ports:
         settings[f"listener.name.{name.lower()}.plain.sasl.jaas.config"] = plain_users({USER: PASSWORD})
         settings[f"listener.name.{name.lower()}.scram-sha-256.sasl.jaas.config"] = SCRAM_USERS
-    spoken = {name: "SASL_SSL" if name == "ENCRYPTED" else "SASL_PLAINTEXT" for name in ports}
+    spoken = {name: "SASL_PLAINTEXT" if name == "LOGIN" else "SASL_SSL" for name in ports}
     listen = [word for name, port in ports.items() for word in ("--listen", f"{HOST}:{port},security={spoken[name]},name={name}")]
     with BrokerProcess(home / "data", served(settings), arguments=listen) as broker:
         addresses = {name.lower(): f"{HOST}:{port}" for name, port in ports.items()}

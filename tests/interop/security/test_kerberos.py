@@ -1,4 +1,4 @@
-"""Kerberos of MIT, with a realm of its own: clients log in with tickets, and nobody without."""
+"""Kerberos of MIT, with a realm of its own: clients log in with tickets, over TLS, and nobody without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.apache_kafka import free_port
 from ottla.testing import BrokerProcess
 from tests.support import java
 from tests.support.peers import QUICK
-from tests.support.secured import HOST
+from tests.support.secured import HOST, Certificates
 from tests.support.waiting import eventually
 from tests.support.watched import served
 
@@ -29,10 +29,11 @@ NAME = "localhost"
 
 
 class Realm(NamedTuple):
-    """A realm with a broker: where it is, and where its keytabs are."""
+    """A realm with a broker: where it is, where its keytabs are, and whom to trust there."""
 
     home: Path
     address: str
+    authority: Path
 
     def keytab(self, name: str) -> Path:
         return self.home / f"{name}.keytab"
@@ -83,13 +84,16 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     with kdc(home) as environment, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        place = Realm(home, f"{NAME}:{port}")
+        certificates = Certificates(home)
+        place = Realm(home, f"{NAME}:{port}", certificates.trust_store)
         settings: dict[str, object] = {
             **QUICK,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": certificates.server,
             "sasl.enabled.mechanisms": "GSSAPI",
             "listener.name.tickets.gssapi.sasl.jaas.config": place.login("kafka").replace("kafka@", f"kafka/{NAME}@"),
         }
-        listen = ["--listen", f"{HOST}:{port},security=SASL_PLAINTEXT,name=TICKETS"]
+        listen = ["--listen", f"{HOST}:{port},security=SASL_SSL,name=TICKETS"]
         advertised = {"advertised.listeners": f"TICKETS://{NAME}:{port}"}
         with BrokerProcess(home / "data", served(settings | advertised), arguments=listen):
             yield place
@@ -97,7 +101,8 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
 
 def ours(realm: Realm, **more: Any) -> list[str]:
     login: dict[str, Any] = {
-        "security_protocol": "SASL_PLAINTEXT",
+        "security_protocol": "SASL_SSL",
+        "ssl_truststore_location": str(realm.authority),
         "sasl_mechanism": "GSSAPI",
         "sasl_kerberos_service_name": "kafka",
         **more,
@@ -121,7 +126,8 @@ def test_who_has_no_ticket_for_this_service_or_is_nobody_by_the_rules_stays_out(
 def test_kafka_python_logs_in_with_tickets(realm: Realm, unique: Callable[[str], str]) -> None:
     producer = KafkaProducer(
         bootstrap_servers=realm.address,
-        security_protocol="SASL_PLAINTEXT",
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(realm.authority),
         sasl_mechanism="GSSAPI",
         sasl_kerberos_service_name="kafka",
         sasl_kerberos_domain_name=NAME,
@@ -134,13 +140,10 @@ def test_kafka_python_logs_in_with_tickets(realm: Realm, unique: Callable[[str],
 def test_javas_clients_log_in_with_tickets(realm: Realm, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n"
+        f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={realm.authority}\n"
+        "sasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n"
         f"sasl.jaas.config={realm.login('alice')}\n"
     )
-    command = java.java_tools()
-    tool = [command[0], f"-Djava.security.krb5.conf={os.environ['KRB5_CONFIG']}", *command[1:]]
-    arguments = ["--bootstrap-server", realm.address, "--command-config", str(path), "--list"]
-    done = subprocess.run(
-        [*tool, "org.apache.kafka.tools.TopicCommand", *arguments], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    configured = [f"-Djava.security.krb5.conf={os.environ['KRB5_CONFIG']}"]
+    arguments = ("--bootstrap-server", realm.address, "--command-config", str(path), "--list")
+    java.run(java.TOPICS, *arguments, timeout_s=100, properties=configured)

@@ -1,8 +1,9 @@
-"""Other people's clients and tools log in by signed tokens (OAUTHBEARER) and by delegation tokens (KIP-48), and ours does."""
+"""Other people's clients and tools, and ours, log in over TLS: by signed tokens (OAUTHBEARER) and by delegation tokens (KIP-48)."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 import time
 from base64 import b64encode
@@ -16,13 +17,15 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonsTokenProvider
 
 import ottla
 from bench.apache_kafka import free_port
 from ottla.testing import BrokerProcess
 from tests.support import java
 from tests.support.peers import QUICK
-from tests.support.secured import HOST, PASSWORD, SCRAM_USERS, USER
+from tests.support.secured import HOST, PASSWORD, SCRAM_USERS, USER, Certificates
 from tests.support.waiting import eventually
 from tests.support.watched import served
 
@@ -42,12 +45,18 @@ def token(key: Any = KEY, **claims: object) -> str:
 
 
 class Place(NamedTuple):
-    """Where an operator needs no login, where tokens are shown, where passwords are, and whose keys count."""
+    """Where an operator needs no login, where tokens are shown, where passwords are, and whom to trust there."""
 
     operator: str
     bearer: str
     scram: str
     log: Path
+    authority: Path
+
+    @property
+    def java(self) -> str:
+        """The first settings of Kafka's tools."""
+        return f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={self.authority}\n"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +64,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     home = tmp_path_factory.mktemp("tokens")
     jwk = {**loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "one"}
     (home / "keys.json").write_text(dumps({"keys": [jwk]}))
-    ports = {name: free_port() for name in ("BEARER", "SCRAM")}
+    ports, certificates = {name: free_port() for name in ("BEARER", "SCRAM")}, Certificates(home)
     settings: dict[str, object] = {
         **QUICK,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": certificates.server,
         "listener.name.bearer.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.scram.sasl.enabled.mechanisms": SCRAM,
         "listener.name.scram.scram-sha-256.sasl.jaas.config": SCRAM_USERS,
@@ -66,21 +77,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         "ottla.sasl.oauthbearer.required.scope": "kafka",
         "delegation.token.secret.key": SECRET,
     }
-    listen = [word for name, port in ports.items() for word in ("--listen", f"{HOST}:{port},security=SASL_PLAINTEXT,name={name}")]
+    listen = [word for name, port in ports.items() for word in ("--listen", f"{HOST}:{port},security=SASL_SSL,name={name}")]
     with BrokerProcess(home / "data", served(settings), arguments=listen) as broker:
-        yield Place(broker.address, f"{HOST}:{ports['BEARER']}", f"{HOST}:{ports['SCRAM']}", broker.log_path)
+        bearer, scram = (f"{HOST}:{port}" for port in ports.values())
+        yield Place(broker.address, bearer, scram, broker.log_path, certificates.trust_store)
 
 
-def topics_by(address: str, **login: Any) -> list[str]:
-    with ottla.Admin(address, security_protocol="SASL_PLAINTEXT", **login) as admin:
+def topics_by(place: Place, address: str, **login: Any) -> list[str]:
+    with ottla.Admin(address, security_protocol="SASL_SSL", ssl_truststore_location=str(place.authority), **login) as admin:
         return list(admin.list_topics())
 
 
 def test_our_client_logs_in_by_a_token_of_a_function_of_a_file_and_of_an_issuer(place: Place, tmp_path: Path) -> None:
     by = {"sasl_mechanism": "OAUTHBEARER"}
-    topics_by(place.bearer, **by, sasl_oauthbearer_token_callback=token)
+    topics_by(place, place.bearer, **by, sasl_oauthbearer_token_callback=token)
     (tmp_path / "token").write_text(token() + "\n")
-    topics_by(place.bearer, **by, sasl_oauthbearer_token_endpoint_url=f"file://{tmp_path}/token")
+    topics_by(place, place.bearer, **by, sasl_oauthbearer_token_endpoint_url=f"file://{tmp_path}/token")
     with Issuer() as issuer:
         serving = threading.Thread(target=issuer.serve_forever, args=(0.02,))
         serving.start()
@@ -89,9 +101,9 @@ def test_our_client_logs_in_by_a_token_of_a_function_of_a_file_and_of_an_issuer(
             "sasl_oauthbearer_client_credentials_client_id": "me",
         }
         try:
-            topics_by(place.bearer, **by, **client, sasl_oauthbearer_client_credentials_client_secret=ISSUERS_SECRET)
+            topics_by(place, place.bearer, **by, **client, sasl_oauthbearer_client_credentials_client_secret=ISSUERS_SECRET)
             with pytest.raises(ottla.AuthenticationFailed, match="answers 401"):
-                topics_by(place.bearer, **by, **client, sasl_oauthbearer_client_credentials_client_secret="guess")
+                topics_by(place, place.bearer, **by, **client, sasl_oauthbearer_client_credentials_client_secret="guess")
         finally:
             issuer.shutdown()
             serving.join()
@@ -132,7 +144,7 @@ class Issuing(BaseHTTPRequestHandler):
 )
 def test_no_other_token_lets_anybody_in_and_none_is_in_the_log(place: Place, bad: str) -> None:
     with pytest.raises(ottla.AuthenticationFailed, match=r"invalid_token|insufficient_scope"):
-        topics_by(place.bearer, sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_callback=lambda: bad)
+        topics_by(place, place.bearer, sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_callback=lambda: bad)
     assert bad.split(".")[1] not in place.log.read_text()
 
 
@@ -145,7 +157,8 @@ def test_confluents_client_logs_in_by_a_token(place: Place) -> None:
 
     login: dict[str, Any] = {
         "bootstrap.servers": place.bearer,
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(place.authority),
         "sasl.mechanism": "OAUTHBEARER",
         "oauth_cb": shown,
     }
@@ -163,7 +176,8 @@ def test_aiokafka_logs_in_by_a_token(place: Place, unique: Callable[[str], str])
     async def send() -> int:
         producer = AIOKafkaProducer(
             bootstrap_servers=place.bearer,
-            security_protocol="SASL_PLAINTEXT",
+            security_protocol="SASL_SSL",
+            ssl_context=ssl.create_default_context(cafile=place.authority),
             sasl_mechanism="OAUTHBEARER",
             sasl_oauth_token_provider=Provider(),
         )
@@ -174,6 +188,37 @@ def test_aiokafka_logs_in_by_a_token(place: Place, unique: Callable[[str], str])
     assert asyncio.run(send()) == 0
 
 
+class KafkaPythonsProvider(KafkaPythonsTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    def token(self) -> str:
+        return token()
+
+
+def test_kafka_python_logs_in_by_a_token(place: Place, unique: Callable[[str], str]) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=place.bearer,
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(place.authority),
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=KafkaPythonsProvider(),
+    )
+    assert producer.send(unique("bearer"), b"v").get(30).offset == 0
+    producer.close()
+
+
+@pytest.mark.java
+def test_kafkas_tool_logs_in_by_a_token_of_a_file(place: Place, tmp_path: Path) -> None:
+    shown, client = tmp_path / "token.jwt", tmp_path / "client.properties"
+    shown.write_text(token())
+    client.write_text(
+        f"{place.java}sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url={shown.as_uri()}\n"
+        "sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+    )
+    allowed = (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{what}" for what in (f"urls={shown.as_uri()}", f"files={shown}"))
+    arguments = ("--bootstrap-server", place.bearer, "--command-config", str(client), "--list")
+    java.run(java.TOPICS, *arguments, properties=allowed)
+
+
 @pytest.mark.java
 def test_kafkas_tool_makes_a_delegation_token_which_lets_its_holder_in_until_it_is_ended(place: Place, tmp_path: Path) -> None:
     java.run(
@@ -182,7 +227,7 @@ def test_kafkas_tool_makes_a_delegation_token_which_lets_its_holder_in_until_it_
         *("--add-config", f"{SCRAM}=[iterations=4096,password={PASSWORD.replace(' ', '').replace(';', '')}]"),
     )
     password = PASSWORD.replace(" ", "").replace(";", "")
-    by_password = write_login(tmp_path / "user.properties", USER, password)
+    by_password = write_login(place, tmp_path / "user.properties", USER, password)
 
     def tool(*arguments: str) -> str:
         tool = "org.apache.kafka.tools.DelegationTokenCommand"
@@ -192,14 +237,14 @@ def test_kafkas_tool_makes_a_delegation_token_which_lets_its_holder_in_until_it_
     row = next(line.split() for line in made.splitlines() if f"User:{USER}" in line)
     token_id, hmac = row[0], row[1]
     login = {"sasl_mechanism": SCRAM, "sasl_jaas_config": jaas(token_id, hmac, "tokenauth=true")}
-    topics_by(place.scram, **login)
+    topics_by(place, place.scram, **login)
     assert token_id in tool("--describe", "--owner-principal", f"User:{USER}")
     assert "Completed renew operation" in tool("--renew", "--renew-time-period", "-1", "--hmac", hmac)
-    by_token = write_login(tmp_path / "token.properties", token_id, hmac, "tokenauth=true")
-    java.run("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", place.scram, "--command-config", str(by_token), "--list")
+    by_token = write_login(place, tmp_path / "token.properties", token_id, hmac, "tokenauth=true")
+    java.run(java.TOPICS, "--bootstrap-server", place.scram, "--command-config", str(by_token), "--list")
     assert "Completed expire operation" in tool("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
     with pytest.raises(ottla.AuthenticationFailed):
-        topics_by(place.scram, **login)
+        topics_by(place, place.scram, **login)
     assert hmac not in place.log.read_text()
 
 
@@ -207,6 +252,6 @@ def jaas(name: str, password: str, more: str = "") -> str:
     return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}" {more};'
 
 
-def write_login(path: Path, name: str, password: str, more: str = "") -> Path:
-    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={SCRAM}\nsasl.jaas.config={jaas(name, password, more)}\n")
+def write_login(place: Place, path: Path, name: str, password: str, more: str = "") -> Path:
+    path.write_text(f"{place.java}sasl.mechanism={SCRAM}\nsasl.jaas.config={jaas(name, password, more)}\n")
     return path

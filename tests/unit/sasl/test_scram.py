@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.sasl.clients import CLIENTS, client_mechanism
 from ottla.sasl.mechanism import Authenticated, Challenge, ClientMechanism, Computed, Rejected, SaslFailed, ServerMechanism, Step
-from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce
+from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce, xor
 from ottla.sasl.scram_client import ScramClient
 from ottla.sasl.scram_server import Account, ScramServer
 
@@ -99,6 +99,40 @@ def test_a_login_that_was_heard_can_not_be_said_again() -> None:
     replayed = server(own_nonce="two")
     assert isinstance(replayed.step(heard[0], 0), Challenge)
     assert replayed.step(heard[1], 0) == Rejected("its nonce is not the one that it was given")
+
+
+class Repeating(ScramClient):
+    """Answers with its nonce before the one that it was given, as librdkafka before 2.6.1 does."""
+
+    def __init__(self, password: str, times: int = 1) -> None:
+        super().__init__(SHA_256, "alice", password, "client")
+        self._times = times
+
+    def step(self, challenge: bytes) -> bytes | None:
+        said = super().step(challenge)
+        if said is None or not said.startswith(b"c="):
+            return said
+        without_proof = b"c=biws,r=" + b"client" * self._times + b"clientserver"
+        salted = SHA_256.salted(self._password, SALT, 4096)
+        signed = SHA_256.hmac(
+            credential_of(SHA_256, salted, SALT, 4096).stored_key, b",".join([self._bare.encode(), challenge, without_proof])
+        )
+        return without_proof + b",p=" + b64encode(xor(SHA_256.hmac(salted, b"Client Key"), signed))
+
+
+def test_who_repeats_its_nonce_is_let_in_by_its_proof_alone() -> None:
+    def decided(client: ScramClient) -> Step:
+        to, first = server(), client.step(b"")
+        assert first is not None
+        challenge = to.step(first, 0)
+        assert isinstance(challenge, Challenge)
+        final = client.step(challenge.data)
+        assert final is not None
+        return to.step(final, 0)
+
+    assert isinstance(decided(Repeating("secret")), Authenticated)
+    assert decided(Repeating("guess")) == Rejected("the name or the password is wrong")
+    assert decided(Repeating("secret", times=2)) == Rejected("its nonce is not the one that it was given")
 
 
 def test_a_proof_of_an_unknown_user_made_of_zeros_does_not_fit() -> None:
