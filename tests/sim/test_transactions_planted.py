@@ -173,7 +173,7 @@ MISTAKES = {
     "obeys members of the past": Mistake("stable for good", transactional, "consumer_error", lambda group, body: NONE, 6),
     "keeps nothing for an outside coordinator": Mistake("prepared stays", machine, "_DECISIONS", KEEPING_NOTHING, 2),
     "ends what is prepared when its time is over": Mistake(
-        "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 13
+        "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
     ),
     "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 9),
     "waits for topics that are gone": Mistake("ended in time", MarkerWriter, "append", wait_for_what_is_gone, 10),
