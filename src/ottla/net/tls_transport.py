@@ -8,6 +8,7 @@ pause.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from contextlib import suppress
 from typing import Any, cast
@@ -41,6 +42,7 @@ class TlsTransport(asyncio.Transport):
         super().__init__()
         self._facts: dict[str, object] = {"socket": secure, "ssl_object": secure, "principal": principal}
         with suppress(OSError):  # it may be gone already
+            secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as asyncio does: or replies wait for acknowledgements
             self._facts |= {"peername": secure.getpeername(), "sockname": secure.getsockname()}
         self._loop = loop
         self._socket = secure
