@@ -115,7 +115,16 @@ def test_clients_on_asyncio_log_in_as_well(secured: Secured, trust: dict[str, An
 def test_transactions_go_over_a_login(secured: Secured, unique: Callable[[str], str]) -> None:
     topic, given = unique("transactions"), login(SASL_PLAINTEXT)
     with ottla.Producer(secured.at(SASL_PLAINTEXT), transactional_id=topic, **given) as producer, producer.transaction():
-        producer.send(topic, b"x")
+        sent = producer.send(topic, b"x")
+    assert sent.result(30).offset == 0
+    with ottla.Consumer(
+        topic,
+        bootstrap_servers=secured.at(SASL_PLAINTEXT),
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        **given,
+    ) as consumer:
+        assert next(iter(consumer)).value == b"x"
 
 
 def test_a_login_is_renewed_before_it_ends_and_no_record_is_lost(

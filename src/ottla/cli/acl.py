@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.exits import MISUSED
 from ottla.cli.stopped import add_options, asking_or_changing
-from ottla.cli.tables import as_lines, table
+from ottla.cli.tables import told
 
 if TYPE_CHECKING:
     from ottla.cli.stopped import Asked
@@ -88,10 +88,7 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
 def _say(rules: list[AclRule], options: argparse.Namespace) -> int:
     names = ("principal", "operation", "resource", "name", "pattern", "host", "permission")
     rows = [tuple(rule) for rule in rules]
-    lines = (
-        as_lines(dict(zip(names, row, strict=True)) for row in rows) if options.json else table([n.upper() for n in names], rows)
-    )
-    for line in lines:
+    for line in told(names, rows, as_json=options.json):
         print(line)
     return 0
 

@@ -31,3 +31,10 @@ def duration(ms: int) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds // 60 % 60} min"
+
+
+def told(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
+    """Rows under names, for people or for programs."""
+    return (
+        as_lines(dict(zip(names, row, strict=True)) for row in rows) if as_json else table([name.upper() for name in names], rows)
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.exits import MISUSED, fail
 from ottla.cli.stopped import add_options, asking_or_changing
-from ottla.cli.tables import as_lines, table
+from ottla.cli.tables import as_lines, told
 
 if TYPE_CHECKING:
     from ottla.cli.stopped import Asked
@@ -87,10 +87,7 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
         print("Nobody can log in by SCRAM: `ottla user add NAME` lets somebody.")
         return 0
     names = ("name", "mechanism", "iterations")
-    lines = (
-        as_lines(dict(zip(names, row, strict=True)) for row in rows) if options.json else table([n.upper() for n in names], rows)
-    )
-    for line in lines:
+    for line in told(names, rows, as_json=options.json):
         print(line)
     return 0
 

@@ -99,7 +99,8 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
             yield place
 
 
-def ours(realm: Realm, **more: Any) -> list[str]:
+def ours(realm: Realm, topic: str, **more: Any) -> list[str]:
+    """The topics that are there once our client has logged in and made one."""
     login: dict[str, Any] = {
         "security_protocol": "SASL_SSL",
         "ssl_truststore_location": str(realm.authority),
@@ -108,19 +109,20 @@ def ours(realm: Realm, **more: Any) -> list[str]:
         **more,
     }
     with ottla.Admin(realm.address, **login) as admin:
+        admin.create_topic(topic)
         return list(admin.list_topics())
 
 
 def test_our_client_logs_in_with_the_tickets_of_kinit_and_with_a_keytab(realm: Realm) -> None:
-    ours(realm)
-    ours(realm, sasl_jaas_config=realm.login("alice"))
+    assert "by-kinit" in ours(realm, "by-kinit")
+    assert "by-keytab" in ours(realm, "by-keytab", sasl_jaas_config=realm.login("alice"))
 
 
 def test_who_has_no_ticket_for_this_service_or_is_nobody_by_the_rules_stays_out(realm: Realm) -> None:
     with pytest.raises(ottla.AuthenticationFailed, match=r"Kerberos says: .*not found"):
-        ours(realm, sasl_kerberos_service_name="another")
+        ours(realm, "none", sasl_kerberos_service_name="another")
     with pytest.raises(ottla.AuthenticationFailed):
-        ours(realm, sasl_jaas_config=realm.login("stranger").replace("stranger@", "nobody@"))
+        ours(realm, "none", sasl_jaas_config=realm.login("stranger").replace("stranger@", "nobody@"))
 
 
 def test_kafka_python_logs_in_with_tickets(realm: Realm, unique: Callable[[str], str]) -> None:
@@ -146,4 +148,5 @@ def test_javas_clients_log_in_with_tickets(realm: Realm, tmp_path: Path) -> None
     )
     configured = [f"-Djava.security.krb5.conf={os.environ['KRB5_CONFIG']}"]
     arguments = ("--bootstrap-server", realm.address, "--command-config", str(path), "--list")
-    java.run(java.TOPICS, *arguments, timeout_s=100, properties=configured)
+    ours(realm, "for-java")
+    assert "for-java" in java.run(java.TOPICS, *arguments, timeout_s=100, properties=configured).split()

@@ -29,8 +29,10 @@ from tests.support.secured import HOST, PASSWORD, SCRAM_USERS, USER, Certificate
 from tests.support.waiting import eventually
 from tests.support.watched import served
 
-jwt = pytest.importorskip("jwt")
-rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
+jwt = pytest.importorskip("jwt", reason="PyJWT is absent: pip install 'ottla[oauth]'")
+rsa = pytest.importorskip(
+    "cryptography.hazmat.primitives.asymmetric.rsa", reason="cryptography is absent: pip install 'ottla[oauth]'"
+)
 
 KEY, STRANGERS_KEY = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
 SCRAM = "SCRAM-SHA-256"
@@ -216,7 +218,9 @@ def test_kafkas_tool_logs_in_by_a_token_of_a_file(place: Place, tmp_path: Path) 
     )
     allowed = (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{what}" for what in (f"urls={shown.as_uri()}", f"files={shown}"))
     arguments = ("--bootstrap-server", place.bearer, "--command-config", str(client), "--list")
-    java.run(java.TOPICS, *arguments, properties=allowed)
+    with ottla.Admin(place.operator) as admin:
+        admin.create_topic("for-java")
+    assert "for-java" in java.run(java.TOPICS, *arguments, properties=allowed).split()
 
 
 @pytest.mark.java
