@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from enum import Enum
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 Buffer = bytes | bytearray | memoryview
+
+T = TypeVar("T")
 
 
 class Now(NamedTuple):
@@ -200,10 +203,14 @@ class RegistryDamaged(Exception):
 
 
 class Entry(NamedTuple):
-    """A registry's value at a path. `version` starts at 0 and grows by one with every change."""
+    """A registry's value at a path. `version` starts at 0 and grows by one with every change.
+
+    `created` is the number of the transaction that made the entry: it grows over the whole of a registry that brokers share.
+    """
 
     value: bytes
     version: int
+    created: int = 0
 
 
 NEW = -1
@@ -214,13 +221,22 @@ class Change(NamedTuple):
     """One change of a registry entry: its new value, or None to remove it and everything below it.
 
     `version` is the one that the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` entry, if
-    this change creates it, is removed when the session ends.
+    this change creates it, is removed when the session ends. The path of a `sequential` one is a prefix to which a registry that
+    brokers share adds ten digits, so that it is always new.
     """
 
     path: str
     value: bytes | None
     version: int | None = None
     ephemeral: bool = False
+    sequential: bool = False
+
+
+class Condition(NamedTuple):
+    """A condition of a commit: an entry that is not changed has this version, or with `NEW` is not there."""
+
+    path: str
+    version: int
 
 
 class Entries(Protocol):
@@ -233,13 +249,16 @@ class Entries(Protocol):
         """Return the names of the direct children, sorted; none if the entry does not exist."""
 
 
-CommitSteps = Generator[Callable[[Callable[[StorageFailed | None], None]], None] | None, StorageFailed | None, None]
-"""A commit under way. After None it goes on when others had their turn; a callable starts what it waits for, and it is resumed with
-what that came to. One that is not resumed has been made or not, as after a crash; the next commit finds out."""
+RegistrySteps: TypeAlias = Generator[Callable[[Callable[[StorageFailed | None], None]], None] | None, StorageFailed | None, T]
+"""Work of a registry that is under way, and what it comes to. After None it goes on when others had their turn; a callable starts
+what it waits for, and it is resumed with what that came to."""
+
+CommitSteps: TypeAlias = RegistrySteps[None]
+"""A commit under way. One that is not resumed has been made or not, as after a crash; the next commit finds out."""
 
 
 class Registry(Entries, Protocol):
-    """What brokers agree on: a tree of small values with versions, compare-and-set and ephemeral entries."""
+    """What one broker agrees on with its own next life: a tree of small values with versions and compare-and-set."""
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Make all changes or none, durable on return. Parents are created as needed.
@@ -254,3 +273,92 @@ class Registry(Entries, Protocol):
         """
 
     def close(self) -> None: ...
+
+
+class RegistryAway(StorageFailed):
+    """A registry that brokers share is not reached now, or the session has ended. Whether a commit was made is unknown."""
+
+
+class SessionEvent(Enum):
+    """What became of a broker's session with the registry that brokers share."""
+
+    BEGUN = "begun"
+    """A session began, the first or another one: ephemeral entries and watches of an earlier one are gone."""
+
+    AWAY = "away"
+    """The registry is not reached. The session may live on; watches may have missed something."""
+
+    BACK = "back"
+    """The registry is reached again, and the session lived on."""
+
+    ENDED = "ended"
+    """The session is over. Another one begins by itself once the registry is reached."""
+
+
+class SharedRegistry(Protocol):
+    """What brokers agree on: a tree of small values with versions, compare-and-set, ephemeral entries and watches.
+
+    It is reached over a network, so nothing here blocks, and whatever is called back is called later, on the broker's thread. All
+    steps raise `RegistryAway` while it is not reached, and `StorageFailed` where it refuses (rights, sizes).
+    """
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a session lives on unheard, as agreed with the registry."""
+
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+        """Return the current entries, None where there is none.
+
+        With `changed` each path leaves a watch: `changed(path)` is called once, when the entry is made, changed or removed, or when
+        the connection broke so that this may have been missed. Each path and function is called once, however often it was read.
+        """
+
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+        """Return the sorted names of each entry's children, None where there is no such entry.
+
+        The watch of `changed` tells, once, of children that come and go, and that the entry itself is removed. Where there is no
+        entry, it tells that it is made.
+        """
+
+    def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
+        """Make all changes or none. Parents are created as needed.
+
+        Raises `EntryExists`, `NoEntry` and `VersionConflict`, and `RegistryAway` where it is unknown whether the changes were made.
+        """
+
+    def lives_until_ms(self) -> int:
+        """The monotonic time until which this session cannot have ended elsewhere; 0 while there is none."""
+
+    def on_session(self, told: Callable[[SessionEvent], None]) -> None:
+        """Have `told` called with what becomes of the session, from its beginning on."""
+
+    def close(self) -> None:
+        """End the session now: its ephemeral entries are gone when this returns, if the registry is reached."""
+
+
+class BrokerLink(Protocol):
+    """Requests to one broker, in order, over a connection that is made when it is needed, and made anew after it broke."""
+
+    def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
+        """Send the parts of one request's frame, its length included.
+
+        `answered` is called later with the response's frame, without its length. None: the connection broke, was refused, or
+        nothing came in time, and nothing is known of what became of the request.
+        """
+
+    def close(self) -> None:
+        """Close the connection; whoever waits is answered None."""
+
+
+class Links(Protocol):
+    """How this broker reaches others. Whoever implements it knows the security of the listener between brokers."""
+
+    def open(self, host: str, port: int) -> BrokerLink:
+        """Return a link; nothing is connected yet."""
+
+
+class ClusterPorts(NamedTuple):
+    """What a broker of a cluster has that a lone one has not."""
+
+    registry: SharedRegistry
+    links: Links

@@ -14,6 +14,8 @@ from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.membership.membership import BrokerMembership
+from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -52,7 +54,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Clock, Disk, Now, Registry, Workers
+from ottla.ports import Clock, ClusterPorts, Disk, Now, Registry, Workers
 
 
 class BrokerMachine:
@@ -61,6 +63,8 @@ class BrokerMachine:
     `random_bytes` is the only source of randomness. Without `workers` all work is done on the caller's thread. `assignors` are
     those that the settings name; without them only built-in ones can be named. `routes` are APIs to serve besides Ottla's own, or
     instead of them. Without an `authorizer` everybody may do everything. `proofs` are for logins with tokens and tickets of others.
+
+    A lone broker has a `registry` of its own. With `cluster` it is one of many, and has none: `membership` is its place there.
     """
 
     def __init__(
@@ -69,7 +73,8 @@ class BrokerMachine:
         settings: BrokerSettings,
         clock: Clock,
         disk: Disk,
-        registry: Registry,
+        registry: Registry | None = None,
+        cluster: ClusterPorts | None = None,
         node_id: int,
         cluster_id: str,
         random_bytes: Callable[[int], bytes],
@@ -82,7 +87,7 @@ class BrokerMachine:
         self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
         self.disk = disk
-        self.registry = registry
+        self.registry = registry = registry or NoRegistry()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
@@ -108,20 +113,22 @@ class BrokerMachine:
         self.transactions = self._transactions()
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self._identity = BrokerIdentity(node_id, cluster_id)
+        self._identity = identity = BrokerIdentity(node_id, cluster_id)
+        self.membership = None if cluster is None else self._membership(cluster, identity)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
         means = Means(random_bytes, self.credentials, self.tokens, proofs or NoProofs())
         self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
-        guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
-        served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(settings, switch)))
-        self._router = Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
+        self._router = self._routed(routes)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
         self.forget = self.later.forget
+
+    def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
+        return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
 
     def _logs(self, commits: Commits) -> LogReconciler:
         return LogReconciler(
@@ -183,6 +190,11 @@ class BrokerMachine:
         allow_if_none = settings.allow_everyone_if_no_acl_found
         return Rights(AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none), has_rules=True)
 
+    def _routed(self, routes: Sequence[Route]) -> Router:
+        guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
+        served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
+        return Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
+
     def _rooms(self, served: Served) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
@@ -232,7 +244,7 @@ class BrokerMachine:
         self.partitions.was_killed = was_killed
         now = self.clock.now()
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
-        new = registration.join(self.directories, now)
+        new = registration.join(self.directories, now) if self.membership is None else set()
         self.configs.load()
         self.quotas.load()
         self.logs.load(now, new, clean=clean)

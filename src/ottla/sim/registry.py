@@ -64,7 +64,7 @@ class MemoryRegistry:
 
 
 def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
-    path, value, version, ephemeral = change
+    path, value, version, ephemeral, _ = change
     node = nodes.get(path)
     _check(path, node, version)
     if value is None:

@@ -1,0 +1,164 @@
+"""A broker as a member of its cluster: it registers, steps down before its session can have ended elsewhere, and registers anew.
+
+Knows the registry that brokers share and the scheduler. Knows no partitions: who leads or follows something asks `is_member`, and
+is told of each registration (`entered`) and of each end (`left`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.identity import BrokerIdentity
+from ottla.broker.membership.event import Event
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import Listener, SettingsInForce
+from ottla.cluster import layout
+from ottla.cluster.brokers import BrokerSpec, address_in, registered
+from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+NO_EPOCH = -1
+RETRY_MS = 500
+"""After so long a registration is tried again, where the registry was not reached or refused."""
+
+DRIFT = 20
+"""A broker steps down when this part of its session's timeout is left: the clock of the registry may run so much faster."""
+
+
+class NotAMember(Exception):
+    """A broker that cannot join its cluster: one sentence that says why and what to do."""
+
+
+class BrokerMembership:
+    """The session of this broker, and its entry below /brokers/ids.
+
+    `entered` are called after each registration, when `broker_epoch` is the new one: the controller says anew who leads what.
+    `left` are called when that registration is over: nothing that the controller said before holds any longer. While the registry
+    is only silent, roles stay as they are, and `is_member` says whether they may be used; `silenced` are called when they may not.
+    """
+
+    def __init__(self, registry: SharedRegistry, settings: SettingsInForce, identity: BrokerIdentity, scheduler: Scheduler) -> None:
+        self.broker_epoch = NO_EPOCH
+        """The number of the transaction that made this broker's entry (KIP-380): it grows with each registration."""
+        self.entered: list[Callable[[Now], None]] = []
+        self.left: list[Callable[[Now], None]] = []
+        self.silenced: list[Callable[[Now], None]] = []
+        self._registry = registry
+        self._settings = settings
+        self._identity = identity
+        self._scheduler = scheduler
+        self._listeners: Sequence[Listener] = ()
+        self._value = b""
+        self._joined: Callable[[NotAMember | None], None] | None = None
+
+    def join(self, listeners: Sequence[Listener], joined: Callable[[NotAMember | None], None]) -> None:
+        """Register at these addresses, now and in each later session. `joined` is called once, when it is done or refused."""
+        self._listeners = listeners
+        self._joined = joined
+        self._registry.on_session(self._told)
+        self._begin()
+
+    def is_member(self, now: Now) -> bool:
+        """Whether this broker is registered, and nobody else can think that it is not."""
+        return self.broker_epoch != NO_EPOCH and now.mono_ms < self._until_ms()
+
+    def _until_ms(self) -> int:
+        return self._registry.lives_until_ms() - self._registry.timeout_ms // DRIFT
+
+    def _told(self, event: SessionEvent) -> None:
+        match event:
+            case SessionEvent.AWAY:
+                log.warning("the registry is not reached; this broker goes on while its session lives")
+            case SessionEvent.BACK:
+                log.info("the registry is reached again, and the session lived on")
+                self._watch_session(self._scheduler.now())
+            case SessionEvent.BEGUN | SessionEvent.ENDED:
+                self._leave(event)
+
+    def _leave(self, event: SessionEvent) -> None:
+        """What this broker was is over with its session."""
+        now = self._scheduler.now()
+        if self.broker_epoch != NO_EPOCH:
+            log.warning("the session with the registry ended; this broker leads nothing until it is registered again")
+            self.broker_epoch = NO_EPOCH
+            self._scheduler.cancel("session")
+            for tell in self.left:
+                tell(now)
+        if event is SessionEvent.BEGUN:
+            self._begin()
+
+    def _watch_session(self, now: Now) -> None:
+        """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes."""
+        if self.is_member(now):
+            self._scheduler.at("session", self._until_ms(), self._watch_session)
+        elif self.broker_epoch != NO_EPOCH:
+            self._fall_silent(now)
+
+    def _fall_silent(self, now: Now) -> None:
+        log.warning("the registry was silent for as long as the session may live: this broker leads nothing until it answers")
+        for tell in self.silenced:
+            tell(now)
+
+    def _begin(self) -> None:
+        """Register with a value of its own: by that an entry is known as made in this session, also where the answer got lost."""
+        self._value = registered(self._described(), self._scheduler.now().wall_ms)
+        self._register(self._scheduler.now())
+
+    def _register(self, now: Now) -> None:
+        deadline_ms = now.mono_ms + self._registry.timeout_ms * 5 // 4
+        self._scheduler.begin("registration", self._registered(deadline_ms), self._ended, self._failed)
+
+    def _failed(self, failure: Exception) -> None:
+        level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
+        log.log(level, "this broker could not register, and tries again: %s", failure)
+        self._again()
+
+    def _again(self) -> None:
+        self._scheduler.at("registration", self._scheduler.now().mono_ms + RETRY_MS, self._register)
+
+    def _ended(self, entry: Entry) -> None:
+        """The entry is this broker's, or another one's that did not go away."""
+        joined, self._joined = self._joined, None
+        refusal = None
+        if entry.value == self._value:
+            now = self._scheduler.now()
+            self.broker_epoch = entry.created
+            log.info("registered as broker %d with epoch %d", self._identity.node_id, entry.created)
+            self._watch_session(now)
+            for tell in self.entered:
+                tell(now)
+        else:
+            refusal = NotAMember(
+                f"Broker {self._identity.node_id} is in the cluster already, at {address_in(entry.value)}: stop it, or give this "
+                "one another number with --node-id."
+            )
+            if joined is None:
+                log.error("%s", refusal)
+                self._again()
+        if joined is not None:
+            joined(refusal)
+
+    def _registered(self, deadline_ms: int) -> Steps[Entry]:
+        """Make the entry. One that is there is most likely of this broker's life before, whose session is about to end."""
+        path = layout.broker_path(self._identity.node_id)
+        while True:
+            gone = Event()
+            with suppress(*CONFLICTS):
+                yield from self._registry.commit([Change(path, self._value, NEW, ephemeral=True)])
+            (entry,) = yield from self._registry.read([path], changed=gone.changed)
+            if entry is None:
+                continue
+            if entry.value == self._value or self._scheduler.now().mono_ms >= deadline_ms:
+                return entry
+            self._scheduler.at("registration", deadline_ms, gone.passed)
+            while not gone.has_happened:
+                yield gone.wait
+
+    def _described(self) -> BrokerSpec:
+        first = self._listeners[0]
+        endpoints = [str(listener) for listener in self._listeners]
+        return BrokerSpec(self._identity.node_id, first.host, first.port, endpoints, self._settings.value.broker_rack)
