@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from ottla.client.feature_admin import ClusterFeatures, FeatureDescription
     from ottla.client.metadata import PartitionInfo, TopicInfo
+    from ottla.client.replica_admin import LogDir, PartitionReassignment, ReplicaOnDisk
     from ottla.client.transaction_admin import (
         ActiveProducer,
         FencedProducer,
@@ -89,6 +90,7 @@ __all__ = [
     "GroupMember",
     "HangingTransaction",
     "KafkaError",
+    "LogDir",
     "NewTopic",
     "Node",
     "NotSupported",
@@ -96,9 +98,11 @@ __all__ = [
     "OffsetAndTimestamp",
     "OffsetOutOfRange",
     "PartitionInfo",
+    "PartitionReassignment",
     "Producer",
     "ProducerFenced",
     "RecordMetadata",
+    "ReplicaOnDisk",
     "SettingError",
     "TimedOut",
     "TopicInfo",
@@ -117,6 +121,7 @@ _HOMES = {
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange "
     "ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
+    "ottla.client.replica_admin": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.metadata": "PartitionInfo TopicInfo",
     "ottla.client.transaction_admin": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "

@@ -33,6 +33,17 @@ def duration(ms: int) -> str:
     return f"{seconds // 3600} h {seconds // 60 % 60} min"
 
 
+def size(in_bytes: int) -> str:
+    """How much something is: 17 B, 4.2 KB, 1.3 GB; thousands, as disks are sold."""
+    amount, units = float(in_bytes), iter(("KB", "MB", "GB", "TB", "PB"))
+    if in_bytes < 1000:
+        return f"{in_bytes} B"
+    unit = "B"
+    while amount >= 1000 and (larger := next(units, None)) is not None:
+        amount, unit = amount / 1000, larger
+    return f"{amount:.1f} {unit}"
+
+
 def told(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
     """Rows under names, for people or for programs."""
     return (

@@ -22,6 +22,7 @@ UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, W
 DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 DESCRIBE_USER_SCRAM_CREDENTIALS, ALTER_USER_SCRAM_CREDENTIALS = 50, 51
+DESCRIBE_LOG_DIRS, ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS = 35, 43, 45, 46
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
@@ -50,9 +51,13 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     TXN_OFFSET_COMMIT: (0, 5),
     DESCRIBE_CONFIGS: (0, 4),
     SASL_AUTHENTICATE: (0, 2),
+    DESCRIBE_LOG_DIRS: (0, 4),
     CREATE_PARTITIONS: (0, 3),
     DELETE_GROUPS: (0, 2),
+    ELECT_LEADERS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ALTER_PARTITION_REASSIGNMENTS: (0, 0),
+    LIST_PARTITION_REASSIGNMENTS: (0, 0),
     DESCRIBE_CLUSTER: (0, 1),
     DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
@@ -105,6 +110,10 @@ _INSTEAD = {
     UPDATE_FEATURES: "features came with Kafka 2.7.",
     DESCRIBE_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
     ALTER_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
+    DESCRIBE_LOG_DIRS: "brokers tell of their directories since Kafka 1.0.",
+    ELECT_LEADERS: "elections came with Kafka 2.2.",
+    ALTER_PARTITION_REASSIGNMENTS: "requests to move replicas came with Kafka 2.4.",
+    LIST_PARTITION_REASSIGNMENTS: "requests to move replicas came with Kafka 2.4.",
     SASL_HANDSHAKE: "logins came with Kafka 0.10. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
     SASL_AUTHENTICATE: "logins whose failure is told came with Kafka 1.0.",
     JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -12,6 +12,7 @@ from ottla.client.feature_admin import ClusterFeatures
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
 from ottla.client.quota_admin import ClientQuota
+from ottla.client.replica_admin import LogDir, PartitionReassignment
 from ottla.client.transaction_admin import (
     ANY_DURATION,
     ActiveProducer,
@@ -208,6 +209,34 @@ class Admin:
     def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use transactional ids, and abort what they have open."""
         return self._background.run(self._async.fence_producers(*transactional_ids))
+
+    def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
+        """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
+
+        The move goes on when this returns: `list_partition_reassignments` tells of it. Raises `BrokerError`:
+        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS … and `UnknownTopic`.
+        """
+        self._background.run(self._async.alter_partition_reassignments(targets))
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The partitions that are moving to other replicas: of all, or of those named by (topic, partition) (KIP-455)."""
+        return self._background.run(self._async.list_partition_reassignments(partitions))
+
+    def elect_leaders(self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False) -> list[TopicPartition]:
+        """Give the lead of partitions, or of all, to their first replicas; those that have another leader now (KIP-183).
+
+        An `unclean` election is for partitions without a leader: a replica that lags behind may lead, and what it has not is lost
+        (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        """
+        return self._background.run(self._async.elect_leaders(partitions, unclean=unclean))
+
+    def describe_log_dirs(
+        self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> dict[int, list[LogDir]]:
+        """The directories of brokers by node id, of all that are up unless some are named, and the replicas there (KIP-113)."""
+        return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
 
     def describe_features(self) -> ClusterFeatures:
         """The features of the cluster and their levels (KIP-584)."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
-from ottla.client import acl_admin, admin, user_admin
+from ottla.client import acl_admin, admin, replica_admin, user_admin
 from ottla.client.acl_admin import AclRule
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.errors import NotSupported, raise_for
@@ -34,6 +34,7 @@ from ottla.client.quota_admin import (
     describe_quotas_request,
     read_quotas,
 )
+from ottla.client.replica_admin import LogDir, PartitionReassignment
 from ottla.client.settings import AdminSettings, parse
 from ottla.client.transaction_admin import (
     ANY_DURATION,
@@ -47,6 +48,7 @@ from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, P
 from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.versions import (
     ALTER_CLIENT_QUOTAS,
+    ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
@@ -62,6 +64,7 @@ from ottla.client.versions import (
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ELECT_LEADERS,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
     OFFSET_COMMIT,
@@ -72,10 +75,12 @@ from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import Cluster
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.replica_admin import log_dirs, reassignments
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_acls import DeleteAclsResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
+from ottla.wire.api.elect_leaders import ElectLeadersResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
@@ -348,6 +353,48 @@ class AsyncAdmin:
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use transactional ids, and abort what they have open."""
         return {name: await transaction_admin.fenced(self._cluster, name) for name in transactional_ids}
+
+    async def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
+        """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
+
+        The move goes on when this returns: `list_partition_reassignments` tells of it. Raises `BrokerError`:
+        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS … and `UnknownTopic`.
+        """
+        wanted = {TopicPartition(*where): replicas for where, replicas in targets.items()}
+        request = replica_admin.reassignments_request(wanted, self._settings.request_timeout_ms)
+        await self._change(ALTER_PARTITION_REASSIGNMENTS, request, replica_admin.check_reassigned)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The partitions that are moving to other replicas: of all, or of those named by (topic, partition) (KIP-455)."""
+        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
+        return await reassignments(self._cluster, wanted)
+
+    async def elect_leaders(
+        self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False
+    ) -> list[TopicPartition]:
+        """Give the lead of partitions, or of all, to their first replicas; those that have another leader now (KIP-183).
+
+        An `unclean` election is for partitions without a leader: a replica that lags behind may lead, and what it has not is lost
+        (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        """
+        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
+        request = replica_admin.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
+        elected: list[TopicPartition] = []
+
+        def read(answer: ElectLeadersResponse) -> None:
+            elected[:] = replica_admin.read_elected(answer)
+
+        await self._change(ELECT_LEADERS, request, read)
+        return elected
+
+    async def describe_log_dirs(
+        self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> dict[int, list[LogDir]]:
+        """The directories of brokers by node id, of all that are up unless some are named, and the replicas there (KIP-113)."""
+        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
+        return await log_dirs(self._cluster, node_ids, wanted)
 
     async def describe_features(self) -> ClusterFeatures:
         """The features of the cluster and their levels (KIP-584)."""
