@@ -14,6 +14,8 @@ from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.within import Within
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.partitions.cleaning import Cleaner
@@ -29,7 +31,7 @@ from ottla.broker.security.logins import Logins
 from ottla.broker.security.mechanisms import offered
 from ottla.broker.security.offers import Means
 from ottla.broker.security.proofs import NoProofs, Proofs
-from ottla.broker.security.rights import AskingEachTime, Authorizer, Everybody, Rights
+from ottla.broker.security.rights import Answering, AskingEachTime, Authorizer, Everybody, Rights, TrustingItself
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
@@ -106,7 +108,7 @@ class BrokerMachine:
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
-        self.rights = self._rights(authorizer)
+        self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
         self.groups = self._groups(assignors)
         self.producer_ids = ProducerIds(registry, node_id)
         self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
@@ -124,11 +126,16 @@ class BrokerMachine:
         self._router = self._routed(routes)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
+        self.channels = None if cluster is None else self._channels(cluster)
         self.refuse = self._router.refuse
         self.forget = self.later.forget
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
+
+    def _channels(self, cluster: ClusterPorts) -> Channels:
+        within = Within(self.scheduler, self.changes, self.receive)
+        return Channels(self.node_id, cluster.links, self.image, self.settings_in_force, within)
 
     def _logs(self, commits: Commits) -> LogReconciler:
         return LogReconciler(
@@ -181,14 +188,17 @@ class BrokerMachine:
             self.markers,
         )
 
-    def _rights(self, authorizer: Authorizer | None) -> Rights:
-        if authorizer is not None:
-            return Rights(AskingEachTime(authorizer))
+    def _rights(self, authorizer: Authorizer | None, *, trusts_itself: bool) -> Rights:
         settings = self.settings
-        if not settings.authorizer_class_name:
+        if authorizer is None and not settings.authorizer_class_name:
             return Rights(Everybody())
-        allow_if_none = settings.allow_everyone_if_no_acl_found
-        return Rights(AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none), has_rules=True)
+        answering: Answering
+        if authorizer is not None:
+            answering = AskingEachTime(authorizer)
+        else:
+            allow_if_none = settings.allow_everyone_if_no_acl_found
+            answering = AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none)
+        return Rights(TrustingItself(answering) if trusts_itself else answering, has_rules=authorizer is None)
 
     def _routed(self, routes: Sequence[Route]) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)

@@ -49,6 +49,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    inter_broker_listener_name: str
     listener_security_protocol_map: str
     listeners: str
     log_cleaner_backoff_ms: int
@@ -90,6 +91,7 @@ class BrokerKeywords(TypedDict, total=False):
     message_max_bytes: int
     node_id: int
     num_partitions: int
+    num_replica_fetchers: int
     offset_metadata_max_bytes: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
@@ -107,6 +109,15 @@ class BrokerKeywords(TypedDict, total=False):
     queued_max_request_bytes: int
     quota_window_num: int
     quota_window_size_seconds: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_selector_class: str
+    replica_socket_timeout_ms: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     sasl_enabled_mechanisms: str
     sasl_jaas_config: str
     sasl_kerberos_principal_to_local_rules: str
@@ -124,6 +135,7 @@ class BrokerKeywords(TypedDict, total=False):
     sasl_oauthbearer_sub_claim_name: str
     sasl_server_callback_handler_class: str
     sasl_server_max_receive_size: int
+    security_inter_broker_protocol: str
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int

@@ -115,9 +115,9 @@ def test_what_cannot_be_is_refused_with_one_sentence_that_says_what_to_do(name: 
 
 
 def test_kafkas_settings_without_a_meaning_here_are_taken_and_known_as_such() -> None:
-    settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2", "security.inter.broker.protocol": "SSL"})
+    settings = BrokerSettings.parse({"num.io.threads": "8", "num.partitions": "2", "socket.listen.backlog.size": "9"})
     assert settings.num_partitions == 2
-    assert settings.idle == ["num.io.threads", "security.inter.broker.protocol"]
+    assert settings.idle == ["num.io.threads", "socket.listen.backlog.size"]
 
 
 def test_what_has_an_effect_is_not_listed_among_what_has_none() -> None:

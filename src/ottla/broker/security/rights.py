@@ -140,6 +140,27 @@ class AskingEachTime:
         return bool(self._authorizer.allows(peer, operation, resource, "*"))
 
 
+ITSELF: Final = Peer(-1, "itself", 0)
+"""As whom a broker of a cluster asks itself."""
+
+
+class TrustingItself:
+    """Another's answers, except that the broker itself may do everything."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    @property
+    def changes(self) -> int:
+        return self._answering.changes
+
+    def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
+        return YES if peer is ITSELF else self._answering.answers(peer, operation, resource)
+
+    def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
+        return peer is ITSELF or self._answering.allows_some(peer, operation, resource)
+
+
 class Rights:
     """What clients may do. `is_open`: everybody may do everything, and nobody needs to be asked.
 

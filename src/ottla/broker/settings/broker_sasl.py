@@ -27,7 +27,7 @@ class SaslSettings(SettingsOf):
     sasl_mechanism_inter_broker_protocol = Setting(
         STRING,
         "GSSAPI",
-        "Accepted, and without effect: there is no other broker to log in to.",
+        "The SASL mechanism by which this broker logs in to others, where the listener for brokers has SASL.",
         dynamic=True,
         reach=Reach.ONE,
     )

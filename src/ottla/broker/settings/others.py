@@ -66,7 +66,6 @@ group.coordinator.threads int 4 start
 group.share.assignors list simple start
 group.share.max.share.sessions int 2000 start
 initial.broker.registration.timeout.ms int 60000 start
-inter.broker.listener.name string - start
 kafka.metrics.polling.interval.secs int 10 start
 kafka.metrics.reporters list "" start
 leader.imbalance.check.interval.seconds long 300 start
@@ -93,7 +92,6 @@ num.io.threads int 8 all 1
 num.network.threads int 3 all 1
 num.recovery.threads.per.data.dir int 2 all 1
 num.replica.alter.log.dirs.threads int - start
-num.replica.fetchers int 1 all 1
 offsets.commit.timeout.ms int 5000 start
 offsets.load.buffer.size int 5242880 start
 offsets.topic.compression.codec int 0 start
@@ -126,18 +124,9 @@ remote.log.storage.manager.class.name string - start
 remote.log.storage.manager.class.path string - start
 remote.log.storage.manager.impl.prefix string rsm.config. start
 remote.log.storage.system.enable boolean false start
-replica.fetch.backoff.ms int 1000 start
-replica.fetch.max.bytes int 1048576 start
-replica.fetch.min.bytes int 1 start
-replica.fetch.response.max.bytes int 10485760 start
-replica.fetch.wait.max.ms int 500 start
 replica.high.watermark.checkpoint.interval.ms long 5000 start
 replica.lag.time.max.ms long 30000 start
-replica.selector.class string - start
 replica.socket.receive.buffer.bytes int 65536 start
-replica.socket.timeout.ms int 30000 start
-replication.quota.window.num int 11 start
-replication.quota.window.size.seconds int 1 start
 request.timeout.ms int 30000 start
 sasl.client.callback.handler.class class - start
 sasl.kerberos.kinit.cmd string /usr/bin/kinit one
@@ -171,7 +160,6 @@ sasl.oauthbearer.jwt.retriever.class class @common.security.oauthbearer.DefaultJ
 sasl.oauthbearer.jwt.validator.class class @common.security.oauthbearer.DefaultJwtValidator start
 sasl.oauthbearer.scope string - start
 sasl.oauthbearer.token.endpoint.url string - start
-security.inter.broker.protocol string PLAINTEXT start
 security.providers string - start
 share.coordinator.append.linger.ms int -1 start
 share.coordinator.cached.buffer.max.bytes int 1048588 all 524288

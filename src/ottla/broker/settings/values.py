@@ -11,6 +11,7 @@ from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings.broker_access import AccessSettings
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
+from ottla.broker.settings.broker_replication import ReplicationSettings
 from ottla.broker.settings.broker_sasl import SaslSettings
 from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, SecuritySettings, bare, own_name
 from ottla.broker.settings.broker_server import ServerSettings
@@ -35,6 +36,7 @@ class BrokerSettings(
     AccessSettings,
     LogSettings,
     CoordinatorSettings,
+    ReplicationSettings,
     ShareStreamsSettings,
     OtherSettings,
 ):
@@ -119,6 +121,11 @@ class BrokerSettings(
         """The protocol that listener.security.protocol.map gives a listener, or that the listener is called after; None without."""
         name = listener.upper()
         return dict(self.listener_security_protocol_map).get(name) or SecurityProtocol.__members__.get(name)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener at which brokers reach each other."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     def of_listener(self, name: str, mechanism: str = "") -> Self:
         """The settings in force on a listener, and there for a SASL mechanism: what is given for it alone goes before all else.

@@ -1,0 +1,121 @@
+"""What this broker asks others: a message becomes a frame on a link to the broker that it is for, and the answer a message again.
+
+Knows the numbers of requests, the brokers' addresses, and the lanes over which requests leave; knows no API and no socket. Each
+lane to a broker is a connection of its own, so that one that waits for records holds nothing else back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from ottla.broker.interbroker.within import Within
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.ports import BrokerLink, Links
+from ottla.wire import Malformed
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+Heard = Callable[[Any], None]
+"""Called with the response, whose class the request decides, or with None: nothing is known of what became of the request."""
+
+LAST_ID = (1 << 31) - 1
+UNREADABLE = (
+    "broker %d answered %s version %d with what cannot be read (%s): are all brokers set to one inter.broker.protocol.version?"
+)
+
+
+class OpenLane(NamedTuple):
+    """A link and the address that it leads to."""
+
+    address: tuple[str, int]
+    link: BrokerLink
+
+
+class Channels:
+    """The ways to all brokers, this one included, by their numbers. Nothing is called back before `ask` has returned."""
+
+    def __init__(self, node_id: int, links: Links, image: ClusterImage, settings: SettingsInForce, within: Within) -> None:
+        self._node_id = node_id
+        self._links = links
+        self._image = image
+        self._settings = settings
+        self._within = within
+        self._lanes: dict[tuple[int, str], OpenLane] = {}
+        self._last_id = 0
+
+    def ask(
+        self,
+        node_id: int,
+        message: Message,
+        version: int,
+        answered: Heard,
+        *,
+        lane: str,
+        timeout_ms: int,
+        address: tuple[str, int] | None = None,
+    ) -> None:
+        """Send a request in a version; the requests of one `lane` are served in order.
+
+        `answered` is called once and later: with the response, or with None where the broker is not known or not reached, the
+        connection broke, or nothing came within `timeout_ms`. A request to this broker itself is served without a connection.
+        `address` is for who knows a broker before the image does.
+        """
+        self._last_id = self._last_id % LAST_ID + 1
+        header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
+        parts = encode_request(header, message)
+        heard = partial(self._heard, node_id, header, answered)
+        if node_id == self._node_id:
+            self._within.send(lane, parts, heard)
+            return
+        found = address or self.address(node_id)
+        if found is None:
+            self._within.later(partial(answered, None))
+        else:
+            self._link(node_id, lane, found).send(parts, timeout_ms, heard)
+
+    def address(self, node_id: int) -> tuple[str, int] | None:
+        """Where brokers reach this one, host and port; None if it is not up, or has no listener for them."""
+        known = self._image.brokers.get(node_id)
+        wanted = self._settings.value.inter_broker_listener
+        for name, host, port in () if known is None else known.endpoints:
+            if name.upper() == wanted:
+                return host, port
+        return None
+
+    def forget(self, node_id: int, lane: str | None = None) -> None:
+        """Close the connections to a broker, or that of one lane; what was asked over them is answered None."""
+        for key in [key for key in self._lanes if key[0] == node_id and lane in (None, key[1])]:
+            self._lanes.pop(key).link.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for node_id in {node_id for node_id, _ in self._lanes}:
+            self.forget(node_id)
+
+    def _link(self, node_id: int, lane: str, address: tuple[str, int]) -> BrokerLink:
+        known = self._lanes.get((node_id, lane))
+        if known is not None and known.address == address:
+            return known.link
+        if known is not None:
+            known.link.close()
+        link = self._links.open(*address)
+        self._lanes[node_id, lane] = OpenLane(address, link)
+        return link
+
+    def _heard(self, node_id: int, header: FrameHeader, answered: Heard, frame: memoryview | None) -> None:
+        if frame is None:
+            answered(None)
+            return
+        try:
+            number, body = decode_response(header.api_key, header.api_version, frame)
+        except Malformed as malformed:
+            log.warning(UNREADABLE, node_id, header.api_key, header.api_version, malformed)
+            answered(None)
+            return
+        answered(body if number == header.correlation_id else None)
