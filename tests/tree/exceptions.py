@@ -11,8 +11,11 @@ FILES: dict[str, int] = {}
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
+    "src/ottla/sim/ensemble.py::SimEnsemble.come_back": "a fault that tests order of the simulated registry",
+    "src/ottla/sim/process.py::Cuts.heal_all": "a fault that tests end",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
+    "src/ottla/sim/shared_registry.py::SimSharedRegistry": "a registry for tests of brokers of a cluster",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_response": "clients of Kafka 0.7 are what tests play",

@@ -1,0 +1,249 @@
+"""The servers of a simulated shared registry: entries, sessions that end when they are not heard, and watches, in one place.
+
+It behaves as ZooKeeper does as far as the port can tell: transactions are numbered, a session outlives its connections, watches are
+told once. Knows sessions by what they give to be called back; knows no brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ottla.ports import NEW, Change, Condition, Entry, EntryExists, NoEntry, StorageFailed, VersionConflict
+from ottla.sim.world import World
+
+DATA, CHILDREN = "data", "children"
+"""Kinds of watches."""
+Watched = tuple[str, str]
+"""(kind, path)"""
+
+MOST_BYTES = 1 << 20
+"""So much may one commit, or one value, take; ZooKeeper closes the connection at more."""
+DIGITS = 10
+
+
+@dataclass(slots=True)
+class SharedNode:
+    """An entry. `owner` is the session that an ephemeral one ends with, `made` counts the sequential children it ever had."""
+
+    value: bytes
+    version: int
+    created: int
+    owner: int | None
+    children: set[str] = field(default_factory=set)
+    made: int = 0
+
+    def entry(self) -> Entry:
+        return Entry(self.value, self.version, self.created)
+
+
+@dataclass(slots=True)
+class ServedSession:
+    """A session as the servers see it. `told(watched)` is called for each watch, `over()` when it ends.
+
+    Requests are obeyed if they come over its last `connection`.
+    """
+
+    number: int
+    expires_ms: int
+    told: Callable[[Watched], None] = lambda watched: None
+    over: Callable[[], None] = lambda: None
+    watches: set[Watched] = field(default_factory=set)
+    connection: object = None
+
+
+class SimEnsemble:
+    """What is behind a shared registry. `timeout_ms` is that of all sessions.
+
+    While it `is_down` (no quorum) nobody is answered, and no session ends. `put`, `get` and `children` are for tests, which act as
+    another client does that is never far away.
+    """
+
+    def __init__(self, world: World, *, timeout_ms: int = 6_000) -> None:
+        self.world = world
+        self.timeout_ms = timeout_ms
+        self.is_down = False
+        self.transactions = 0
+        self.sessions: dict[int, ServedSession] = {}
+        self.before_commit: list[Callable[[], None]] = []
+        """What happens just before the next commits of any session, one for each: a rival that is quicker."""
+        self._begun = 0
+        self._nodes = {"/": SharedNode(b"", 0, 0, None)}
+
+    # For tests, and for those who look at what brokers have agreed on
+
+    def get(self, path: str) -> Entry | None:
+        node = self._nodes.get(path)
+        return None if node is None else node.entry()
+
+    def children(self, path: str) -> list[str]:
+        node = self._nodes.get(path)
+        return [] if node is None else sorted(node.children)
+
+    def put(self, *changes: Change | Condition) -> None:
+        """Commit changes of nobody's session."""
+        self._commit(changes, None)
+
+    # Sessions
+
+    def begin(self) -> ServedSession:
+        """Begin a session."""
+        self._begun += 1
+        session = self.sessions[self._begun] = ServedSession(self._begun, 0)
+        self.hear(session)
+        return session
+
+    def hear(self, session: ServedSession) -> None:
+        """Note a sign of life."""
+        session.expires_ms = self.world.now_ms + self.timeout_ms
+        self.world.after(self.timeout_ms, partial(self._look_at, session))
+
+    def come_back(self) -> None:
+        """Have a quorum again. Sessions live on from now, as they do after ZooKeeper has elected another leader."""
+        self.is_down = False
+        for session in self.sessions.values():
+            self.hear(session)
+
+    def _look_at(self, session: ServedSession) -> None:
+        if not self.is_down and session.number in self.sessions and self.world.now_ms >= session.expires_ms:
+            self.end(session)
+
+    def end(self, session: ServedSession) -> None:
+        """End a session, whatever its client thinks: its ephemeral entries are gone, and others hear of that."""
+        if self.sessions.pop(session.number, None) is None:
+            return
+        own = [path for path, node in self._nodes.items() if node.owner == session.number]
+        if own:
+            self._commit([Change(path, None) for path in own], None)
+        session.over()
+
+    # What a session asks for
+
+    def read(self, session: ServedSession, path: str, *, watch: bool) -> Entry | None:
+        if watch:
+            session.watches.add((DATA, path))
+        return self.get(path)
+
+    def list(self, session: ServedSession, path: str, *, watch: bool) -> list[str] | None:
+        node = self._nodes.get(path)
+        if watch:
+            session.watches.add((CHILDREN, path))
+        return None if node is None else sorted(node.children)
+
+    def commit(self, session: ServedSession, changes: Sequence[Change | Condition]) -> None:
+        """Make all changes or none. Raises what `SharedRegistry.commit` raises."""
+        if self.before_commit:
+            self.before_commit.pop(0)()
+        self._commit(changes, session.number)
+
+    def _commit(self, changes: Sequence[Change | Condition], owner: int | None) -> None:
+        size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
+        if size > MOST_BYTES:
+            raise StorageFailed(changes[0].path, f"{size} bytes in one commit are too many: the registry takes {MOST_BYTES}")
+        draft = _Draft(self._nodes, self.transactions + 1, owner)
+        for each in changes:
+            draft.take(each)
+        self.transactions += 1
+        for path, node in draft.nodes.items():
+            if node is None:
+                del self._nodes[path]
+            else:
+                self._nodes[path] = node
+        for watched in draft.touched:
+            self._tell(watched)
+
+    def _tell(self, watched: Watched) -> None:
+        for session in list(self.sessions.values()):
+            if watched in session.watches:
+                session.watches.discard(watched)
+                session.told(watched)
+
+
+class _Draft:
+    """A commit under way: the nodes that it changes (None: removed), beside those that are there. Nothing is done yet."""
+
+    def __init__(self, nodes: dict[str, SharedNode], number: int, owner: int | None) -> None:
+        self._before = nodes
+        self._number = number
+        self._owner = owner
+        self.nodes: dict[str, SharedNode | None] = {}
+        self.touched: dict[Watched, None] = {}
+
+    def take(self, each: Change | Condition) -> None:
+        """Add one change, or raise what stands against it."""
+        node = self._get(each.path)
+        if isinstance(each, Condition):
+            _check(each.path, node, each.version)
+        elif each.sequential:
+            parent = self._parent(each.path)
+            self._make(f"{each.path}{parent.made:0{DIGITS}}", each)
+            parent.made += 1
+        else:
+            _check(each.path, node, each.version)
+            if each.value is None:
+                self._remove(each.path, node)
+            elif node is None:
+                self._make(each.path, each)
+            else:
+                changed = self._own(each.path, node)
+                changed.value, changed.version = each.value, node.version + 1
+                self._touch(DATA, each.path)
+
+    def _get(self, path: str) -> SharedNode | None:
+        return self.nodes[path] if path in self.nodes else self._before.get(path)
+
+    def _own(self, path: str, node: SharedNode) -> SharedNode:
+        """The draft's own copy of a node."""
+        if self.nodes.get(path) is not node:
+            node = SharedNode(node.value, node.version, node.created, node.owner, set(node.children), node.made)
+            self.nodes[path] = node
+        return node
+
+    def _parent(self, path: str) -> SharedNode:
+        """The draft's own copy of the node above a path, made if there is none."""
+        above = path.rpartition("/")[0] or "/"
+        node = self._get(above)
+        if node is None:
+            self._make(above, Change(above, b""))
+            node = self._get(above)
+        assert node is not None, "it was made just now"
+        return self._own(above, node)
+
+    def _make(self, path: str, change: Change) -> None:
+        parent = self._parent(path)
+        if parent.owner is not None:
+            raise StorageFailed(path, "an ephemeral entry cannot have children")
+        parent.children.add(path.rpartition("/")[2])
+        self.nodes[path] = SharedNode(change.value or b"", 0, self._number, self._owner if change.ephemeral else None)
+        self._touch(DATA, path)
+        self._touch(CHILDREN, path)
+        self._touch(CHILDREN, path.rpartition("/")[0] or "/")
+
+    def _remove(self, path: str, node: SharedNode | None) -> None:
+        if node is None:
+            raise NoEntry(path)
+        for name in sorted(node.children):
+            below = f"{path}/{name}"
+            self._remove(below, self._get(below))
+        self.nodes[path] = None
+        self._parent(path).children.discard(path.rpartition("/")[2])
+        self._touch(DATA, path)
+        self._touch(CHILDREN, path)
+        self._touch(CHILDREN, path.rpartition("/")[0] or "/")
+
+    def _touch(self, kind: str, path: str) -> None:
+        self.touched[kind, path] = None
+
+
+def _check(path: str, node: SharedNode | None, version: int | None) -> None:
+    if version is None:
+        return
+    if version == NEW:
+        if node is not None:
+            raise EntryExists(path)
+        return
+    if node is None:
+        raise NoEntry(path)
+    if node.version != version:
+        raise VersionConflict(f"{path} has version {node.version}, not {version}")

@@ -1,0 +1,226 @@
+"""A network between brokers that delays, cuts and breaks connections; implements `ottla.ports.Links`.
+
+As over TCP, what is sent on one connection arrives in order, if at all. What was sent on a connection that broke may still arrive,
+after what a newer one has brought: so a request that is tried again is doubled, and two of them change places. Knows listeners by
+their address and what they do with a frame; knows no messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from ottla.ports import Buffer
+from ottla.sim.process import Cuts, OrderedWay, SimProcess
+from ottla.sim.world import World
+
+SIZE_BYTES = 4
+Answered = Callable[[memoryview | None], None]
+
+
+@dataclass(slots=True)
+class LinkWeather:
+    """How bad the network between brokers is: delays in milliseconds, how many are long, how often a connection breaks at a frame.
+
+    Of the frames at which one breaks half arrive all the same.
+    """
+
+    least_ms: int = 1
+    longest_ms: int = 2
+    delay: float = 0.0
+    lose: float = 0.0
+
+    def clear_up(self) -> None:
+        self.delay = self.lose = 0.0
+
+
+class FrameServer(Protocol):
+    """Who serves the frames of one connection, in the order in which they come, on the process that listens."""
+
+    def serve(self, frame: memoryview, answered: Answered) -> None:
+        """Serve one request: its frame without the size. `answered(None)` closes the connection."""
+
+    def gone(self) -> None:
+        """The other side is gone: nobody waits for answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A process that listens. `accept()` gives who serves a new connection."""
+
+    process: SimProcess
+    accept: Callable[[], FrameServer]
+
+
+class SimNetwork:
+    """Who listens where, and how frames get there. Ways are cut between the names of processes."""
+
+    def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkWeather | None = None) -> None:
+        self.world = world
+        self.cuts = cuts or Cuts()
+        self.weather = weather or LinkWeather()
+        self.frames = 0
+        """How many requests have arrived."""
+        self._listening: dict[tuple[str, int], Listening] = {}
+        self._connections: list[_Connection] = []
+
+    def listen(self, host: str, port: int, process: SimProcess, accept: Callable[[], FrameServer]) -> None:
+        """Let a process answer at an address, in the place of who did so before."""
+        self._listening[host, port] = Listening(process, accept)
+
+    def listening(self, host: str, port: int) -> Listening | None:
+        """Who listens there now."""
+        found = self._listening.get((host, port))
+        return None if found is None or found.process.has_ended else found
+
+    def name_of(self, host: str, port: int) -> str:
+        """The name of the place that an address belongs to, whether or not anything runs there."""
+        found = self._listening.get((host, port))
+        return f"{host}:{port}" if found is None else found.process.name
+
+    def opened(self, connection: _Connection) -> None:
+        """Note a connection, so that it can be reset."""
+        self._connections = [each for each in self._connections if not each.is_broken]
+        self._connections.append(connection)
+
+    def reset(self, process: SimProcess) -> None:
+        """Tell whoever is connected to a process that it has ended, as its system does unless the power failed."""
+        for connection in self._connections:
+            connection.reset_by(process)
+
+    def links(self, process: SimProcess) -> SimLinks:
+        """How a process reaches others."""
+        return SimLinks(self, process)
+
+    def delay_ms(self) -> int:
+        weather, random = self.weather, self.world.random
+        return random.randrange(weather.least_ms, weather.longest_ms) if self.world.chance(weather.delay) else weather.least_ms
+
+
+class SimLinks:
+    """What one process opens; implements `ottla.ports.Links`."""
+
+    def __init__(self, network: SimNetwork, process: SimProcess) -> None:
+        self._network = network
+        self._process = process
+
+    def open(self, host: str, port: int) -> SimLink:
+        return SimLink(self._network, self._process, host, port)
+
+
+class SimLink:
+    """Requests of one process to one address; implements `ottla.ports.Link`."""
+
+    def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
+        self._network = network
+        self._process = process
+        self._address = (host, port)
+        self._connection: _Connection | None = None
+        self._is_closed = False
+
+    def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Answered) -> None:
+        if self._is_closed:
+            self._process.post(partial(answered, None))
+            return
+        connection = self._connection
+        if connection is None or connection.is_broken:
+            connection = self._connection = _Connection(self._network, self._process, *self._address)
+        whole = b"".join(frame)
+        assert int.from_bytes(whole[:SIZE_BYTES], "big") == len(whole) - SIZE_BYTES, "a frame begins with its size"
+        connection.send(memoryview(bytearray(whole))[SIZE_BYTES:], timeout_ms, answered)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.break_off()
+
+
+class _Connection:
+    """One connection: frames there, answers back, in order. Once it is broken everybody who waits has None."""
+
+    def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
+        self._network = network
+        self._process = process
+        self._address = (host, port)
+        name = network.name_of(host, port)
+        cuts = network.cuts
+        self._there = OrderedWay(network.world, lambda: cuts.lets_through(process.name, name), network.delay_ms)
+        self._back = OrderedWay(network.world, lambda: cuts.lets_through(name, process.name), network.delay_ms)
+        self._waiting: deque[Answered] = deque()
+        self._owed: deque[list[memoryview]] = deque()
+        self._server: FrameServer | None = None
+        self._listening: Listening | None = None
+        self._answers = 0
+        self.is_broken = False
+        network.opened(self)
+
+    def send(self, frame: memoryview, timeout_ms: int, answered: Answered) -> None:
+        self._waiting.append(answered)
+        number = self._answers + len(self._waiting)
+        self._network.world.after(timeout_ms, lambda: self._process.post(partial(self._look_at, number)))
+        loses = self._network.world.chance(self._network.weather.lose)
+        if not loses or self._network.world.chance(0.5):
+            self._there.send(partial(self._arrive, frame))
+        if loses:
+            self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
+
+    def _look_at(self, number: int) -> None:
+        """Time is up for a request; if it is not answered, nothing behind it will be in order any more."""
+        if self._answers < number:
+            self.break_off()
+
+    def break_off(self) -> None:
+        """Give the connection up. What is on its way to the other side may still arrive."""
+        if self.is_broken:
+            return
+        self.is_broken = self._back.is_closed = True
+        for answered in self._waiting:
+            self._process.post(partial(answered, None))
+        self._waiting.clear()
+        self._there.send(self._hang_up)
+
+    # On the other side
+
+    def _arrive(self, frame: memoryview) -> None:
+        if self._listening is None:
+            self._listening = self._network.listening(*self._address)
+            if self._listening is not None:
+                self._server = self._listening.accept()
+        if self._listening is None or self._listening.process.has_ended:
+            self._back.send(lambda: self._process.post(self.break_off))  # refused, or reset
+            return
+        self._listening.process.post(partial(self._serve, frame))
+
+    def _serve(self, frame: memoryview) -> None:
+        assert self._server is not None, "a frame is served by who accepted its connection"
+        self._network.frames += 1
+        place: list[memoryview] = []
+        self._owed.append(place)
+        self._server.serve(frame, partial(self._served, place))
+
+    def _served(self, place: list[memoryview], answer: memoryview | None) -> None:
+        if answer is None:
+            self._back.send(lambda: self._process.post(self.break_off))
+            return
+        place.append(answer)
+        while self._owed and self._owed[0]:
+            (ready,) = self._owed.popleft()
+            self._back.send(partial(self._process.post, partial(self._deliver, ready)))
+
+    def reset_by(self, process: SimProcess) -> None:
+        if self._listening is not None and self._listening.process is process and not self.is_broken:
+            self._back.send(lambda: self._process.post(self.break_off))
+
+    def _hang_up(self) -> None:
+        if self._listening is not None and self._server is not None:
+            self._listening.process.post(self._server.gone)
+
+    # Back again
+
+    def _deliver(self, answer: memoryview) -> None:
+        if not self.is_broken:
+            self._answers += 1
+            self._waiting.popleft()(answer)

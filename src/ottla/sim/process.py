@@ -1,0 +1,125 @@
+"""One life of a process in a simulated world: what is called on its thread, and when. Knows no brokers.
+
+A process may stand still, as under SIGSTOP: what comes meanwhile waits for it. What comes after its end is lost. Its monotonic
+clock may run a little faster or slower than those of others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from ottla.ports import Now
+from ottla.sim.world import World
+
+Call = Callable[[], None]
+
+MOST_DRIFT = 0.01
+"""How much faster or slower a clock may run than true time; one second in a hundred is far worse than real clocks."""
+
+
+class DriftingClock:
+    """A clock that runs `drift` faster than the world's (0.01: ten milliseconds in a second); implements `ottla.ports.Clock`."""
+
+    def __init__(self, world: World, drift: float = 0.0, wall_ahead_ms: int = 0) -> None:
+        self._world = world
+        self._rate = 1 + drift
+        self.wall_ahead_ms = wall_ahead_ms
+
+    def now(self) -> Now:
+        true = self._world.clock.now()
+        return Now(true.wall_ms + self.wall_ahead_ms, int(true.mono_ms * self._rate))
+
+
+def _at_once(call: Call) -> None:
+    call()
+
+
+class SimProcess:
+    """What happens to one process happens in order, on its only thread: `around` does each call, such as a broker that settles."""
+
+    def __init__(
+        self, world: World, name: str, *, clock: DriftingClock | None = None, around: Callable[[Call], None] = _at_once
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.clock = clock or DriftingClock(world)
+        self.has_ended = False
+        self._around = around
+        self._calls: deque[Call] = deque()
+        self._still_until_ms = 0
+
+    @property
+    def stands_still(self) -> bool:
+        return self.world.now_ms < self._still_until_ms
+
+    def post(self, call: Call) -> None:
+        """Have something called on its thread, never from within this call."""
+        if self.has_ended:
+            return
+        self._calls.append(call)
+        self.world.after(self._still_until_ms - self.world.now_ms, self._run)
+
+    def stand_still(self, ms: int) -> None:
+        """Do nothing for so long."""
+        self._still_until_ms = max(self._still_until_ms, self.world.now_ms + ms)
+        self.world.after(self._still_until_ms - self.world.now_ms, self._run)
+
+    def end(self) -> None:
+        """Nothing is called any more."""
+        self.has_ended = True
+        self._calls.clear()
+
+    def _run(self) -> None:
+        while self._calls and not self.has_ended and not self.stands_still:
+            self._around(self._calls.popleft())
+
+
+class Cuts:
+    """Between which named places nothing gets through, each way for itself."""
+
+    def __init__(self) -> None:
+        self._cut: set[tuple[str, str]] = set()
+
+    def cut(self, source: str, target: str, *, both: bool = True) -> None:
+        self._cut.add((source, target))
+        if both:
+            self._cut.add((target, source))
+
+    def heal(self, source: str, target: str) -> None:
+        """Let everything through between two places."""
+        self._cut -= {(source, target), (target, source)}
+
+    def heal_all(self) -> None:
+        self._cut.clear()
+
+    def lets_through(self, source: str, target: str) -> bool:
+        return (source, target) not in self._cut
+
+
+class OrderedWay:
+    """One direction of a connection: what is sent arrives in order, each after `delay_ms()`, if the way is not cut then.
+
+    What is on its way when the connection ends may still arrive, unless `is_closed`.
+    """
+
+    def __init__(self, world: World, passes: Callable[[], bool], delay_ms: Callable[[], int]) -> None:
+        self._world = world
+        self._passes = passes
+        self._delay_ms = delay_ms
+        self._arrival_ms = 0
+        self.is_closed = False
+
+    def send(self, arrive: Call) -> None:
+        """Call `arrive` where the way ends, if it gets there; what is lost holds up all that comes after it."""
+        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._delay_ms())
+        self._world.after(self._arrival_ms - self._world.now_ms, partial(self._arrive, arrive))
+
+    def _arrive(self, arrive: Call) -> None:
+        if self.is_closed:
+            return
+        if self._passes():
+            arrive()
+        else:
+            self.is_closed = True  # a connection that has lost something delivers nothing behind the gap

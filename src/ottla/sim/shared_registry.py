@@ -1,0 +1,329 @@
+"""A broker's session with a simulated shared registry: delays, connections that break, sessions that expire, answers that are lost.
+
+Knows the ensemble, and the process that it calls back on. Every choice comes from the world's seed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ottla.ports import (
+    Change,
+    CommitSteps,
+    Condition,
+    Entry,
+    EntryExists,
+    NoEntry,
+    RegistryAway,
+    RegistrySteps,
+    SessionEvent,
+    StorageFailed,
+    VersionConflict,
+)
+from ottla.sim.ensemble import CHILDREN, DATA, ServedSession, SimEnsemble, Watched
+from ottla.sim.process import MOST_DRIFT, Cuts, OrderedWay, SimProcess
+
+REGISTRY = "registry"
+"""Its name where ways are cut."""
+BEATS = 6
+"""So often in a session's timeout a client is heard, or tries to connect."""
+PIPELINED = 50
+"""So many paths are read in one message. Between two of them others may change what is there."""
+REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
+
+Done = Callable[[StorageFailed | None], None]
+
+
+@dataclass(slots=True)
+class RegistryWeather:
+    """How bad the way to the registry is: delays in milliseconds, how many are long, how often it breaks after a request came."""
+
+    least_ms: int = 1
+    longest_ms: int = 2
+    delay: float = 0.0
+    lose_answer: float = 0.0
+
+    def clear_up(self) -> None:
+        self.delay = self.lose_answer = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _RegistryRequest:
+    """A request: what a server does with it, the watches that it leaves, who waits for it, and what it came to."""
+
+    work: Callable[[ServedSession], Any]
+    watches: dict[Watched, Callable[[str], None]] = field(default_factory=dict)
+    done: Done = lambda failure: None
+    sent_ms: int = 0
+    result: Any = None
+
+
+class _Wire:
+    """A connection: one way there, one way back, and what was asked on it and is not answered."""
+
+    def __init__(self, there: OrderedWay, back: OrderedWay) -> None:
+        self.there = there
+        self.back = back
+        self.asked: deque[_RegistryRequest] = deque()
+        self.is_up = False
+
+
+class SimSharedRegistry:
+    """One process's client; implements `ottla.ports.SharedRegistry`. It connects by itself, and begins anew after an expiry."""
+
+    def __init__(
+        self,
+        ensemble: SimEnsemble,
+        process: SimProcess,
+        *,
+        cuts: Cuts | None = None,
+        weather: RegistryWeather | None = None,
+    ) -> None:
+        self.ensemble = ensemble
+        self.timeout_ms = ensemble.timeout_ms
+        self.weather = weather or RegistryWeather()
+        self._process = process
+        self._cuts = cuts or Cuts()
+        self._session: ServedSession | None = None
+        self._wire: _Wire | None = None
+        self._heard_ms = 0
+        self._lives_until_ms = 0
+        self._is_closed = False
+        self._told: list[Callable[[SessionEvent], None]] = []
+        self._watches: dict[Watched, dict[Callable[[str], None], None]] = {}
+        process.post(self._beat)
+
+    # The port
+
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+        def one(session: ServedSession, path: str) -> Entry | None:
+            return self.ensemble.read(session, path, watch=changed is not None)
+
+        found: list[Entry | None] = yield from self._look(DATA, paths, one, changed)
+        return found
+
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+        def one(session: ServedSession, path: str) -> Any:
+            return self.ensemble.list(session, path, watch=changed is not None)
+
+        found: list[Any] = yield from self._look(CHILDREN, paths, one, changed)
+        return found
+
+    def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
+        yield from self._ask(_RegistryRequest(lambda session: self.ensemble.commit(session, changes)))
+
+    def lives_until_ms(self) -> int:
+        return self._lives_until_ms
+
+    def on_session(self, told: Callable[[SessionEvent], None]) -> None:
+        self._told.append(told)
+
+    def close(self) -> None:
+        """End the session; nothing is called back any more."""
+        self._is_closed = True
+        self._lives_until_ms = 0
+        session, passes = self._session, self._passes(self._process.name, REGISTRY)
+        if session is not None and passes():
+            self.ensemble.end(session)
+        self.lose_connection()
+
+    # Faults to order
+
+    def lose_connection(self) -> None:
+        """Break the connection; whoever waits for an answer never learns what became of what they asked."""
+        wire = self._wire
+        if wire is None:
+            return
+        self._wire = None
+        wire.back.is_closed = True
+        for asked in wire.asked:
+            self._process.post(partial(asked.done, _away()))
+        wire.asked.clear()
+        if wire.is_up and self._session is not None:
+            self._process.post(partial(self._tell, SessionEvent.AWAY))
+
+    def expire(self) -> None:
+        """Have the registry end the session now, whatever this client thinks."""
+        if self._session is not None:
+            self.ensemble.end(self._session)
+
+    # Asking
+
+    def _look(
+        self,
+        kind: str,
+        paths: Sequence[str],
+        one: Callable[[ServedSession, str], Any],
+        changed: Callable[[str], None] | None,
+    ) -> RegistrySteps[Any]:
+        found: list[Any] = []
+        for at in range(0, len(paths), PIPELINED):
+            asked = _RegistryRequest(partial(_each, one, paths[at : at + PIPELINED]))
+            if changed is not None:
+                asked.watches = {(kind, path): changed for path in paths[at : at + PIPELINED]}
+            found += yield from self._ask(asked)
+        return found
+
+    def _ask(self, asked: _RegistryRequest) -> RegistrySteps[Any]:
+        """Have the registry do some work; returns what it came to, or raises why it was refused."""
+        failure = yield partial(self._send, asked)
+        if failure is not None:
+            raise failure
+        if isinstance(asked.result, REFUSALS):
+            raise asked.result
+        return asked.result
+
+    def _send(self, asked: _RegistryRequest, done: Done) -> None:
+        wire, session = self._wire, self._session
+        if wire is None or session is None or not wire.is_up:
+            self._process.post(partial(done, _away()))
+            return
+        asked.done, asked.sent_ms = done, self._process.clock.now().mono_ms
+        wire.asked.append(asked)
+        wire.there.send(partial(self._served, wire, session, asked))
+
+    def _served(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest) -> None:
+        """What a server does with a request; those of connections and sessions that are over are not obeyed."""
+        if self.ensemble.is_down or session.number not in self.ensemble.sessions or session.connection is not wire:
+            return
+        self.ensemble.hear(session)
+        result: Any
+        try:
+            result = asked.work(session)
+        except REFUSALS as refused:
+            result = refused.with_traceback(None)
+        if wire is self._wire and self._process.world.chance(self.weather.lose_answer):
+            self.lose_connection()
+            return
+        wire.back.send(lambda: self._process.post(partial(self._answered, wire, session, asked, result)))
+
+    def _answered(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest, result: Any) -> None:
+        if wire is not self._wire:
+            return
+        self._hear(session, asked.sent_ms)
+        for watched, changed in asked.watches.items():  # not before: an earlier watch may have been told on the way
+            self._watches.setdefault(watched, {})[changed] = None
+        asked.result = result
+        wire.asked.popleft().done(None)
+
+    def _hear(self, session: ServedSession, sent_ms: int) -> None:
+        """An answer to what was sent at `sent_ms`: so long ago the session was alive, by the slowest of clocks."""
+        self._heard_ms = self._process.world.now_ms
+        if not self._is_closed and session is self._session:
+            self._lives_until_ms = max(self._lives_until_ms, sent_ms + int(self.timeout_ms * (1 - 2 * MOST_DRIFT)))
+
+    # The session
+
+    def _beat(self) -> None:
+        """Be heard, look whether the registry still answers, and connect if it does not."""
+        if self._is_closed:
+            return
+        period_ms = self.timeout_ms // BEATS
+        world = self._process.world
+        world.after(period_ms, lambda: self._process.post(self._beat))
+        wire, session = self._wire, self._session
+        if wire is not None and world.now_ms - self._heard_ms > self.timeout_ms * (2 if wire.is_up else 1) // 3:
+            self.lose_connection()
+        if self._wire is None:
+            self._connect()
+        elif wire is not None and session is not None and wire.is_up:
+            sent_ms = self._process.clock.now().mono_ms
+            wire.there.send(partial(self._pinged, wire, session, sent_ms))
+
+    def _pinged(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
+        if not self.ensemble.is_down and session.number in self.ensemble.sessions:
+            self.ensemble.hear(session)
+            wire.back.send(lambda: self._process.post(partial(self._hear, session, sent_ms)))
+
+    def _connect(self) -> None:
+        self._heard_ms = self._process.world.now_ms
+        name = self._process.name
+        there = OrderedWay(self._process.world, self._passes(name, REGISTRY), self._delay_ms)
+        back = OrderedWay(self._process.world, self._passes(REGISTRY, name), self._delay_ms)
+        wire = self._wire = _Wire(there, back)
+        sent_ms = self._process.clock.now().mono_ms
+        wire.there.send(partial(self._connected, wire, self._session, sent_ms))
+
+    def _connected(self, wire: _Wire, session: ServedSession | None, sent_ms: int) -> None:
+        """What a server does with a new connection: it goes on with the session, or says that it is over, or begins one."""
+        if self.ensemble.is_down or self._process.has_ended or wire is not self._wire:
+            return
+        if session is None:
+            begun = self.ensemble.begin()
+            self._attach(begun, wire)
+            wire.back.send(lambda: self._process.post(partial(self._begun, wire, begun, sent_ms)))
+        elif session.number in self.ensemble.sessions:
+            self.ensemble.hear(session)
+            self._attach(session, wire)
+            wire.back.send(lambda: self._process.post(partial(self._is_back, wire, session, sent_ms)))
+        else:
+            wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
+
+    def _attach(self, session: ServedSession, wire: _Wire) -> None:
+        """Have the session's news come over this connection: watches, and that it is over, which closes the connection."""
+        session.connection = wire
+        session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
+        session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))
+
+    def _begun(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
+        if wire is self._wire:
+            self._session, wire.is_up = session, True
+            self._hear(session, sent_ms)
+            self._tell(SessionEvent.BEGUN)
+
+    def _is_back(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
+        if wire is self._wire:
+            wire.is_up = True
+            self._hear(session, sent_ms)
+            self._tell(SessionEvent.BACK)
+            self._call_all_watches()
+
+    def _ended(self, wire: _Wire) -> None:
+        if wire is self._wire:
+            self._wire = self._session = None
+            self._lives_until_ms = 0
+            self._tell(SessionEvent.ENDED)
+            self._call_all_watches()
+            self._connect()
+
+    def _was_closed(self, wire: _Wire) -> None:
+        """The registry has closed the connection, as it does when a session ends."""
+        if wire is self._wire and not self._is_closed:
+            self.lose_connection()
+            self._connect()
+
+    def _watched(self, wire: _Wire, watched: Watched) -> None:
+        if wire is self._wire and not self._is_closed:
+            for changed in self._watches.pop(watched, {}):
+                changed(watched[1])
+
+    def _call_all_watches(self) -> None:
+        """What they tell of may have been missed while the connection was broken."""
+        watches, self._watches = self._watches, {}
+        for (_, path), called in watches.items():
+            for changed in called:
+                changed(path)
+
+    def _tell(self, event: SessionEvent) -> None:
+        if not self._is_closed:
+            for told in self._told:
+                told(event)
+
+    def _passes(self, source: str, target: str) -> Callable[[], bool]:
+        return lambda: not self.ensemble.is_down and self._cuts.lets_through(source, target)
+
+    def _delay_ms(self) -> int:
+        world, weather = self._process.world, self.weather
+        return world.random.randrange(weather.least_ms, weather.longest_ms) if world.chance(weather.delay) else weather.least_ms
+
+
+def _each(one: Callable[[ServedSession, str], Any], paths: Sequence[str], session: ServedSession) -> list[Any]:
+    return [one(session, path) for path in paths]
+
+
+def _away() -> RegistryAway:
+    return RegistryAway("/", "the registry is not reached: whether it did what was asked is unknown")
