@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.moves import CoordinatorMoves
+from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
@@ -109,10 +113,7 @@ class BrokerMachine:
         self.logs = self._logs(commits)
         self.topics = self._topics(commits)
         self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
-        self.groups = self._groups(assignors)
-        self.producer_ids = ProducerIds(registry, node_id)
-        self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
-        self.transactions = self._transactions()
+        self._coordinate(assignors, Coordinators if cluster is None else MovingCoordinators)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
@@ -161,7 +162,16 @@ class BrokerMachine:
             deleted=self._topics_deleted,
         )
 
-    def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
+    def _coordinate(self, assignors: tuple[Assignor, ...] | None, coordinators: type[Coordinators[Any]]) -> None:
+        """Groups and transactions: by coordinators of a lone broker, or by those that come and go with leadership."""
+        self.groups = self._groups(assignors, coordinators)
+        self.producer_ids = ProducerIds(self.registry, self.node_id)
+        self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
+        self.transactions = self._transactions(coordinators)
+        self.additions = Additions(self.transactions.coordinators, self.transactions.endings)
+        self.moves = CoordinatorMoves((self.groups.coordinators, self.transactions.coordinators))
+
+    def _groups(self, assignors: tuple[Assignor, ...] | None, coordinators: type[Coordinators[GroupMachine]]) -> GroupCoordinators:
         return GroupCoordinators(
             self.image,
             self.topics.create_by_default,
@@ -173,9 +183,10 @@ class BrokerMachine:
             assignors,
             self.rights,
             forgotten=self.deletions.settle,
+            coordinators=coordinators,
         )
 
-    def _transactions(self) -> TransactionCoordinators:
+    def _transactions(self, coordinators: type[Coordinators[TransactionMachine]]) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
             self.topics.create_by_default,
@@ -186,6 +197,7 @@ class BrokerMachine:
             self.features,
             self.producer_ids.next,
             self.markers,
+            coordinators,
         )
 
     def _rights(self, authorizer: Authorizer | None, *, trusts_itself: bool) -> Rights:
@@ -230,7 +242,8 @@ class BrokerMachine:
             RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerWriter: self.markers,
-            TransactionGuard: TransactionGuard(self.transactions.coordinators, self.transactions.endings, self.settings_in_force),
+            Additions: self.additions,
+            TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             Endings: self.transactions.endings,
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
@@ -292,6 +305,7 @@ class BrokerMachine:
     def _changed(self, partition: Partition) -> None:
         if partition.offline is not None:
             self.all_topics.turned()
+            self.moves.leads_no_more(partition)
         self.later.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
 

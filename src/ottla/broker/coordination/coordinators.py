@@ -6,11 +6,12 @@ Joins the shards of `ottla.coord.runtime` to the broker's partitions. Knows no k
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Never, TypeVar
 
+from ottla.broker.coordination.replay import CHUNK_BYTES
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -95,13 +96,17 @@ def _unnoticed(shard: object, index: int, now: Now) -> None:
     """Nobody wants to know that a coordinator was loaded."""
 
 
+def _unmissed(index: int) -> None:
+    """Nobody wants to know that a coordinator has left this broker."""
+
+
 @dataclass(frozen=True, slots=True)
 class CoordinatorKind(Generic[M]):
     """What one kind of coordinator brings: its topic, its machine, and how what is stored is read and what is asked is refused.
 
     `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
-    coordinator has read its records; `carry_out(shard, partition, order)` when what it orders may be done. `shown_to(peer)` tells
-    which topics a client may hear of; without it, of all.
+    coordinator has read its records, and `left(index)` when it has gone to another broker; `carry_out(shard, partition, order)`
+    when what it orders may be done. `shown_to(peer)` tells which topics a client may hear of; without it, of all.
     """
 
     topic: str
@@ -110,12 +115,19 @@ class CoordinatorKind(Generic[M]):
     refuse: Refuse
     catch_up: Callable[[Now], None] = _nothing
     loaded: Callable[[Shard[M], int, Now], None] = _unnoticed
+    left: Callable[[int], None] = _unmissed
     carry_out: Callable[[Shard[M], Partition, object], None] = _no_orders
     shown_to: Callable[[Peer], Shown] | None = None
 
 
 class Coordinators(Generic[M]):
-    """The coordinators of one kind that this broker has. `create(names, now)` creates topics with the settings of internal ones."""
+    """The coordinators of one kind that this broker has: those of a lone broker, all of them, each loaded when it is first needed.
+
+    `create(names, now)` creates topics with the settings of internal ones.
+    """
+
+    chunk_bytes = CHUNK_BYTES
+    """How much of a log is read, and made records of, in one step."""
 
     def __init__(
         self,
@@ -150,6 +162,11 @@ class Coordinators(Generic[M]):
     def shards(self) -> list[Shard[M]]:
         """Those that are loaded now."""
         return [shard for _, shard in self._held.values() if shard.is_loaded]
+
+    @property
+    def indexes(self) -> Collection[int]:
+        """The partitions on which this broker has a coordinator, or has one as soon as it is needed or loaded."""
+        return range(self.count)
 
     def weight(self) -> int:
         """What those that are loaded take of memory that is bounded, in bytes."""
@@ -249,9 +266,10 @@ class Coordinators(Generic[M]):
 
     def _ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         topic = self._image.topics.get(self._kind.topic)
-        shard = None if topic is None else self._find(partition_of(key, len(topic.partitions)), request.now)
+        index = -1 if topic is None else partition_of(key, len(topic.partitions))
+        shard = None if topic is None else self._find(index, request.now)
         if shard is None:
-            answer(self._kind.refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # a request's refusal is a reply to it
+            answer(self._kind.refuse(body, self._absence(index)))  # type: ignore[arg-type]  # a request's refusal is a reply to it
         else:
             self._ask_shard(shard, body, request, answer)
 
@@ -273,22 +291,44 @@ class Coordinators(Generic[M]):
             held[1].unload()
         return None if partition is None or partition.leader_error() else self._load(partition, now)
 
+    def node_of(self, key: str, here: int) -> int:
+        """The broker that coordinates `key`, negative if none does now. All coordinators of a lone broker are `here`."""
+        return here
+
+    @property
+    def loading_error(self) -> int:
+        """COORDINATOR_LOAD_IN_PROGRESS if some of this broker's are not loaded yet. Those of a lone broker always are."""
+        return NONE
+
+    def _absence(self, index: int) -> int:
+        """Why there is no coordinator on this partition, as an error code."""
+        return NOT_COORDINATOR
+
     def _load(self, partition: Partition, now: Now) -> Shard[M] | None:
-        kind = self._kind
-        machine, own = kind.new_machine(), PartitionLog(partition)
+        shard = self._new_shard(partition)
+        try:
+            shard.load(self._kind.read(partition), now)
+        except StorageFailed as failure:
+            self._is_unreadable(partition, failure)
+            return None
+        self._hold(partition, shard, now)
+        return shard
+
+    def _new_shard(self, partition: Partition) -> Shard[M]:
+        kind, own = self._kind, PartitionLog(partition)
 
         def carry_out(shard: Shard[M], order: object) -> None:
             kind.carry_out(shard, partition, order)
 
-        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
-        try:
-            shard.load(kind.read(partition), now)
-        except StorageFailed as failure:
-            log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
-            return None
+        machine = kind.new_machine()
+        return Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
+
+    def _hold(self, partition: Partition, shard: Shard[M], now: Now) -> None:
         self._held[partition.index] = partition, shard
-        kind.loaded(shard, partition.index, now)
-        return shard
+        self._kind.loaded(shard, partition.index, now)
+
+    def _is_unreadable(self, partition: Partition, failure: Exception) -> None:
+        log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:

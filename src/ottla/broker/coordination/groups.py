@@ -41,7 +41,7 @@ class GroupCoordinators:
     """The coordinators of groups (`coordinators`), and what they are told.
 
     `assignors` are those that the settings name, or None for built-in ones. `forgotten` is called when no offset is left that was
-    committed for some deleted topics.
+    committed for some deleted topics. `coordinators` are those of a lone broker, or of one in a cluster.
     """
 
     def __init__(
@@ -56,17 +56,19 @@ class GroupCoordinators:
         assignors: tuple[Assignor, ...] | None,
         rights: Rights,
         forgotten: Callable[[], None],
+        coordinators: type[Coordinators[GroupMachine]],
     ) -> None:
         kind = CoordinatorKind(
             OFFSETS_TOPIC,
             self._new_machine,
-            _read,
+            partial(_read, chunk_bytes=coordinators.chunk_bytes),
             refused,
             self._tell_topics,
             self._loaded,
+            self._left,
             shown_to=None if rights.is_open else rights.shown_to,
         )
-        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = coordinators(kind, image, create, partitions, scheduler, changes)
         self._image = image
         self._topics = GroupTopics(image)
         self._settings = settings
@@ -100,7 +102,7 @@ class GroupCoordinators:
             self.coordinators.unload()
         if not gone:
             return
-        for index in range(self.coordinators.count):
+        for index in self.coordinators.indexes:
             self._forgetting.setdefault(index, set()).update(gone)
         self._tell_topics(now)
         for index, shard in self.coordinators.load(now):
@@ -141,6 +143,10 @@ class GroupCoordinators:
             log.info("%s: %d groups, %d committed offsets", shard.name, groups, offsets)
         if index in self._forgetting:
             self._forget(shard, index, frozenset(self._forgetting[index]), now)
+
+    def _left(self, index: int) -> None:
+        """The broker that has the coordinator now hears of deleted topics itself."""
+        self._forgetting.pop(index, None)
 
     def _tell_topics(self, now: Now) -> None:
         """Let all coordinators know the topics as they are now."""
@@ -193,5 +199,5 @@ class GroupCoordinators:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _read(partition: Partition) -> Iterable[Replayed]:
-    return stored_records(partition, OffsetReader())
+def _read(partition: Partition, chunk_bytes: int) -> Iterable[Replayed]:
+    return stored_records(partition, OffsetReader(), chunk_bytes)

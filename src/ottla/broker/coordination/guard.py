@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.endings import Endings
+from ottla.broker.coordination.additions import Additions
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.inputs import Added, AddPartitions
-from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Partitions, TopicPartition
 from ottla.log.producers import TransactionToken
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
@@ -64,9 +62,8 @@ def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, 
 class TransactionGuard:
     """Asks a producer's coordinator before the first records of a transaction go into a partition."""
 
-    def __init__(self, coordinators: Coordinators[TransactionMachine], endings: Endings, settings: SettingsInForce) -> None:
-        self._coordinators = coordinators
-        self._endings = endings
+    def __init__(self, additions: Additions, settings: SettingsInForce) -> None:
+        self._additions = additions
         self._settings = settings
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
@@ -74,7 +71,7 @@ class TransactionGuard:
         admission = Admission()
         adds = request.version >= ADDS_FROM
         if adds:  # first: the end takes the tokens away that are there
-            yield from self._endings.passed(request.body.transactional_id or "", request)
+            yield from self._additions.passed(request.body.transactional_id or "", request)
         written = [(partition, header) for partition, records in parts if (header := _header(records)) is not None]
         producers = {(header.producer_id, header.producer_epoch) for _, header in written}
         if len(producers) > 1:
@@ -99,12 +96,12 @@ class TransactionGuard:
             frozenset(own),
             transaction_version=2 if adds else 0,
             verify_only=not adds,
-            leaves_early=adds,
+            leaves_early=adds and self._additions.leaves_early,
         )
-        added: Added = yield from self._coordinators.asked(wanted.transactional_id, wanted, request)
-        codes = {place: _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
+        added: Added = yield from self._additions.asked(wanted, request)
+        codes = {place: self._told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
         admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
-        if adds and not added.error_code:
+        if wanted.leaves_early and not added.error_code:
             admission.added = frozenset(own)
         return admission
 
@@ -117,16 +114,23 @@ class TransactionGuard:
             return True
         if request.version < ADDS_FROM:
             return False
-        transactional_id, place = request.body.transactional_id or "", (partition.topic, partition.index)
-        machine = self._coordinators.machine_of(transactional_id, request.now)
-        return machine is None or machine.lacks(transactional_id, header.producer_id, header.producer_epoch, place)
+        producer, place = (header.producer_id, header.producer_epoch), (partition.topic, partition.index)
+        return self._additions.may_lack(request.body.transactional_id or "", producer, place, request.now)
 
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the partitions that were added are durable as part of the transaction, or never will be.
 
         Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished`).
         """
-        self._coordinators.when_durable(request.body.transactional_id or "", request.now, told)
+        self._additions.when_kept(request.body.transactional_id or "", request.now, told)
+
+    def _told(self, error_code: int, version: int) -> int:
+        """The code as this version of Produce knows it."""
+        if error_code == PRODUCER_FENCED:
+            return INVALID_PRODUCER_EPOCH
+        if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+            return INVALID_TXN_STATE
+        return self._additions.in_produce.get(error_code, error_code)
 
 
 def _header(records: Any) -> BatchHeader | None:
@@ -135,10 +139,3 @@ def _header(records: Any) -> BatchHeader | None:
         return None
     header = read_header(records)
     return header if header.is_transactional and header.producer_id >= 0 else None
-
-
-def _told(error_code: int, version: int) -> int:
-    """The code as this version of Produce knows it."""
-    if error_code == PRODUCER_FENCED:
-        return INVALID_PRODUCER_EPOCH
-    return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code

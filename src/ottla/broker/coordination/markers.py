@@ -147,7 +147,7 @@ class MarkerWriter:
                     again.append((topic, index))
                 if number % AT_ONCE == 0:
                     yield None
-            failed = yield from synced(written)
+            failed = yield from kept(written)
             again += [(partition.topic, partition.index) for partition in failed]
             left = again
             if left:
@@ -156,9 +156,9 @@ class MarkerWriter:
         return True
 
 
-def synced(partitions: list[Partition]) -> Steps[list[Partition]]:
-    """Wait until all that these partitions hold is durable; those of which it is not."""
-    failed: list[Partition] = []
+def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
+    """Wait until all that these partitions hold is as safe as acks=all promises; the error codes of those of which it is not."""
+    failed: dict[Partition, int] = {}
     missing = len(partitions)
     waiting: list[Callable[[None], None]] = []
 
@@ -166,7 +166,7 @@ def synced(partitions: list[Partition]) -> Steps[list[Partition]]:
         nonlocal missing
         missing -= 1
         if error_code:
-            failed.append(partition)
+            failed[partition] = error_code
         if not missing and waiting:
             waiting.pop()(None)
 

@@ -40,13 +40,13 @@ LEAST_BYTES: Final = LOG_OVERHEAD_BYTES + SMALLEST_MESSAGE_BYTES
 TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
-def stored_records(partition: Partition, reader: RecordReader[Record]) -> Iterator[Record]:
-    """Every record that a coordinator keeps in a partition, in order. Raises `StorageFailed`."""
+def stored_records(partition: Partition, reader: RecordReader[Record], chunk_bytes: int = CHUNK_BYTES) -> Iterator[Record]:
+    """Every record that a coordinator keeps in a partition, in order, with those that come meanwhile. Raises `StorageFailed`."""
     replay = Replay(str(partition), reader)
-    offset, end = partition.log.log_start_offset, partition.log.log_end_offset
-    while offset < end:
+    offset = partition.log.log_start_offset
+    while offset < (end := partition.log.log_end_offset):
         try:
-            piece = partition.log.read(offset, CHUNK_BYTES, until_offset=end, min_one_batch=True)
+            piece = partition.log.read(offset, chunk_bytes, until_offset=end, min_one_batch=True)
         except Damaged as damaged:
             replay.pass_over("batch", offset, damaged)
             offset = partition.log.behind_damage(offset)

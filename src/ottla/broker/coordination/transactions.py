@@ -12,6 +12,7 @@ from functools import partial
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
@@ -48,11 +49,12 @@ class TransactionCoordinators:
         features: Features,
         new_producer_id: Callable[[], int | None],
         markers: MarkerWriter,
+        coordinators: type[Coordinators[TransactionMachine]],
     ) -> None:
         kind = CoordinatorKind(
             TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
-        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = coordinators(kind, image, create, partitions, scheduler, changes)
         self.endings = Endings(self.coordinators, scheduler, settings)
         self._scheduler = scheduler
         self._settings = settings
@@ -84,10 +86,17 @@ class TransactionCoordinators:
         return opened
 
     def _read(self, partition: Partition) -> Iterator[Stored]:
-        """The stored records, then the states of ids whose transactions are open where these do not say so."""
+        """The stored records, then the states of ids whose transactions are open where these do not say so.
+
+        In a cluster they always do: what is added to a transaction is on all in-sync replicas before any record of it is written.
+        """
+        stored = stored_records(partition, TransactionReader(), self.coordinators.chunk_bytes)
+        if isinstance(self.coordinators, MovingCoordinators):
+            yield from stored
+            return
         opened = self._open_in_partitions() if self._opened is None else self._opened
         latest: dict[str, Stored] = {}
-        for record in stored_records(partition, TransactionReader()):
+        for record in stored:
             yield record
             if opened:
                 latest[record.transactional_id] = record

@@ -66,6 +66,7 @@ MOST_TOPICS = 50_000
 """That a member of a consumer group may name: what it subscribes to, and what it has."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
+Kinds = Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
@@ -78,21 +79,23 @@ def find_coordinator(
     transactions: Coordinators[TransactionMachine],
     rights: Rights,
 ) -> Reply:
-    """This broker coordinates every group and every transactional id. The first request for one creates their internal topic."""
+    """Groups and transactional ids are coordinated by who leads their partition. The first request for one creates their topic."""
     body = request.body
     is_one = request.version < MANY_KEYS_FROM
     resource = RESOURCES.get(body.key_type)
     denied = _denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
     is_denied_all = len(denied) == (1 if is_one else len(set(body.coordinator_keys))) > 0
-    common = (NONE, "") if is_denied_all else _no_coordinator(request, {GROUP: groups, TRANSACTION: transactions})
+    kinds: Kinds = {GROUP: groups, TRANSACTION: transactions}
+    common = (NONE, "") if is_denied_all else _no_coordinator(request, kinds)
     found = []
     for key in [body.key] if is_one else body.coordinator_keys:
         error_code, sentence = common
         if resource is not None and key in denied:
             error_code, sentence = DENIED[resource], ERRORS[DENIED[resource]].sentence
-        node_id = -1 if error_code else identity.node_id
-        host, port = ("", -1) if error_code else addresses.own(request.peer)
-        found.append(Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error_code, error_message=sentence))
+        if error_code:
+            found.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=sentence))
+        else:
+            found.append(_coordinator(key, kinds[body.key_type].node_of(key, identity.node_id), addresses, request.peer))
     if not is_one:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
@@ -100,6 +103,16 @@ def find_coordinator(
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=sentence, node_id=one.node_id, host=one.host, port=one.port
     )
+
+
+def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Coordinator:
+    """What is told of a key whose coordinator is a broker; a negative number is none."""
+    address = addresses.of(node_id, peer)
+    if address is None:
+        sentence = ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=COORDINATOR_NOT_AVAILABLE, error_message=sentence)
+    host, port = address
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=NONE, error_message="")
 
 
 def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
@@ -111,9 +124,7 @@ def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: 
     return frozenset(denied)
 
 
-def _no_coordinator(
-    request: Request[FindCoordinatorRequest], kinds: Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
-) -> tuple[int, str]:
+def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
     """Why a client cannot be told a coordinator, as error code and sentence; NONE and no sentence if it can."""
     coordinators = kinds.get(request.body.key_type)
     if coordinators is None:
@@ -242,7 +253,7 @@ def _listed_slowly(
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
     writer = BlockWriter(request.version, ("groups",))
-    writer.add(told(request, ListGroupsResponse()))
+    writer.add(told(request, ListGroupsResponse(error_code=groups.loading_error)))
     for reply in groups.ask_each(request.body, request, _unchanged):
         message = yield from awaited(later, reply)
         if isinstance(message, ListGroupsResponse):

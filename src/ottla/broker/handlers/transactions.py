@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.markers import MarkerWriter, synced
+from ottla.broker.coordination.markers import MarkerWriter, kept
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -34,7 +35,6 @@ from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMar
 from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
-    KAFKA_STORAGE_ERROR,
     OPERATION_NOT_ATTEMPTED,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
@@ -227,7 +227,9 @@ def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerW
 
 
 def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) -> Steps[Reply]:
+    """All markers are appended before any is waited for: each has to reach stable storage and other replicas."""
     response = WriteTxnMarkersResponse()
+    written: dict[Partition, list[MarkerPartition]] = {}
     for wanted in request.body.markers:
         result = MarkerResult(producer_id=wanted.producer_id)
         response.markers.append(result)
@@ -245,10 +247,13 @@ def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) ->
                     committed=wanted.transaction_result,
                     transaction_version=wanted.transaction_version,
                 )
-                if partition is not None and (yield from synced([partition])):
-                    error_code = KAFKA_STORAGE_ERROR
                 parts.append(MarkerPartition(partition_index=index, error_code=error_code))
+                if partition is not None:
+                    written.setdefault(partition, []).append(parts[-1])
                 yield None
+    for partition, error_code in (yield from kept(list(written))).items():
+        for part in written[partition]:
+            part.error_code = error_code
     return response
 
 
@@ -288,6 +293,7 @@ def _listed(
     request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
 ) -> Steps[Reply]:
     found = without_ids(request.body)
+    found.error_code = found.error_code or coordinators.loading_error
     if found.error_code:
         return found
     for _, shard in coordinators.load(request.now):

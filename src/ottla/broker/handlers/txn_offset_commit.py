@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.guard import still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -22,7 +22,6 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.coord.transactional import refused
 from ottla.coord.transactions.inputs import Added, AddPartitions
-from ottla.coord.transactions.machine import TransactionMachine
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import (
     INVALID_PRODUCER_EPOCH,
@@ -56,22 +55,20 @@ def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    additions: Additions,
     partitions: Partitions,
     settings: SettingsInForce,
     later: LaterReplies,
 ) -> Reply:
     """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
-    return later.computed(_steps(request, cluster, groups, coordinators, endings, partitions, settings))
+    return later.computed(_steps(request, cluster, groups, additions, partitions, settings))
 
 
 def _steps(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    additions: Additions,
     partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
@@ -84,7 +81,7 @@ def _steps(
     if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
         partition = partitions.get(OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
         if partition is not None and not partition.leader_error():
-            error_code = yield from _admitted(request, partition, coordinators, endings)
+            error_code = yield from _admitted(request, partition, additions)
     if error_code:
         response = refused(part, error_code)
         response.topics += unknown
@@ -100,13 +97,12 @@ def _steps(
 def _admitted(
     request: Request[TxnOffsetCommitRequest],
     partition: Partition,
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    additions: Additions,
 ) -> Steps[int]:
     """Whether the group's partition is part of the transaction, and has not got its end while the coordinator was asked."""
     body, adds = request.body, request.version >= ADDS_FROM
     if adds:
-        yield from endings.passed(body.transactional_id, request)
+        yield from additions.passed(body.transactional_id, request)
     token = partition.log.producers.token(body.producer_id)
     place = (partition.topic, partition.index)
     wanted = AddPartitions(
@@ -117,7 +113,7 @@ def _admitted(
         transaction_version=2 if adds else 0,
         verify_only=not adds,
     )
-    added: Added = yield from coordinators.asked(body.transactional_id, wanted, request)
+    added: Added = yield from additions.asked(wanted, request)
     error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
     return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, token)
 

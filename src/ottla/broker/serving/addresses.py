@@ -33,6 +33,13 @@ class Addresses:
                 return listener.host, listener.port
         return peer.local_host, peer.local_port
 
+    def of(self, node_id: int, peer: Peer) -> tuple[str, int] | None:
+        """A broker's, at the peer's listener; None if it is not up, or has no such listener."""
+        if node_id == self._identity.node_id:
+            return self.own(peer)
+        known = self._cluster.brokers.get(node_id)
+        return next(((host, port) for name, host, port in (known.endpoints if known else ()) if name == peer.listener), None)
+
     def all(self, peer: Peer) -> Iterator[Address]:
         """Every broker with an endpoint of the peer's listener, by number."""
         for node_id, known in sorted(self._cluster.brokers.items()):

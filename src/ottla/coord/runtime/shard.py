@@ -27,7 +27,13 @@ from ottla.coord.runtime.machine import (
 )
 from ottla.ports import Now
 from ottla.wire import Unencodable
-from ottla.wire.errors import NONE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    UNKNOWN_SERVER_ERROR,
+)
 
 log = logging.getLogger("ottla.coord")
 
@@ -246,6 +252,11 @@ class Shard(Generic[M]):
         return NONE
 
     def _release(self, replies: Sequence[Reply], error_code: int) -> None:
+        """Records on fewer replicas than are demanded stay, as all replicas that are in sync have them; but nobody is told so."""
+        if error_code == NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            for token, _ in replies:
+                self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
+            return
         if error_code:
             self.unload()
             return
@@ -255,7 +266,7 @@ class Shard(Generic[M]):
                 owed[1](message)  # type: ignore[arg-type]  # the machine answers each input as its kind is answered
 
     def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
-        if error_code:
+        if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self.unload()
         for order in orders:
             if self.is_loaded:

@@ -1,0 +1,161 @@
+"""In a cluster a coordinator is where its partition's leader is: it comes when its records were read, and goes with that role."""
+
+from __future__ import annotations
+
+from ottla.broker.coordination.coordinators import CoordinatorKind
+from ottla.broker.coordination.moves import CoordinatorMoves
+from ottla.broker.coordination.moving import MovingCoordinators
+from ottla.broker.coordination.replay import stored_records
+from ottla.broker.partitions.partition import Partition, Role
+from ottla.coord.partitioning import partition_of
+from ottla.coord.runtime.machine import KeyAndValue
+from ottla.coord.runtime.reading import RecordReader
+from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
+from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused
+from tests.support.machine import Machine
+
+CHUNK_BYTES = 1_000
+KIND = CoordinatorKind(
+    TOPIC, Counters, lambda partition: stored_records(partition, RecordReader(decode), CHUNK_BYTES), refused
+)  # fmt: skip
+
+
+class Moving:
+    """A broker whose partitions of counters change their role as a test says."""
+
+    def __init__(self) -> None:
+        self.machine = Machine(num_partitions=3)
+        broker = self.machine.broker
+        create = broker.topics.create_by_default
+        self.counters = MovingCoordinators(KIND, broker.image, create, broker.partitions, broker.scheduler, broker.changes)
+        self.moves = CoordinatorMoves([self.counters])
+
+    def partition(self, name: str) -> Partition:
+        found = self.machine.broker.partitions.get(TOPIC, partition_of(name, 3))
+        assert found is not None
+        return found
+
+    def lead(self, name: str) -> None:
+        """Lead the partition of a counter; whoever looks finds its coordinator being loaded."""
+        partition = self.partition(name)
+        partition.role = Role.LEADER
+        partition.leader_epoch += 1
+        self.moves.leads(partition)
+
+    def lead_no_more(self, name: str) -> None:
+        partition = self.partition(name)
+        partition.role = Role.FOLLOWER
+        self.moves.leads_no_more(partition)
+
+    def load(self) -> None:
+        while self.counters.loading_error:
+            self.machine.pass_time(1)
+
+    def fill(self, name: str, last: int) -> None:
+        """Append so many records that they are read in several slices."""
+        shard = self.counters.of(self.partition(name), self.machine.clock.now())
+        assert shard is not None
+        for _ in range(40):
+            records: list[KeyAndValue] = [(name.encode(), b"%d" % last)] * 500
+            assert shard.log.append(records, self.machine.clock.now()) == NONE
+
+    def ask(self, body: Add | Look | WaitFor) -> list[Counted]:
+        """What is answered, as soon as it is."""
+        answers: list[Counted] = []
+        shard = self.counters.of(self.partition(body.name), self.machine.clock.now())
+        if shard is None:
+            return [Counted(-1, self.counters._absence(partition_of(body.name, 3)))]
+        shard.ask(body, answers.append, self.machine.clock.now())
+        self.machine.settle()
+        return answers
+
+
+def moving_with_a_leader() -> Moving:
+    moving = Moving()
+    assert moving.counters.ensure(moving.machine.clock.now()) == COORDINATOR_NOT_AVAILABLE
+    assert moving.counters.ensure(moving.machine.clock.now()) == NONE
+    moving.lead("a")
+    moving.load()
+    return moving
+
+
+def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
+    moving = Moving()
+    moving.counters.ensure(moving.machine.clock.now())
+    assert moving.ask(Add("a", 1)) == [Counted(-1, NOT_COORDINATOR)]
+    moving.lead("a")
+    moving.load()
+    assert moving.ask(Add("a", 1)) == [Counted(1)]
+
+
+def test_it_goes_at_once_and_refuses_whoever_waits() -> None:
+    moving = moving_with_a_leader()
+    waiting = moving.ask(WaitFor("a", 5))
+    moving.lead_no_more("a")
+    assert waiting == [Counted(-1, NOT_COORDINATOR)]
+    assert moving.ask(Look("a")) == [Counted(-1, NOT_COORDINATOR)]
+
+
+def test_the_next_one_reads_what_the_log_holds() -> None:
+    moving = moving_with_a_leader()
+    for _ in range(200):
+        moving.ask(Add("a", 1))
+    moving.lead_no_more("a")
+    moving.lead("a")
+    moving.load()
+    assert moving.ask(Look("a")) == [Counted(200)]
+
+
+def test_it_is_read_in_slices_while_others_are_told_that_it_is_on_its_way() -> None:
+    moving = moving_with_a_leader()
+    moving.fill("a", 500)
+    moving.lead_no_more("a")
+    moving.lead("a")
+    assert moving.ask(Add("a", 1)) == [Counted(-1, COORDINATOR_LOAD_IN_PROGRESS)]
+    moving.load()
+    assert moving.ask(Add("a", 1)) == [Counted(501)]
+
+
+def test_what_is_appended_while_it_is_read_counts_too() -> None:
+    moving = moving_with_a_leader()
+    moving.fill("a", 500)
+    shard = moving.counters.of(moving.partition("a"), moving.machine.clock.now())
+    assert shard is not None
+    moving.lead_no_more("a")
+    moving.lead("a")
+    assert moving.counters.loading_error
+    assert shard.log.append([(b"a", b"7")], moving.machine.clock.now()) == NONE
+    moving.load()
+    assert moving.ask(Look("a")) == [Counted(7)]
+
+
+def test_a_new_epoch_of_the_same_leader_leaves_it_as_it_is() -> None:
+    moving = moving_with_a_leader()
+    waiting = moving.ask(WaitFor("a", 5))
+    moving.lead("a")
+    assert not moving.counters.loading_error
+    moving.ask(Add("a", 5))
+    assert waiting == [Counted(5)]
+
+
+def test_what_is_being_read_when_the_leadership_goes_never_coordinates() -> None:
+    moving = moving_with_a_leader()
+    moving.fill("a", 300)
+    moving.lead_no_more("a")
+    moving.lead("a")
+    assert moving.counters.loading_error
+    moving.lead_no_more("a")
+    moving.machine.pass_time(100)
+    assert moving.ask(Look("a")) == [Counted(-1, NOT_COORDINATOR)]
+    moving.lead("a")
+    moving.load()
+    assert moving.ask(Look("a")) == [Counted(300)]
+
+
+def test_timers_of_one_that_is_gone_do_nothing() -> None:
+    moving = moving_with_a_leader()
+    moving.ask(Add("a", 1))
+    end = moving.partition("a").log.log_end_offset
+    moving.lead_no_more("a")
+    moving.machine.pass_time(120_000)
+    assert moving.partition("a").log.log_end_offset == end
