@@ -26,6 +26,10 @@ _HELLO_VERSION = 3
 """Higher ones tell more of features, but brokers before Kafka 3.9 would have to be asked again."""
 
 
+PASSED_ON = -1
+"""The API key of a request that was given as a whole frame: its answer is handed out as one, too."""
+
+
 class InFlight(NamedTuple):
     """A request without its answer yet. `token` is the caller's own."""
 
@@ -100,6 +104,10 @@ class ClientConnection:
         except Unencodable as error:
             raise NotSupported(f"The broker is too old for this request: {error}; use a newer broker.") from error
 
+    def pass_on(self, token: object) -> None:
+        """Note that a whole frame of the caller's is sent now: the answer to it is the frame that comes, without its size."""
+        self._sent.append(InFlight(0, PASSED_ON, 0, token))
+
     def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
         parts = encode_request(FrameHeader(api_key, version, self._next_id, self._client_id), body)
@@ -129,6 +137,8 @@ class ClientConnection:
             raise ConnectionFailed("The broker sent an answer without a request; the connection cannot be used any longer.")
         asked = self._sent.popleft()
         version = asked.version
+        if asked.api_key == PASSED_ON:
+            return Answer(asked.token, frame)
         if asked.api_key == API_VERSIONS and int.from_bytes(frame[4:6], "big") == UNSUPPORTED_VERSION:
             version = 0
         try:

@@ -142,6 +142,7 @@ class BrokerKeywords(TypedDict, total=False):
     ssl_cipher_suites: str
     ssl_client_auth: str
     ssl_enabled_protocols: str
+    ssl_endpoint_identification_algorithm: str
     ssl_key_password: str
     ssl_keystore_certificate_chain: str
     ssl_keystore_key: str

@@ -38,7 +38,7 @@ class ListenerTls:
         self._name = name
         self._settings = settings
         self._given = given(settings.value, name)
-        self._stamps = _stamps(self._given)
+        self._stamps = stamps_of(self._given)
         self.context = made(settings.value, name)
         settings.checks.append(self.check)
         settings.told.append(self.look)
@@ -46,13 +46,13 @@ class ListenerTls:
     def check(self, settings: BrokerSettings) -> None:
         """Raise `SettingError` if these settings, which are to be in force, cannot be used."""
         wanted = given(settings, self._name)
-        if wanted != self._given or _stamps(wanted) != self._stamps:
+        if wanted != self._given or stamps_of(wanted) != self._stamps:
             made(settings, self._name)
 
     def look(self) -> None:
         """Make the context again if settings or files have changed."""
         wanted = given(self._settings.value, self._name)
-        stamps = _stamps(wanted)
+        stamps = stamps_of(wanted)
         if wanted == self._given and stamps == self._stamps:
             return
         self._given, self._stamps = wanted, stamps  # what cannot be used is tried again only when it has changed again
@@ -154,7 +154,7 @@ def _check_time(wanted: Given, spell: partial[str]) -> None:
         raise SettingError(f"{found.source} holds a certificate that is not valid before {since}: wait, or set the clock.")
 
 
-def _stamps(wanted: Given) -> tuple[Stamp | None, ...]:
+def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:
     """What tells whether the files that settings name are still the same."""
     return tuple(_stamp(wanted[key]) for key in LOCATIONS)
 

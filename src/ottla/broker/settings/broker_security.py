@@ -104,6 +104,13 @@ class SecuritySettings(SettingsOf):
         dynamic=True,
         reach=Reach.ONE,
     )
+    ssl_endpoint_identification_algorithm = Setting(
+        STRING,
+        "https",
+        "https: the certificate of another broker must be that of its host; empty accepts one of any host.",
+        dynamic=True,
+        reach=Reach.ONE,
+    )
     ssl_key_password = unset(PASSWORD, "The password of the private key.", dynamic=True, reach=Reach.LISTENER)
     ssl_keystore_certificate_chain = unset(
         PASSWORD, "The certificate and those that vouch for it, as PEM text.", dynamic=True, reach=Reach.LISTENER

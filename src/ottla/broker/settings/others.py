@@ -178,7 +178,6 @@ socket.connection.setup.timeout.ms long 10000 start
 socket.listen.backlog.size int 50 start
 ssl.allow.dn.changes boolean false start
 ssl.allow.san.changes boolean false start
-ssl.endpoint.identification.algorithm string https one
 ssl.engine.factory.class class - one
 ssl.keymanager.algorithm string SunX509 one
 ssl.provider string - one

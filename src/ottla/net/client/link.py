@@ -117,6 +117,19 @@ class Link(asyncio.BufferedProtocol):
                 return answer
         return self._send_now(api_key, body, most)
 
+    def pass_on(self, frame: Sequence[Part]) -> asyncio.Future[AnswerBody]:
+        """Write a whole frame of the caller's, its size included; the future gives its answer's. Raises `ConnectionFailed`."""
+        self._check_open()
+        answer: asyncio.Future[AnswerBody] = self._loop.create_future()
+
+        def send() -> None:
+            self._connection.pass_on(answer)
+            self._write(frame)
+
+        if self._session is None or not self._session.holds(send, answer):
+            send()
+        return answer
+
     def _send_now(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
         self._write(self._connection.send(api_key, body, answer, most=most))

@@ -1,0 +1,142 @@
+"""Links to other brokers over asyncio: `ottla.ports.Links`, with the security of the listener at which brokers reach each other.
+
+Knows connections and logins; knows nothing of what requests mean. Answers reach the broker as the completions of its disk do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.client.errors import KafkaError
+from ottla.net.client.link import Link
+from ottla.net.link_security import LinkSecurity
+from ottla.ports import Buffer
+
+log = logging.getLogger("ottla.net")
+
+Answered = Callable[[memoryview | None], None]
+Tell = Callable[[Callable[[], None]], None]
+"""Has something called on the broker's thread, as a completion."""
+
+SETUP_MS = 10_000
+"""No connection takes longer to be made, whatever time its first request has."""
+RELEASE = "3.9"
+"""Brokers do not ask each other for versions, except for those of logins."""
+
+
+class BrokerLinks:
+    """The links of one broker. Raises `SettingError` where the settings of its listener for brokers cannot be used."""
+
+    def __init__(self, node_id: int, settings: BrokerSettings, tell: Tell) -> None:
+        self._client_id = f"broker-{node_id}"
+        self._security = LinkSecurity(settings)
+        self._tell = tell
+
+    def follow(self, settings: SettingsInForce) -> None:
+        """Heed what is set while the broker runs."""
+        self._security.follow(settings)
+
+    def open(self, host: str, port: int) -> PeerLink:
+        return PeerLink(host, port, self._connect, self._tell)
+
+    async def _connect(self, host: str, port: int) -> Link:
+        security = self._security.found()
+        release = None if security is not None and security.uses_sasl else RELEASE
+        return await Link.open(host, port, self._client_id, SETUP_MS, release, security)
+
+
+class Pending:
+    """A request that was not answered yet."""
+
+    __slots__ = ("answered", "frame", "timer")
+
+    def __init__(self, frame: Sequence[Buffer], answered: Answered) -> None:
+        self.frame = frame
+        self.answered: Answered | None = answered
+        self.timer: asyncio.TimerHandle
+
+
+class PeerLink:
+    """Requests to one broker, in order, over a connection that is made when it is needed."""
+
+    def __init__(self, host: str, port: int, connect: Callable[[str, int], Any], tell: Tell) -> None:
+        self._host, self._port = host, port
+        self._connect = connect
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._link: Link | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._waiting: list[Pending] = []
+        """Requests that wait for a connection."""
+        self._was_reached = True
+
+    def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Answered) -> None:
+        request = Pending(frame, answered)
+        request.timer = self._loop.call_later(timeout_ms / 1000, self._too_late, request)
+        if self._link is not None and not self._link.closed:
+            self._pass_on(self._link, request)
+            return
+        self._waiting.append(request)
+        if self._opening is None:
+            self._opening = self._loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        try:
+            link = await self._connect(self._host, self._port)
+        except (KafkaError, UnicodeError) as error:  # the latter of a name that can be none of a host
+            self._opening = None
+            self._not_reached(error)
+            return
+        self._opening, self._link = None, link
+        if not self._was_reached:
+            self._was_reached = True
+            log.info("the broker at %s:%d is reached again", self._host, self._port)
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._pass_on(link, request)
+
+    def _not_reached(self, error: Exception) -> None:
+        """Say so once, until it is reached again: who asks tries again after a rest."""
+        log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is not reached: %s", error)
+        self._was_reached = False
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._end(request, None)
+
+    def _pass_on(self, link: Link, request: Pending) -> None:
+        if link.closed:
+            self._end(request, None)
+        elif request.answered is not None:
+            link.pass_on(request.frame).add_done_callback(partial(self._heard, request))
+
+    def _heard(self, request: Pending, answer: asyncio.Future[Any]) -> None:
+        lost = answer.cancelled() or answer.exception() is not None
+        self._end(request, None if lost else memoryview(answer.result()))
+
+    def _end(self, request: Pending, frame: memoryview | None) -> None:
+        answered, request.answered = request.answered, None
+        request.timer.cancel()
+        if answered is not None:
+            self._tell(partial(answered, frame))
+
+    def _too_late(self, request: Pending) -> None:
+        """A broker answers in order: whatever follows would be late, too, so the connection ends."""
+        log.info("the broker at %s:%d gave no answer in time: its connection is made anew", self._host, self._port)
+        self._end(request, None)
+        if self._link is not None:
+            self._link.close()
+
+    def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._link is not None:
+            self._link.close()
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._loop.call_soon(self._end, request, None)
